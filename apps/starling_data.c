@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * starling_data: look at datasets, convert, generate and partition them. One command each; the work is partition/. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "partition/dataset.h"
+#include "partition/generate.h"
+#include "partition/metis_file.h"
+#include "partition/partition.h"
+#include "partition/raw.h"
+#include "partition/statistics.h"
+#include "support/clock.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/option.h"
+
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+enum form { FORM_RAW, FORM_METIS, FORM_CACHE };
+
+/* All commands' options; each command's table names those it has. */
+struct settings {
+    char *dataset; /* the positional argument */
+    /* data */
+    char *data_path;
+    char *split;
+    char *features;
+    char *cache;
+    bool directed;
+    int normalize_features; /* enum sl_normalize */
+    /* output */
+    char *out;
+    int to; /* enum form */
+    /* generate */
+    uint32_t vertices;
+    uint64_t edges;
+    uint32_t n_features;
+    uint32_t classes;
+    double homophily;
+    bool sparse;
+    uint64_t seed;
+    /* partition */
+    uint32_t parts;
+    int method; /* enum sl_partition_method */
+};
+
+/* ---- Options ------------------------------------------------------------------------------------------------------------- */
+
+#define FIELD(name) offsetof(struct settings, name)
+
+#define DATA_OPTIONS                                                                                                       \
+    {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),                           \
+     .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",                                  \
+     .help = "Folders to look for datasets in"},                                                                           \
+        {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),                               \
+         .shown = "the only one there is", .argument = "NAME", .help = "Which of the dataset's splits to use"},            \
+        {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),                         \
+         .shown = "the dataset's own", .argument = "FILE",                                                                 \
+         .help = "Feature file, relative to the dataset's folder"},                                                        \
+        {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),                           \
+         .help = "Do not add reverse edges"},                                                                              \
+        {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                               \
+         .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                                 \
+         .help = "Folder for the binary copies of datasets; none: keep no copies"}
+
+#define NORMALIZE_OPTION                                                                                                   \
+    {                                                                                                                      \
+        .name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),      \
+        .choices = "none,row", .initial = "none", .help = "Scale features; row: each vertex's features sum to 1"           \
+    }
+
+#define SEED_OPTION(name_of_group, text)                                                                                   \
+    {                                                                                                                      \
+        .name = "seed", .group = name_of_group, .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",              \
+        .argument = "N", .help = text                                                                                      \
+    }
+
+static const struct sl_option info_options[] = {DATA_OPTIONS, NORMALIZE_OPTION};
+
+static const struct sl_option convert_options[] = {
+    DATA_OPTIONS,
+    NORMALIZE_OPTION,
+    {.name = "to",
+     .group = "output",
+     .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(to),
+     .choices = "raw,metis,cache",
+     .initial = "raw",
+     .help = "raw: a folder in the raw layout of OGB; metis: a .graph file; cache: a folder with the binary copy"},
+    {.name = "out",
+     .group = "output",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(out),
+     .argument = "DIR|FILE",
+     .help = "Where to write; needed"},
+};
+
+static const struct sl_option generate_options[] = {
+    {.name = "vertices",
+     .group = "graph",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(vertices),
+     .shown = "NAME's, else 10000",
+     .min = 1,
+     .argument = "N",
+     .help = "Vertices"},
+    {.name = "edges",
+     .group = "graph",
+     .kind = SL_OPTION_U64,
+     .offset = FIELD(edges),
+     .shown = "as many per vertex as NAME has, else 7",
+     .argument = "N",
+     .help = "Directed edges, before their reverses are added"},
+    {.name = "features",
+     .group = "graph",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(n_features),
+     .shown = "NAME's, else 64",
+     .min = 1,
+     .argument = "N",
+     .help = "Features per vertex"},
+    {.name = "classes",
+     .group = "graph",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(classes),
+     .shown = "NAME's, else 8",
+     .min = 1,
+     .argument = "N",
+     .help = "Classes, of unequal sizes"},
+    {.name = "homophily",
+     .group = "graph",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(homophily),
+     .shown = "NAME's, else 0.65",
+     .max = 1,
+     .argument = "X",
+     .help = "Share of the edges within a class, about"},
+    {.name = "sparse",
+     .group = "graph",
+     .kind = SL_OPTION_FLAG,
+     .offset = FIELD(sparse),
+     .help = "Features are bags of words, nearly all of them zero"},
+    SEED_OPTION("graph", "Equal seeds give equal graphs"),
+    {.name = "out",
+     .group = "output",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(out),
+     .argument = "DIR",
+     .help = "Folder to write, in the raw layout of OGB; its name is the dataset's; needed"},
+};
+
+static const struct sl_option partition_options[] = {
+    DATA_OPTIONS,
+    {.name = "parts",
+     .group = "partition",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(parts),
+     .initial = "4",
+     .min = 1,
+     .max = 65535,
+     .argument = "N",
+     .help = "Parts"},
+    {.name = "method",
+     .group = "partition",
+     .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(method),
+     .choices = "metis,random,none",
+     .initial = "metis",
+     .help = "How the graph is cut into parts; none: equal ranges of the dataset's order"},
+    SEED_OPTION("partition", "Equal seeds give equal parts"),
+    {.name = "out",
+     .group = "output",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(out),
+     .argument = "FILE",
+     .help = "Write each vertex's part, one a line, as METIS does"},
+};
+
+#define N_OPTIONS(table) (sizeof(table) / sizeof(table)[0])
+
+static const struct sl_option_table commands[] = {
+    {.program = "starling_data",
+     .command = "info",
+     .summary = "Describe a dataset, or, without one, this build",
+     .arguments = "[DATASET]",
+     .max_arguments = 1,
+     .env_prefix = "STARLING_",
+     .options = info_options,
+     .n_options = N_OPTIONS(info_options)},
+    {.program = "starling_data",
+     .command = "convert",
+     .summary = "Write a dataset in another form",
+     .description = "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph), which has no "
+                    "features, labels or split.",
+     .arguments = "DATASET",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .env_prefix = "STARLING_",
+     .options = convert_options,
+     .n_options = N_OPTIONS(convert_options)},
+    {.program = "starling_data",
+     .command = "generate",
+     .summary = "Make a synthetic dataset",
+     .description = "NAME is arxiv-synthetic or products-synthetic; other options change what it stands for. Without one, a small "
+                    "graph is made.",
+     .arguments = "[NAME]",
+     .max_arguments = 1,
+     .options = generate_options,
+     .n_options = N_OPTIONS(generate_options)},
+    {.program = "starling_data",
+     .command = "partition",
+     .summary = "Cut a graph into parts and tell how good they are",
+     .description = "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph).",
+     .arguments = "DATASET",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .env_prefix = "STARLING_",
+     .options = partition_options,
+     .n_options = N_OPTIONS(partition_options)},
+};
+
+enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, N_COMMANDS };
+
+static const struct sl_option_table overview = {
+    .program = "starling_data",
+    .summary = "Look at datasets, convert, generate and partition them",
+    .commands = commands,
+    .n_commands = N_COMMANDS,
+};
+
+/* ---- Loading --------------------------------------------------------------------------------------------------------------- */
+
+static bool is_metis_file(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 6 && strcmp(path + n - 6, ".graph") == 0 && sl_file_exists(path);
+}
+
+static struct sl_dataset_options options_of(const struct settings *settings)
+{
+    return (struct sl_dataset_options){.dataset = settings->dataset,
+                                       .data_path = settings->data_path,
+                                       .split = settings->split,
+                                       .features = settings->features,
+                                       .cache = settings->cache,
+                                       .directed = settings->directed,
+                                       .normalize = (enum sl_normalize)settings->normalize_features,
+                                       .seed = 1};
+}
+
+/* A METIS graph as a dataset without features and split, and with no label known. */
+static enum sl_status load_metis(const char *path, struct sl_dataset *out)
+{
+    struct sl_dataset dataset = {0};
+    enum sl_status st = sl_metis_read_graph(path, &dataset.graph);
+    if (st != SL_OK) {
+        return st;
+    }
+    const char *slash = strrchr(path, '/');
+    snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
+    *out = dataset;
+    return SL_OK;
+}
+
+static enum sl_status load(const struct settings *settings, struct sl_dataset *out)
+{
+    if (settings->dataset != NULL && is_metis_file(settings->dataset)) {
+        return load_metis(settings->dataset, out);
+    }
+    struct sl_dataset_options options = options_of(settings);
+    return sl_dataset_load(&options, out);
+}
+
+/* ---- info -------------------------------------------------------------------------------------------------------------------- */
+
+static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    const struct sl_features *features = &dataset->features;
+    double n_values = (double)features->n_rows * features->n_columns;
+    printf("dataset     %s%s\n", dataset->name, dataset->synthetic ? " (generated)" : "");
+    printf("vertices    %u, %u of them without an in-edge\n", graph->n_vertices, statistics->n_isolated);
+    printf("edges       %llu directed, %llu of them self loops\n", (unsigned long long)graph->n_edges,
+           (unsigned long long)statistics->n_self_loops);
+    printf("in-degree   mean %.2f, largest %llu\n",
+           graph->n_vertices > 0 ? (double)graph->n_edges / graph->n_vertices : 0,
+           (unsigned long long)statistics->max_in_degree);
+    printf("features    %u, %s, %.2f %% non-zero\n", features->n_columns, features->offsets != NULL ? "CSR" : "dense",
+           n_values > 0 ? 100 * (double)statistics->n_nonzeros / n_values : 0);
+    printf("classes     %u, of %u to %u vertices; %u vertices without a label\n", dataset->n_classes,
+           statistics->smallest_class, statistics->largest_class, graph->n_vertices - statistics->n_labelled);
+    printf("split       %s: train %u, valid %u, test %u\n", dataset->split, dataset->train.n, dataset->valid.n,
+           dataset->test.n);
+    printf("homophily   %.4f\n", statistics->homophily);
+}
+
+static enum sl_status run_info(const struct settings *settings)
+{
+    struct sl_dataset dataset;
+    struct sl_statistics statistics;
+    if (settings->dataset == NULL) {
+        printf("starling    %s\n", PACKAGE_VERSION);
+        return SL_OK;
+    }
+    enum sl_status st = load(settings, &dataset);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_statistics_count(&dataset, &statistics);
+    if (st == SL_OK) {
+        print_dataset(&dataset, &statistics);
+    }
+    sl_dataset_free(&dataset);
+    return st;
+}
+
+/* ---- convert ------------------------------------------------------------------------------------------------------------------- */
+
+/* The cache's own file name says for which files and options it is good; only the folder is the user's. */
+static enum sl_status write_cache(const struct settings *settings)
+{
+    struct sl_dataset dataset;
+    struct sl_dataset_options options = options_of(settings);
+    options.cache = settings->out;
+    enum sl_status st = sl_folder_make(settings->out);
+    if (st == SL_OK) {
+        st = sl_dataset_load(&options, &dataset);
+    }
+    if (st == SL_OK) {
+        sl_dataset_free(&dataset);
+    }
+    return st;
+}
+
+static enum sl_status run_convert(const struct settings *settings)
+{
+    struct sl_dataset dataset;
+    if (settings->to == FORM_CACHE) {
+        return is_metis_file(settings->dataset)
+                   ? sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset)
+                   : write_cache(settings);
+    }
+    enum sl_status st = load(settings, &dataset);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = settings->to == FORM_METIS ? sl_metis_write_graph(settings->out, &dataset.graph)
+                                    : sl_raw_write_dataset(&dataset, settings->directed, settings->out);
+    sl_dataset_free(&dataset);
+    return st;
+}
+
+/* ---- generate -------------------------------------------------------------------------------------------------------------------- */
+
+static const struct sl_recipe small = {.name = "synthetic",
+                                       .split = "random",
+                                       .n_vertices = 10000,
+                                       .n_edges = 70000,
+                                       .n_features = 64,
+                                       .n_classes = 8,
+                                       .homophily = 0.65,
+                                       .n_train = 6000,
+                                       .n_valid = 2000,
+                                       .n_test = 2000};
+
+/* The same share of n vertices as `part` is of `whole`. */
+static uint32_t scale(uint32_t part, uint32_t whole, uint32_t n)
+{
+    return (uint32_t)((uint64_t)part * n / whole);
+}
+
+static bool given(const struct sl_option_table *table, const struct sl_option_parse *parse, const char *name)
+{
+    return parse->sources[sl_option_find(table, name) - table->options] != SL_FROM_DEFAULT;
+}
+
+/* What the command line says, on top of what NAME stands for. */
+static void change_recipe(const struct settings *settings, const struct sl_option_parse *parse,
+                          struct sl_recipe *recipe)
+{
+    const struct sl_option_table *table = &commands[COMMAND_GENERATE];
+    if (given(table, parse, "vertices")) {
+        uint32_t old = recipe->n_vertices;
+        uint32_t n = settings->vertices;
+        recipe->n_vertices = n;
+        recipe->n_edges = (uint64_t)((double)recipe->n_edges * n / old);
+        recipe->n_train = scale(recipe->n_train, old, n);
+        recipe->n_valid = scale(recipe->n_valid, old, n);
+        recipe->n_test = scale(recipe->n_test, old, n);
+    }
+    recipe->n_edges = given(table, parse, "edges") ? settings->edges : recipe->n_edges;
+    recipe->n_features = given(table, parse, "features") ? settings->n_features : recipe->n_features;
+    recipe->n_classes = given(table, parse, "classes") ? settings->classes : recipe->n_classes;
+    recipe->homophily = given(table, parse, "homophily") ? settings->homophily : recipe->homophily;
+    recipe->sparse = settings->sparse;
+    recipe->seed = settings->seed;
+}
+
+static enum sl_status run_generate(const struct settings *settings, const struct sl_option_parse *parse)
+{
+    struct sl_recipe recipe = small;
+    struct sl_raw raw;
+    if (settings->dataset != NULL && !sl_recipe_find(settings->dataset, &recipe)) {
+        return sl_fail(SL_EINVAL, "the generator does not know '%s'; it knows %s", settings->dataset, sl_recipe_names);
+    }
+    change_recipe(settings, parse, &recipe);
+    enum sl_status st = sl_generate(&recipe, &raw);
+    if (st == SL_OK) {
+        st = sl_raw_write(&raw, settings->out);
+        sl_raw_free(&raw);
+    }
+    return st;
+}
+
+/* ---- partition --------------------------------------------------------------------------------------------------------------------- */
+
+static void print_partition(const struct settings *settings, const struct sl_dataset *dataset,
+                            const struct sl_partition *partition, double seconds)
+{
+    static const char *const methods[] = {"metis", "random", "none"};
+    static const char *const weights[] = {"vertices", "in-edges", "train", "valid"};
+    uint64_t n_edges = dataset->graph.n_edges;
+    printf("dataset     %s\n", dataset->name);
+    printf("partition   %s, %u parts, %.2f s\n", methods[settings->method], partition->n_parts, seconds);
+    printf("cut         %llu of %llu directed edges\n", (unsigned long long)partition->n_cut, (unsigned long long)n_edges);
+    printf("cross-edge  %.4f\n", n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
+    for (int i = 0; i < 4; i++) {
+        printf("balance     %-8s  %.4f\n", weights[i], partition->balance[i]);
+    }
+}
+
+static enum sl_status write_parts(const char *path, const struct sl_partition *partition)
+{
+    uint32_t n = partition->graph.n_vertices;
+    uint32_t *parts;
+    enum sl_status st = sl_alloc(n, sizeof *parts, "parts", &parts);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        parts[v] = sl_partition_owner(partition->first, partition->n_parts, partition->new_ids[v]);
+    }
+    st = sl_metis_write_parts(path, n, parts);
+    sl_free(parts);
+    return st;
+}
+
+static enum sl_status run_partition(const struct settings *settings)
+{
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    enum sl_status st = load(settings, &dataset);
+    if (st != SL_OK) {
+        return st;
+    }
+    double start = sl_clock_s();
+    st = sl_partition_make(&dataset, (enum sl_partition_method)settings->method, settings->parts, settings->seed, NULL,
+                           &partition);
+    if (st == SL_OK) {
+        print_partition(settings, &dataset, &partition, sl_clock_s() - start);
+        st = settings->out != NULL ? write_parts(settings->out, &partition) : SL_OK;
+        sl_partition_free(&partition);
+    }
+    sl_dataset_free(&dataset);
+    return st;
+}
+
+/* ---- main ------------------------------------------------------------------------------------------------------------------------ */
+
+static int complain(int code)
+{
+    fprintf(stderr, "starling_data: %s\n", sl_message());
+    return code;
+}
+
+static int print(const struct sl_option_table *table, enum sl_option_action action)
+{
+    return sl_option_print(table, action, PACKAGE_VERSION, stdout) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+}
+
+static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse)
+{
+    switch (command) {
+    case COMMAND_INFO: return run_info(settings);
+    case COMMAND_CONVERT: return run_convert(settings);
+    case COMMAND_GENERATE: return run_generate(settings, parse);
+    default: return run_partition(settings);
+    }
+}
+
+static int run_command(int command, int argc, char **argv)
+{
+    const struct sl_option_table *table = &commands[command];
+    struct settings settings = {0};
+    struct sl_option_parse parse;
+    int code = EXIT_GOOD;
+    if (sl_option_defaults(table, &settings) != SL_OK) {
+        return complain(EXIT_FAILED);
+    }
+    if (sl_option_parse(table, argc, argv, &settings, &parse) != SL_OK) {
+        code = complain(EXIT_USAGE);
+    } else if (parse.action != SL_OPTION_RUN) {
+        code = print(table, parse.action);
+    } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE) && settings.out == NULL) {
+        sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
+        code = complain(EXIT_USAGE);
+    } else {
+        settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
+        code = run(command, &settings, &parse) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+    }
+    sl_option_free(table, &settings);
+    if (fflush(stdout) != 0 && code == EXIT_GOOD) {
+        fprintf(stderr, "starling_data: cannot write to standard output\n");
+        code = EXIT_FAILED;
+    }
+    return code;
+}
+
+/* Without a command: --help and its like. */
+static int run_bare(int argc, char **argv)
+{
+    struct settings settings = {0};
+    struct sl_option_parse parse;
+    if (sl_option_parse(&overview, argc, argv, &settings, &parse) != SL_OK) {
+        return complain(EXIT_USAGE);
+    }
+    if (parse.action == SL_OPTION_RUN) {
+        sl_fail(SL_EINVAL, "expected a command: info, convert, generate or partition; --help tells more");
+        return complain(EXIT_USAGE);
+    }
+    return print(&overview, parse.action);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-') {
+        return run_bare(argc, argv);
+    }
+    for (int command = 0; command < N_COMMANDS; command++) {
+        if (strcmp(argv[1], commands[command].command) == 0) {
+            return run_command(command, argc - 1, argv + 1);
+        }
+    }
+    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate or partition; --help tells more", argv[1]);
+    return complain(EXIT_USAGE);
+}

@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Normalise, gate and scale rows, block of columns by block of columns; and the adjoint. */
+#include "codelets/activate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/dropout.h"
+#include "codelets/rows.h"
+
+#define BLOCK SL_DROPOUT_BLOCK
+#define LANES 16 /* partial sums of a reduction along a row, so that it vectorises in a fixed order */
+
+/* ---- kernels, CPU ---- */
+
+/* The sum of (x[c] - x0) * (y[c] - y0). */
+static inline sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y, sl_real y0)
+{
+    sl_real lane[LANES] = {0};
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            lane[l] += (x[c + l] - x0) * (y[c + l] - y0);
+        }
+    }
+    for (uint32_t l = 0; c < n; c++, l++) {
+        lane[l] += (x[c] - x0) * (y[c] - y0);
+    }
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        for (uint32_t l = 0; l < half; l++) {
+            lane[l] += lane[l + half];
+        }
+    }
+    return lane[0];
+}
+
+/* The sum of x[c]. */
+static inline sl_real sum(uint32_t n, const sl_real *x)
+{
+    sl_real lane[LANES] = {0};
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            lane[l] += x[c + l];
+        }
+    }
+    for (uint32_t l = 0; c < n; c++, l++) {
+        lane[l] += x[c];
+    }
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        for (uint32_t l = 0; l < half; l++) {
+            lane[l] += lane[l + half];
+        }
+    }
+    return lane[0];
+}
+
+/* Mean and 1 / sqrt(variance + eps) of one row. */
+struct row_norm {
+    sl_real mean;
+    sl_real rstd;
+};
+
+static inline struct row_norm row_norm(uint32_t n, const sl_real *z)
+{
+    sl_real mean = sum(n, z) / (sl_real)n;
+    sl_real variance = dot(n, z, mean, z, mean) / (sl_real)n;
+    return (struct row_norm){mean, 1 / (sl_real)sqrt((double)variance + SL_NORM_EPSILON)};
+}
+
+static inline void normalise_by_row(uint32_t n, struct row_norm norm, const sl_real *restrict z,
+                                    const sl_real *restrict weight, const sl_real *restrict bias, sl_real *restrict y)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        y[c] = weight[c] * ((z[c] - norm.mean) * norm.rstd) + bias[c];
+    }
+}
+
+static inline void normalise_by_column(uint32_t n, const sl_real *restrict mean, const sl_real *restrict rstd,
+                                       const sl_real *restrict z, const sl_real *restrict weight,
+                                       const sl_real *restrict bias, sl_real *restrict y)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        y[c] = weight[c] * ((z[c] - mean[c]) * rstd[c]) + bias[c];
+    }
+}
+
+/* h = gate * scale * y + r. A product rather than a choice, so that a y that is not a number is seen in the loss. */
+static inline void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, const uint8_t *restrict keep,
+                              const sl_real *restrict residual, uint8_t *restrict gate, sl_real *restrict h)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        gate[c] = keep[c] & (y[c] > 0);
+    }
+    if (residual == NULL) {
+        for (uint32_t c = 0; c < n; c++) {
+            h[c] = (sl_real)gate[c] * scale * y[c] + 0; /* no negative zero */
+        }
+        return;
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        h[c] = (sl_real)gate[c] * scale * y[c] + residual[c];
+    }
+}
+
+static inline uint32_t block_size(uint32_t n_columns, uint32_t c0)
+{
+    return n_columns - c0 < BLOCK ? n_columns - c0 : BLOCK;
+}
+
+/* y of the columns c0 .. c0 + n - 1 of one row: z itself, or its normalisation in `room`. */
+static inline const sl_real *normalise_block(const struct sl_activate *a, struct row_norm norm, uint32_t c0, uint32_t n,
+                                             const sl_real *z, sl_real room[BLOCK])
+{
+    switch (a->norm) {
+    case SL_ACTIVATE_LAYER:
+        normalise_by_row(n, norm, z, a->weight + c0, a->bias + c0, room);
+        return room;
+    case SL_ACTIVATE_BATCH:
+        normalise_by_column(n, a->mean + c0, a->rstd + c0, z, a->weight + c0, a->bias + c0, room);
+        return room;
+    default: return z;
+    }
+}
+
+SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual,
+                                       uint8_t *gate_out, sl_real *h_out)
+{
+    sl_real room[BLOCK];
+    uint8_t keep[BLOCK];
+    sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    memset(keep, 1, sizeof keep);
+    for (uint32_t i = 0; i < a->n_rows; i++) {
+        size_t row = (size_t)i * a->n_columns;
+        struct row_norm norm = {0, 1};
+        if (a->norm == SL_ACTIVATE_LAYER) {
+            norm = row_norm(a->n_columns, z + row);
+        }
+        for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
+            uint32_t n = block_size(a->n_columns, c0);
+            const sl_real *y = normalise_block(a, norm, c0, n, z + row + c0, room);
+            if (a->threshold > 0) {
+                sl_dropout_keep(&a->draw, a->dataset_ids[a->ids[i]], a->threshold, c0, n, keep);
+            }
+            gate_block(n, scale, y, keep, residual == NULL ? NULL : residual + row + c0, gate_out + row + c0,
+                       h_out + row + c0);
+        }
+    }
+}
+
+/* GZ of a row without a norm: GY itself. */
+static inline void backward_plain(uint32_t n, sl_real scale, const uint8_t *restrict gate, const sl_real *restrict gh,
+                                  sl_real *restrict gz)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        gz[c] = (sl_real)gate[c] * scale * gh[c];
+    }
+}
+
+/* One row of layer norm; with a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). GW, GB are added to. */
+static inline void backward_layer(uint32_t n, sl_real scale, struct row_norm norm, const sl_real *restrict weight,
+                                  const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
+                                  sl_real *restrict gz, sl_real *restrict gw, sl_real *restrict gb)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        sl_real gy = (sl_real)gate[c] * scale * gh[c];
+        gw[c] += gy * ((z[c] - norm.mean) * norm.rstd);
+        gb[c] += gy;
+        gz[c] = gy * weight[c];
+    }
+    sl_real mean = sum(n, gz) / (sl_real)n;
+    sl_real slope = dot(n, gz, 0, z, norm.mean) * norm.rstd / (sl_real)n;
+    for (uint32_t c = 0; c < n; c++) {
+        gz[c] = norm.rstd * (gz[c] - mean - (z[c] - norm.mean) * norm.rstd * slope);
+    }
+}
+
+/* One row of batch norm; `slope` and `offset` are the group's sums of GY * zhat and GY, share = 1 / rows of the group. */
+static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl_real share, const sl_real *restrict slope,
+                                  const sl_real *restrict offset, const sl_real *restrict z,
+                                  const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz)
+{
+    const sl_real *restrict weight = a->weight;
+    const sl_real *restrict mean = a->mean;
+    const sl_real *restrict rstd = a->rstd;
+    for (uint32_t c = 0; c < a->n_columns; c++) {
+        sl_real gy = (sl_real)gate[c] * scale * gh[c];
+        sl_real zhat = (z[c] - mean[c]) * rstd[c];
+        gz[c] = weight[c] * rstd[c] * (gy - share * offset[c] - zhat * (share * slope[c]));
+    }
+}
+
+SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
+                                        const sl_real *gh, const sl_real *sums, uint64_t n_group, sl_real *gz_out,
+                                        sl_real *gw_out, sl_real *gb_out)
+{
+    uint32_t n = a->n_columns;
+    sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    if (a->norm == SL_ACTIVATE_LAYER) {
+        memset(gw_out, 0, n * sizeof *gw_out);
+        memset(gb_out, 0, n * sizeof *gb_out);
+    }
+    for (uint32_t i = 0; i < a->n_rows; i++) {
+        size_t row = (size_t)i * n;
+        if (a->norm == SL_ACTIVATE_LAYER) {
+            backward_layer(n, scale, row_norm(n, z + row), a->weight, z + row, gate + row, gh + row, gz_out + row,
+                           gw_out, gb_out);
+        } else if (a->norm == SL_ACTIVATE_BATCH) {
+            backward_batch(a, scale, (sl_real)(1.0 / (double)n_group), sums, sums + n, z + row, gate + row, gh + row,
+                           gz_out + row);
+        } else {
+            backward_plain(n, scale, gate + row, gh + row, gz_out + row);
+        }
+    }
+}
+
+/* The sums of the columns c0 .. c0 + n - 1, in double. */
+static inline void batch_sums_tile(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *z,
+                                   const uint8_t *gate, const sl_real *gh, double *restrict slope,
+                                   double *restrict offset)
+{
+    const sl_real *restrict mean = a->mean + c0;
+    const sl_real *restrict rstd = a->rstd + c0;
+    sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    memset(slope, 0, BLOCK * sizeof *slope);
+    memset(offset, 0, BLOCK * sizeof *offset);
+    for (uint32_t i = 0; i < a->n_rows; i++) {
+        size_t at = (size_t)i * a->n_columns + c0;
+        for (uint32_t c = 0; c < n; c++) {
+            sl_real gy = (sl_real)gate[at + c] * scale * gh[at + c];
+            slope[c] += (double)(gy * ((z[at + c] - mean[c]) * rstd[c]));
+            offset[c] += (double)gy;
+        }
+    }
+}
+
+SL_CLONES void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
+                                          const sl_real *gh, sl_real *sums_out)
+{
+    double slope[BLOCK], offset[BLOCK];
+    for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
+        uint32_t n = block_size(a->n_columns, c0);
+        batch_sums_tile(a, c0, n, z, gate, gh, slope, offset);
+        for (uint32_t c = 0; c < n; c++) {
+            sums_out[c0 + c] = (sl_real)slope[c];
+            sums_out[a->n_columns + c0 + c] = (sl_real)offset[c];
+        }
+    }
+}
+
+SL_CLONES void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr)
+{
+    size_t n = (size_t)n_rows * n_columns;
+    const sl_real *restrict from = gh;
+    sl_real *restrict to = gr;
+    for (size_t i = 0; i < n; i++) {
+        to[i] += from[i];
+    }
+}
+
+/* ---- arguments ---- */
+
+struct activate_args {
+    struct sl_task_args head;
+    struct sl_draw draw;
+    uint64_t n_group;
+    enum sl_activate_norm norm;
+    uint32_t threshold;
+    uint32_t row0;
+    uint32_t residual_row0;
+    int has_residual;
+};
+
+/* ---- task wrappers ---- */
+
+/* Two rows of F: mean and 1 / standard deviation. */
+static void set_statistics(struct sl_activate *a, void *buffer)
+{
+    a->mean = sl_buffer_data(buffer);
+    a->rstd = a->mean + a->n_columns;
+}
+
+/* The operands, but for those that depend on the direction. buffers[0] is z. */
+static struct sl_activate operands(const struct activate_args *args, void *z)
+{
+    return (struct sl_activate){
+        .n_rows = sl_buffer_rows(z),
+        .n_columns = sl_buffer_columns(z),
+        .norm = args->norm,
+        .threshold = args->threshold,
+        .draw = args->draw,
+    };
+}
+
+static void forward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct activate_args *args = cl_arg;
+    struct sl_activate a = operands(args, buffers[0]);
+    const sl_real *residual = NULL;
+    void **next = buffers + 3;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    if (a.norm != SL_ACTIVATE_PLAIN) {
+        a.weight = sl_buffer_data(*next++);
+        a.bias = sl_buffer_data(*next++);
+    }
+    if (a.norm == SL_ACTIVATE_BATCH) {
+        set_statistics(&a, *next++);
+    }
+    if (args->has_residual) {
+        residual = (const sl_real *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a.n_columns;
+    }
+    if (a.threshold > 0) {
+        a.ids = (const sl_vertex *)sl_buffer_data(*next++) + args->row0;
+        a.dataset_ids = sl_buffer_data(*next++);
+    }
+    sl_activate_forward_cpu(&a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
+                            sl_buffer_data(buffers[2]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void backward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct activate_args *args = cl_arg;
+    struct sl_activate a = operands(args, buffers[0]);
+    const sl_real *sums = NULL;
+    sl_real *gw = NULL;
+    sl_real *gb = NULL;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    if (a.norm != SL_ACTIVATE_PLAIN) {
+        a.weight = sl_buffer_data(buffers[4]);
+    }
+    if (a.norm == SL_ACTIVATE_LAYER) {
+        gw = sl_buffer_data(buffers[5]);
+        gb = sl_buffer_data(buffers[6]);
+    }
+    if (a.norm == SL_ACTIVATE_BATCH) {
+        set_statistics(&a, buffers[5]);
+        sums = sl_buffer_data(buffers[6]);
+    }
+    sl_activate_backward_cpu(&a, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
+                             sums, args->n_group, sl_buffer_data(buffers[3]), gw, gb);
+    sl_task_leave(&args->head, start_s);
+}
+
+static void batch_sums_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct activate_args *args = cl_arg;
+    struct sl_activate a = operands(args, buffers[0]);
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    set_statistics(&a, buffers[3]);
+    sl_activate_batch_sums_cpu(&a, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
+                               sl_buffer_data(buffers[4]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void residual_backward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct activate_args *args = cl_arg;
+    uint32_t n_columns = sl_buffer_columns(buffers[0]);
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_activate_residual_backward_cpu(sl_buffer_rows(buffers[0]), n_columns, sl_buffer_data(buffers[0]),
+                                      (sl_real *)sl_buffer_data(buffers[1]) + (size_t)args->row0 * n_columns);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel forward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_forward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel backward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_backward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel batch_sums_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_batch_sums", .size_base = sl_task_size_base};
+static struct starpu_perfmodel residual_backward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_activate_residual_backward", .size_base = sl_task_size_base};
+
+static struct starpu_codelet forward_cl = {
+    .name = "sl_activate_forward",
+    .cpu_funcs = {forward_cpu_task},
+    /* R z; W gate, h; with a norm R weight, bias; batch R statistics; with a residual R residual; with dropout R frontier,
+     * dataset ids */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &forward_model,
+};
+
+static struct starpu_codelet backward_cl = {
+    .name = "sl_activate_backward",
+    .cpu_funcs = {backward_cpu_task},
+    /* R z, gate, gh; W gz; layer R weight, W gw, gb; batch R weight, statistics, sums */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &backward_model,
+};
+
+static struct starpu_codelet batch_sums_cl = {
+    .name = "sl_activate_batch_sums",
+    .cpu_funcs = {batch_sums_cpu_task},
+    .nbuffers = 5, /* z, gate, gh, statistics, sums */
+    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_R, STARPU_W},
+    .model = &batch_sums_model,
+};
+
+static struct starpu_codelet residual_backward_cl = {
+    .name = "sl_activate_residual_backward",
+    .cpu_funcs = {residual_backward_cpu_task},
+    .nbuffers = 2, /* gh, gr */
+    .modes = {STARPU_R, STARPU_RW},
+    .model = &residual_backward_model,
+};
+
+/* ---- submissions ---- */
+
+/* `handle` is [n_rows x n_columns]. */
+static enum sl_status check_matrix(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_rows,
+                                   uint32_t n_columns)
+{
+    if (handle != NULL && sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, what,
+                   handle == NULL ? 0 : sl_handle_rows(handle), handle == NULL ? 0 : sl_handle_columns(handle), n_rows,
+                   n_columns);
+}
+
+/* Rows row0 .. row0 + n_rows - 1 of `handle` are there, n_columns wide. */
+static enum sl_status check_rows(const char *name, const char *what, starpu_data_handle_t handle, uint32_t row0,
+                                 uint32_t n_rows, uint32_t n_columns)
+{
+    if ((uint64_t)row0 + n_rows <= sl_handle_rows(handle) && sl_handle_columns(handle) == n_columns) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of %s [%u x %u]", name, n_rows, n_columns, row0, what,
+                   sl_handle_rows(handle), sl_handle_columns(handle));
+}
+
+/* What the layer's norm and dropout need is there; starts the arguments. */
+static enum sl_status prepare(const char *name, const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                              enum sl_stage stage, starpu_data_handle_t z, struct activate_args *args)
+{
+    uint32_t n_columns = sl_handle_columns(z);
+    enum sl_status st;
+    *args = (struct activate_args){.head = *head, .norm = layer->norm};
+    args->head.stage = sl_task_stage(head, stage);
+    args->draw = (struct sl_draw){
+        .seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    SL_TRY(st, sl_dropout_check(name, layer->dropout, &args->threshold), failed);
+    if (layer->norm != SL_ACTIVATE_PLAIN) {
+        SL_TRY(st, check_matrix(name, "the norm's weight", layer->weight, 1, n_columns), failed);
+        SL_TRY(st, check_matrix(name, "the norm's bias", layer->bias, 1, n_columns), failed);
+    }
+    if (layer->norm == SL_ACTIVATE_BATCH) {
+        SL_TRY(st, check_matrix(name, "batch statistics", layer->statistics, 2, n_columns), failed);
+    }
+    return SL_OK;
+failed:
+    return st;
+}
+
+/* Bytes moved for `n_reals` numbers and one byte of gate an entry of z. */
+static uint64_t bytes_of(starpu_data_handle_t z, uint32_t n_reals)
+{
+    return (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * (n_reals * sizeof(sl_real) + 1);
+}
+
+static enum sl_status check_forward(const struct activate_args *args, const struct sl_activate_layer *layer,
+                                    starpu_data_handle_t z, starpu_data_handle_t residual, starpu_data_handle_t gate,
+                                    starpu_data_handle_t h)
+{
+    const char *name = "sl_activate_forward";
+    uint32_t n_rows = sl_handle_rows(z);
+    uint32_t n_columns = sl_handle_columns(z);
+    enum sl_status st;
+    SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "H", h, n_rows, n_columns), failed);
+    if (residual != NULL) {
+        SL_TRY(st, check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns), failed);
+    }
+    if (args->threshold > 0 && (uint64_t)args->row0 + n_rows > sl_handle_columns(layer->frontier)) {
+        return sl_fail(SL_EINVAL, "%s: Z of %u rows from row %u of a frontier of %u", name, n_rows, args->row0,
+                       sl_handle_columns(layer->frontier));
+    }
+failed:
+    return st;
+}
+
+enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                          uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
+                                          uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h)
+{
+    struct activate_args args;
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, prepare("sl_activate_forward", head, layer, SL_STAGE_DENSE, z, &args), failed);
+    args.row0 = row0;
+    args.residual_row0 = residual_row0;
+    args.has_residual = residual != NULL;
+    SL_TRY(st, check_forward(&args, layer, z, residual, gate, h), failed);
+    args.head.work = bytes_of(z, residual == NULL ? 2 : 3);
+    sl_task_begin(&task, &forward_cl);
+    sl_task_add(&task, z, STARPU_R);
+    sl_task_add(&task, gate, STARPU_W);
+    sl_task_add(&task, h, STARPU_W);
+    if (layer->norm != SL_ACTIVATE_PLAIN) {
+        sl_task_add(&task, layer->weight, STARPU_R);
+        sl_task_add(&task, layer->bias, STARPU_R);
+    }
+    if (layer->norm == SL_ACTIVATE_BATCH) {
+        sl_task_add(&task, layer->statistics, STARPU_R);
+    }
+    if (residual != NULL) {
+        sl_task_add(&task, residual, STARPU_R);
+    }
+    if (args.threshold > 0) {
+        sl_task_add(&task, layer->frontier, STARPU_R);
+        sl_task_add(&task, layer->dataset_ids, STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+static enum sl_status check_backward(const struct sl_activate_layer *layer, starpu_data_handle_t z,
+                                     starpu_data_handle_t gate, starpu_data_handle_t gh, starpu_data_handle_t sums,
+                                     uint64_t n_group, starpu_data_handle_t gz, starpu_data_handle_t gw,
+                                     starpu_data_handle_t gb)
+{
+    const char *name = "sl_activate_backward";
+    uint32_t n_rows = sl_handle_rows(z);
+    uint32_t n_columns = sl_handle_columns(z);
+    enum sl_status st;
+    SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
+    if (layer->norm == SL_ACTIVATE_LAYER) {
+        SL_TRY(st, check_matrix(name, "GW", gw, 1, n_columns), failed);
+        SL_TRY(st, check_matrix(name, "GB", gb, 1, n_columns), failed);
+    }
+    if (layer->norm == SL_ACTIVATE_BATCH) {
+        SL_TRY(st, check_matrix(name, "sums", sums, 2, n_columns), failed);
+        if (n_group < n_rows) {
+            return sl_fail(SL_EINVAL, "%s: a chunk of %u rows in a group of %llu", name, n_rows,
+                           (unsigned long long)n_group);
+        }
+    }
+failed:
+    return st;
+}
+
+enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                           starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                           starpu_data_handle_t sums, uint64_t n_group, starpu_data_handle_t gz,
+                                           starpu_data_handle_t gw, starpu_data_handle_t gb)
+{
+    struct activate_args args;
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, z, &args), failed);
+    SL_TRY(st, check_backward(layer, z, gate, gh, sums, n_group, gz, gw, gb), failed);
+    args.n_group = n_group;
+    args.head.work = bytes_of(z, 3);
+    sl_task_begin(&task, &backward_cl);
+    sl_task_add(&task, z, STARPU_R);
+    sl_task_add(&task, gate, STARPU_R);
+    sl_task_add(&task, gh, STARPU_R);
+    sl_task_add(&task, gz, STARPU_W);
+    if (layer->norm != SL_ACTIVATE_PLAIN) {
+        sl_task_add(&task, layer->weight, STARPU_R);
+    }
+    if (layer->norm == SL_ACTIVATE_LAYER) {
+        sl_task_add(&task, gw, STARPU_W);
+        sl_task_add(&task, gb, STARPU_W);
+    }
+    if (layer->norm == SL_ACTIVATE_BATCH) {
+        sl_task_add(&task, layer->statistics, STARPU_R);
+        sl_task_add(&task, sums, STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                             starpu_data_handle_t z, starpu_data_handle_t gate,
+                                             starpu_data_handle_t gh, starpu_data_handle_t sums)
+{
+    const char *name = "sl_activate_batch_sums";
+    uint32_t n_rows = sl_handle_rows(z);
+    uint32_t n_columns = sl_handle_columns(z);
+    struct activate_args args;
+    struct sl_task task;
+    enum sl_status st;
+    if (layer->norm != SL_ACTIVATE_BATCH) {
+        return sl_fail(SL_EINVAL, "%s: expected a layer with batch norm, found norm %d", name, (int)layer->norm);
+    }
+    SL_TRY(st, prepare(name, head, layer, SL_STAGE_BACKWARD, z, &args), failed);
+    SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "sums", sums, 2, n_columns), failed);
+    args.head.work = bytes_of(z, 2);
+    sl_task_begin(&task, &batch_sums_cl);
+    sl_task_add(&task, z, STARPU_R);
+    sl_task_add(&task, gate, STARPU_R);
+    sl_task_add(&task, gh, STARPU_R);
+    sl_task_add(&task, layer->statistics, STARPU_R);
+    sl_task_add(&task, sums, STARPU_W);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
+                                                    starpu_data_handle_t gr, uint32_t row0)
+{
+    struct activate_args args = {.head = *head, .row0 = row0};
+    struct sl_task task;
+    enum sl_status st = check_rows("sl_activate_residual_backward", "GR", gr, row0, sl_handle_rows(gh),
+                                   sl_handle_columns(gh));
+    if (st != SL_OK) {
+        return st;
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = bytes_of(gh, 3);
+    sl_task_begin(&task, &residual_backward_cl);
+    sl_task_add(&task, gh, STARPU_R);
+    sl_task_add(&task, gr, STARPU_RW);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

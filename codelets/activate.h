@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Stage 8, activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
+ *   before: codelets/dense.h gives Z        after: the layer above (pack, aggregate, dense), or codelets/loss.h
+ *
+ *   none    y = z
+ *   layer   y = w * (z - mean) / sqrt(var + eps) + b, mean and biased variance of the row, eps 1e-5 (Ba et al. 2016)
+ *   batch   the same with mean and variance per column, from codelets/batchnorm.h (Ioffe, Szegedy 2015)
+ *   h = gate * scale * y, gate = 1 where y > 0 and the entry is kept; scale of codelets/dropout.h;
+ *   residual: h += r, r the same vertices' rows of the layer's input
+ *
+ *   backward: GY = GH * gate * scale; GZ by the norm's adjoint; GW, GB of the norm are column sums of GY * zhat and GY.
+ *   The residual's adjoint, GR += GH, is sl_activate_residual_backward_submit.
+ *
+ * Rows are [D x F], row major; the gate is one byte an entry, written forward and read backward.
+ */
+#ifndef SL_CODELETS_ACTIVATE_H
+#define SL_CODELETS_ACTIVATE_H
+
+#include "codelets/task.h"
+#include "support/random.h"
+
+#define SL_NORM_EPSILON 1e-5
+
+enum sl_activate_norm { SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH };
+
+/* ---- kernels, CPU ---- */
+
+/* One chunk's operands. Pointers a norm does not need are NULL. */
+struct sl_activate {
+    uint32_t n_rows, n_columns;
+    enum sl_activate_norm norm;
+    const sl_real *weight, *bias; /* F each; layer and batch */
+    const sl_real *mean, *rstd;   /* F each; batch */
+    uint32_t threshold;           /* dropout, 0: none */
+    struct sl_draw draw;          /* SL_FOR_DROPOUT, step, hop = level of these rows */
+    const sl_vertex *ids;         /* D renumbered ids; only where threshold > 0 */
+    const sl_vertex *dataset_ids; /* of all vertices; only where threshold > 0 */
+};
+
+/* residual [D x F] or NULL; h and gate are written. */
+void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual, uint8_t *gate_out,
+                             sl_real *h_out);
+
+/* PLAIN and LAYER: GZ from GH; LAYER also writes the partial GW, GB (F each). BATCH: with sums = the group's
+ * [sum GY * zhat | sum GY] (2 F) over n_group rows, GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
+void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                              const sl_real *sums, uint64_t n_group, sl_real *gz_out, sl_real *gw_out,
+                              sl_real *gb_out);
+
+/* BATCH: this chunk's share of [sum GY * zhat | sum GY], 2 F, overwritten. */
+void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                sl_real *sums_out);
+
+/* GR[row0 + i] += GH[i]. */
+void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
+
+/* ---- submissions: local, one thread submits. SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* The layer's constants and read-only handles; NULL where not needed. */
+struct sl_activate_layer {
+    enum sl_activate_norm norm;
+    double dropout;
+    uint64_t seed;
+    starpu_data_handle_t weight, bias;   /* 1 x F */
+    starpu_data_handle_t statistics;     /* 2 x F: mean row, rstd row; batch */
+    starpu_data_handle_t frontier;       /* this PE's ids; dropout */
+    starpu_data_handle_t dataset_ids;    /* dropout */
+};
+
+/* z, h: chunk [D x F]; gate: chunk [D x F] of bytes; its rows are rows row0 .. of the frontier. residual: chunk of the level
+ * above whose rows residual_row0 .. are the same vertices, or NULL. head->hop is the level of these rows. */
+enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                          uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
+                                          uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h);
+
+/* gw, gb: this chunk's partials (1 x F), layer norm only, else NULL. sums: 2 x F and n_group, batch norm only. */
+enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                           starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                           starpu_data_handle_t sums, uint64_t n_group, starpu_data_handle_t gz,
+                                           starpu_data_handle_t gw, starpu_data_handle_t gb);
+
+enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                             starpu_data_handle_t z, starpu_data_handle_t gate,
+                                             starpu_data_handle_t gh, starpu_data_handle_t sums);
+
+enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
+                                                    starpu_data_handle_t gr, uint32_t row0);
+
+#endif

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Means over sampled in-neighbours, and the transposed sums. Sums run over a short list of row pointers, four rows at a time in
+ * order, so that the output row is read and written once per four. */
+#include "codelets/aggregate.h"
+
+#include <string.h>
+
+/* ---- kernels, CPU ---- */
+
+#define LIST 64 /* rows summed from one list of pointers */
+
+/* One term of a sum: a row and its weight. */
+struct term {
+    const sl_real *row;
+    sl_real weight;
+};
+
+static inline void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
+{
+    for (uint32_t j = 0; j < n_columns; j++) {
+        out[j] += weight * row[j];
+    }
+}
+
+/* out += the n terms, in order. */
+static inline void add_terms(uint32_t n, const struct term *terms, uint32_t n_columns, sl_real *restrict out)
+{
+    uint32_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const sl_real *restrict a = terms[i].row;
+        const sl_real *restrict b = terms[i + 1].row;
+        const sl_real *restrict c = terms[i + 2].row;
+        const sl_real *restrict d = terms[i + 3].row;
+        const sl_real wa = terms[i].weight;
+        const sl_real wb = terms[i + 1].weight;
+        const sl_real wc = terms[i + 2].weight;
+        const sl_real wd = terms[i + 3].weight;
+        for (uint32_t j = 0; j < n_columns; j++) {
+            out[j] = (((out[j] + wa * a[j]) + wb * b[j]) + wc * c[j]) + wd * d[j];
+        }
+    }
+    for (; i < n; i++) {
+        add_scaled(n_columns, out, terms[i].row, terms[i].weight);
+    }
+}
+
+/* The row of the source at a position. */
+static inline const sl_real *source_row(const struct sl_sources *x, uint32_t position, uint32_t n_columns)
+{
+    uint32_t q = 0;
+    while (position >= x->first[q + 1]) {
+        q++;
+    }
+    return sl_view_row(&x->view[q], position - x->first[q], n_columns);
+}
+
+/* out += weight * the sum of the rows at n positions, in order. */
+static inline void add_sources(uint32_t n, const uint32_t *positions, sl_real weight, const struct sl_sources *x,
+                               uint32_t n_columns, sl_real *out)
+{
+    struct term terms[LIST];
+    for (uint32_t done = 0; done < n; done += LIST) {
+        uint32_t count = n - done < LIST ? n - done : LIST;
+        for (uint32_t i = 0; i < count; i++) {
+            terms[i] = (struct term){source_row(x, positions[done + i], n_columns), weight};
+            __builtin_prefetch(terms[i].row);
+        }
+        add_terms(count, terms, n_columns, out);
+    }
+}
+
+SL_CLONES void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, const uint32_t *offsets,
+                                        const uint32_t *edge_sources, const struct sl_sources *x, int beta,
+                                        sl_real *m_out)
+{
+    for (uint32_t d = 0; d < n_rows; d++) {
+        uint32_t n = offsets[d + 1] - offsets[d];
+        sl_real *out = m_out + (size_t)d * n_columns;
+        if (!beta) {
+            memset(out, 0, n_columns * sizeof *out);
+        }
+        add_sources(n, edge_sources + offsets[d], n > 0 ? 1 / (sl_real)n : 0, x, n_columns, out);
+    }
+}
+
+/* out += the terms of transposed item t. */
+static inline void add_back(uint32_t t, uint32_t n_columns, const uint32_t *back_offsets, const uint32_t *back_rows,
+                            const uint32_t *edge_offsets, const struct sl_view *gm, sl_real *out)
+{
+    struct term terms[LIST];
+    for (uint32_t done = back_offsets[t]; done < back_offsets[t + 1]; done += LIST) {
+        uint32_t count = back_offsets[t + 1] - done < LIST ? back_offsets[t + 1] - done : LIST;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t d = back_rows[done + i];
+            sl_real degree = (sl_real)(edge_offsets[d + 1] - edge_offsets[d]);
+            terms[i] = (struct term){sl_view_row(gm, d, n_columns), 1 / degree};
+            __builtin_prefetch(terms[i].row);
+        }
+        add_terms(count, terms, n_columns, out);
+    }
+}
+
+SL_CLONES void sl_aggregate_backward_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *back_offsets,
+                                         const uint32_t *back_rows, const uint32_t *edge_offsets,
+                                         const struct sl_view *gm, sl_real *out)
+{
+    memset(out, 0, (size_t)n * n_columns * sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        add_back(t0 + i, n_columns, back_offsets, back_rows, edge_offsets, gm, out + (size_t)i * n_columns);
+    }
+}
+
+SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, uint32_t n_columns, const uint32_t *inverse, const sl_real *sent,
+                                      uint32_t row0, uint32_t n_rows, sl_real *g)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - row0; /* wraps below row0, and is then too large */
+        if (row < n_rows) {
+            add_scaled(n_columns, g + (size_t)row * n_columns, sent + (size_t)i * n_columns, 1);
+        }
+    }
+}
+
+SL_CLONES void sl_accumulate_own_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *inverse,
+                                     const uint32_t *back_offsets, const uint32_t *back_rows,
+                                     const uint32_t *edge_offsets, const struct sl_view *gm, uint32_t row0,
+                                     uint32_t n_rows, sl_real *g)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - row0;
+        if (row < n_rows) {
+            add_back(t0 + i, n_columns, back_offsets, back_rows, edge_offsets, gm, g + (size_t)row * n_columns);
+        }
+    }
+}
+
+/* Evaluation's destinations: 64-bit offsets, of which the first row's is the origin of `sources`. */
+SL_CLONES static void aggregate_full(uint32_t n_rows, uint32_t n_columns, const uint64_t *offsets,
+                                     const sl_vertex *sources, const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    for (uint32_t d = 0; d < n_rows; d++) {
+        uint32_t n = (uint32_t)(offsets[d + 1] - offsets[d]);
+        sl_real *out = m_out + (size_t)d * n_columns;
+        if (!beta) {
+            memset(out, 0, n_columns * sizeof *out);
+        }
+        add_sources(n, sources + (offsets[d] - offsets[0]), n > 0 ? 1 / (sl_real)n : 0, x, n_columns, out);
+    }
+}
+
+/* ---- arguments ---- */
+
+struct forward_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    uint32_t n_owners;
+    uint32_t own;
+    uint32_t n_chunks, shift; /* of the own rows */
+    int beta;
+    uint8_t packed[SL_MAX_PES / 8]; /* bit q: owner q's packed buffer is among the buffers */
+    uint32_t first[SL_MAX_PES + 1]; /* submitted up to first[n_owners] only */
+};
+
+struct backward_args {
+    struct sl_task_args head;
+    uint32_t t0;
+    uint32_t n_chunks, shift;
+};
+
+struct accumulate_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    uint32_t t0, n_own;
+    uint32_t n_chunks, shift;
+    uint32_t n_peers, own;
+    uint8_t sent[SL_MAX_PES / 8];
+    uint32_t n_sent[SL_MAX_PES]; /* submitted up to n_sent[n_peers - 1] only */
+};
+
+struct full_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    uint32_t n_parts;
+    int beta;
+    uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
+    uint32_t shift[SL_MAX_PES];
+};
+
+static int bit(const uint8_t *bits, uint32_t i)
+{
+    return bits[i / 8] >> i % 8 & 1;
+}
+
+static void set_bit(uint8_t *bits, uint32_t i)
+{
+    bits[i / 8] |= (uint8_t)(1 << i % 8);
+}
+
+/* ---- task wrappers ---- */
+
+static uint32_t *vector(void *buffer)
+{
+    return (uint32_t *)STARPU_VECTOR_GET_PTR(buffer);
+}
+
+static sl_real *matrix(void *buffer)
+{
+    return (sl_real *)STARPU_MATRIX_GET_PTR(buffer);
+}
+
+/* The bases of n chunks that are consecutive buffers. */
+static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        bases_out[c] = matrix(buffers[c]);
+    }
+}
+
+static void forward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct forward_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *own[SL_MAX_CHUNKS];
+    const sl_real *packed[SL_MAX_PES];
+    struct sl_view view[SL_MAX_PES];
+    chunk_bases(buffers + 4, args->n_chunks, own);
+    uint32_t next = 4 + args->n_chunks;
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        packed[q] = bit(args->packed, q) ? matrix(buffers[next++]) : NULL;
+        view[q] = (struct sl_view){&packed[q], 31, NULL};
+    }
+    view[args->own] = (struct sl_view){own, args->shift, vector(buffers[2])};
+    struct sl_sources sources = {args->n_owners, args->first, view};
+    sl_aggregate_forward_cpu(STARPU_MATRIX_GET_NY(buffers[3]), STARPU_MATRIX_GET_NX(buffers[3]),
+                             vector(buffers[0]) + args->row0, vector(buffers[1]), &sources, args->beta,
+                             matrix(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void backward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct backward_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *bases[SL_MAX_CHUNKS];
+    chunk_bases(buffers + 4, args->n_chunks, bases);
+    struct sl_view gm = {bases, args->shift, NULL};
+    sl_aggregate_backward_cpu(STARPU_MATRIX_GET_NY(buffers[3]), STARPU_MATRIX_GET_NX(buffers[3]), args->t0,
+                              vector(buffers[1]), vector(buffers[2]), vector(buffers[0]), &gm, matrix(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void accumulate_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct accumulate_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *bases[SL_MAX_CHUNKS];
+    sl_real *g = matrix(buffers[3]);
+    uint32_t n_rows = STARPU_MATRIX_GET_NY(buffers[3]);
+    uint32_t n_columns = STARPU_MATRIX_GET_NX(buffers[3]);
+    chunk_bases(buffers + 5, args->n_chunks, bases);
+    struct sl_view gm = {bases, args->shift, NULL};
+    void **next = buffers + 5 + args->n_chunks;
+    memset(g, 0, (size_t)n_rows * n_columns * sizeof *g);
+    for (uint32_t p = 0; p < args->n_peers; p++) {
+        if (p == args->own) {
+            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, vector(buffers[4]), vector(buffers[1]),
+                                  vector(buffers[2]), vector(buffers[0]), &gm, args->row0, n_rows, g);
+        } else if (bit(args->sent, p)) {
+            sl_accumulate_sent_cpu(args->n_sent[p], n_columns, vector(next[0]), matrix(next[1]), args->row0, n_rows,
+                                   g);
+            next += 2;
+        }
+    }
+    sl_task_leave(&args->head, start_s);
+}
+
+static void full_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct full_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *bases[SL_MAX_FULL_CHUNKS];
+    struct sl_view view[SL_MAX_PES];
+    uint32_t next = 0;
+    for (uint32_t q = 0; q < args->n_parts; q++) {
+        view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
+        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+        next += args->chunks[q];
+    }
+    const uint64_t *offsets = (const uint64_t *)STARPU_VECTOR_GET_PTR(buffers[0]);
+    const sl_vertex *sources = vector(buffers[1]);
+    struct sl_sources x = {args->n_parts, vector(buffers[2]), view};
+    aggregate_full(STARPU_MATRIX_GET_NY(buffers[3]), STARPU_MATRIX_GET_NX(buffers[3]), offsets + args->row0,
+                   sources + (offsets[args->row0] - offsets[0]), &x, args->beta, matrix(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel forward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_aggregate_forward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel backward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_aggregate_backward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel accumulate_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_accumulate", .size_base = sl_task_size_base};
+static struct starpu_perfmodel full_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_aggregate_full", .size_base = sl_task_size_base};
+
+static struct starpu_codelet forward_cl = {
+    .name = "sl_aggregate_forward",
+    .cpu_funcs = {forward_cpu_task},
+    /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the others */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &forward_model,
+};
+
+static struct starpu_codelet backward_cl = {
+    .name = "sl_aggregate_backward",
+    .cpu_funcs = {backward_cpu_task},
+    /* R edge offsets, back offsets, back rows; W packed; R chunks of the mean's gradient */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &backward_model,
+};
+
+static struct starpu_codelet accumulate_cl = {
+    .name = "sl_accumulate",
+    .cpu_funcs = {accumulate_cpu_task},
+    /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then inverse and
+     * packed gradient of each other PE */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &accumulate_model,
+};
+
+static struct starpu_codelet full_cl = {
+    .name = "sl_aggregate_full",
+    .cpu_funcs = {full_cpu_task},
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R offsets, sources, first; W or RW mean; R all chunks of all parts */
+    .model = &full_model,
+};
+
+/* ---- submissions ---- */
+
+static void add_chunks(struct sl_task *task, const struct sl_rows *rows)
+{
+    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+        sl_task_add(task, rows->chunk[c], STARPU_R);
+    }
+}
+
+/* Bytes moved by a sum of n_terms rows into n_rows rows. */
+static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
+{
+    return (n_terms + n_rows) * n_columns * sizeof(sl_real);
+}
+
+enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
+                                           starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
+                                           const struct sl_source_handles *sources, int beta, starpu_data_handle_t m)
+{
+    struct forward_args args = {.head = *head, .row0 = row0, .n_owners = sources->n_owners, .own = sources->own};
+    struct sl_task task;
+    uint32_t n_columns = starpu_matrix_get_nx(m);
+    if (n_columns != sources->rows->n_columns || sources->n_owners > SL_MAX_PES ||
+        sources->rows->split.n_chunks > SL_MAX_CHUNKS) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_forward: a mean of width %u of rows of width %u, %u owners, %u chunks",
+                       n_columns, sources->rows->n_columns, sources->n_owners, sources->rows->split.n_chunks);
+    }
+    args.n_chunks = sources->rows->split.n_chunks;
+    args.shift = sources->rows->split.shift;
+    args.beta = beta;
+    memcpy(args.first, sources->first, (sources->n_owners + 1) * sizeof *args.first);
+    args.head.stage = SL_STAGE_AGGREGATE;
+    args.head.work = sum_bytes(n_edges, starpu_matrix_get_ny(m), n_columns);
+    sl_task_begin(&task, &forward_cl);
+    sl_task_add(&task, edge_offsets, STARPU_R);
+    sl_task_add(&task, edge_sources, STARPU_R);
+    sl_task_add(&task, sources->inverse, STARPU_R);
+    sl_task_add(&task, m, beta ? STARPU_RW : STARPU_W);
+    add_chunks(&task, sources->rows);
+    for (uint32_t q = 0; q < sources->n_owners; q++) {
+        if (q != sources->own && sources->packed[q] != NULL) {
+            set_bit(args.packed, q);
+            sl_task_add(&task, sources->packed[q], STARPU_R);
+        }
+    }
+    size_t bytes = offsetof(struct forward_args, first) + (sources->n_owners + 1) * sizeof *args.first;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
+                                            starpu_data_handle_t back_offsets, starpu_data_handle_t back_rows,
+                                            uint32_t t0, uint64_t n_edges, const struct sl_rows *gm,
+                                            starpu_data_handle_t packed)
+{
+    struct backward_args args = {.head = *head, .t0 = t0, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
+    struct sl_task task;
+    uint32_t n_columns = starpu_matrix_get_nx(packed);
+    if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_backward: width %u from gradients of width %u, %u chunks", n_columns,
+                       gm->n_columns, args.n_chunks);
+    }
+    args.head.stage = SL_STAGE_BACKWARD;
+    args.head.work = sum_bytes(n_edges, starpu_matrix_get_ny(packed), n_columns);
+    sl_task_begin(&task, &backward_cl);
+    sl_task_add(&task, edge_offsets, STARPU_R);
+    sl_task_add(&task, back_offsets, STARPU_R);
+    sl_task_add(&task, back_rows, STARPU_R);
+    sl_task_add(&task, packed, STARPU_W);
+    add_chunks(&task, gm);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
+                                    starpu_data_handle_t g)
+{
+    struct accumulate_args args = {.head = *head, .row0 = row0, .t0 = shares->t0, .n_own = shares->n_own};
+    struct sl_task task;
+    uint64_t n_terms = shares->n_own;
+    if (starpu_matrix_get_nx(g) != shares->gm->n_columns || shares->n_peers > SL_MAX_PES ||
+        shares->gm->split.n_chunks > SL_MAX_CHUNKS) {
+        return sl_fail(SL_EINVAL, "sl_accumulate: width %u from gradients of width %u, %u peers, %u chunks",
+                       starpu_matrix_get_nx(g), shares->gm->n_columns, shares->n_peers, shares->gm->split.n_chunks);
+    }
+    args.n_chunks = shares->gm->split.n_chunks;
+    args.shift = shares->gm->split.shift;
+    args.n_peers = shares->n_peers;
+    args.own = shares->own;
+    sl_task_begin(&task, &accumulate_cl);
+    sl_task_add(&task, shares->edge_offsets, STARPU_R);
+    sl_task_add(&task, shares->back_offsets, STARPU_R);
+    sl_task_add(&task, shares->back_rows, STARPU_R);
+    sl_task_add(&task, g, STARPU_W);
+    sl_task_add(&task, shares->inverse[shares->own], STARPU_R);
+    add_chunks(&task, shares->gm);
+    for (uint32_t p = 0; p < shares->n_peers; p++) {
+        if (p != shares->own && shares->sent[p] != NULL) {
+            set_bit(args.sent, p);
+            args.n_sent[p] = shares->n_sent[p];
+            n_terms += shares->n_sent[p];
+            sl_task_add(&task, shares->inverse[p], STARPU_R);
+            sl_task_add(&task, shares->sent[p], STARPU_R);
+        }
+    }
+    args.head.stage = SL_STAGE_BACKWARD;
+    args.head.work = sum_bytes(n_terms, starpu_matrix_get_ny(g), starpu_matrix_get_nx(g));
+    size_t bytes = offsetof(struct accumulate_args, n_sent) + shares->n_peers * sizeof *args.n_sent;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, starpu_data_handle_t offsets,
+                                        starpu_data_handle_t sources, starpu_data_handle_t first, uint32_t n_parts,
+                                        uint32_t row0, uint64_t n_edges, const struct sl_rows *rows, int beta,
+                                        starpu_data_handle_t m)
+{
+    struct full_args args = {.head = *head, .row0 = row0, .n_parts = n_parts, .beta = beta};
+    struct sl_task task;
+    uint64_t n_chunks = 0;
+    for (uint32_t q = 0; q < n_parts && n_parts <= SL_MAX_PES; q++) {
+        n_chunks += rows[q].split.n_chunks;
+    }
+    if (n_parts > SL_MAX_PES || n_chunks > SL_MAX_FULL_CHUNKS || starpu_matrix_get_nx(m) != rows[0].n_columns) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts, %llu chunks (at most %d), width %u of rows of width %u",
+                       n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, starpu_matrix_get_nx(m),
+                       rows[0].n_columns);
+    }
+    sl_task_begin(&task, &full_cl);
+    sl_task_add(&task, offsets, STARPU_R);
+    sl_task_add(&task, sources, STARPU_R);
+    sl_task_add(&task, first, STARPU_R);
+    sl_task_add(&task, m, beta ? STARPU_RW : STARPU_W);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        args.chunks[q] = rows[q].split.n_chunks;
+        args.shift[q] = rows[q].split.shift;
+        add_chunks(&task, &rows[q]);
+    }
+    args.head.stage = head->stage == SL_STAGE_EVALUATE ? SL_STAGE_EVALUATE : SL_STAGE_AGGREGATE;
+    args.head.work = sum_bytes(n_edges, starpu_matrix_get_ny(m), starpu_matrix_get_nx(m));
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Moments of chunks, their merger, and the running statistics. */
+#include "codelets/batchnorm.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/activate.h"
+#include "codelets/rows.h"
+#include "support/memory.h"
+
+/* ---- kernels, CPU ---- */
+
+SL_CLONES void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, double *moments_out)
+{
+    double *restrict mean = moments_out;
+    double *restrict m2 = moments_out + n_columns;
+    memset(moments_out, 0, 2 * (size_t)n_columns * sizeof *moments_out);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const sl_real *row = z + (size_t)i * n_columns;
+        for (uint32_t c = 0; c < n_columns; c++) {
+            mean[c] += (double)row[c];
+        }
+    }
+    for (uint32_t c = 0; c < n_columns; c++) {
+        mean[c] /= n_rows;
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const sl_real *row = z + (size_t)i * n_columns;
+        for (uint32_t c = 0; c < n_columns; c++) {
+            double deviation = (double)row[c] - mean[c];
+            m2[c] += deviation * deviation;
+        }
+    }
+}
+
+static sl_real inverse_deviation(double variance)
+{
+    return (sl_real)(1 / sqrt(variance + SL_NORM_EPSILON));
+}
+
+void sl_batchnorm_merge_cpu(uint32_t n, uint32_t n_columns, const double *const *moments, const uint32_t *counts,
+                            sl_real *statistics_out, double *unbiased_out)
+{
+    for (uint32_t c = 0; c < n_columns; c++) {
+        double count = counts[0];
+        double mean = moments[0][c];
+        double m2 = moments[0][n_columns + c];
+        for (uint32_t i = 1; i < n; i++) {
+            double total = count + counts[i];
+            double delta = moments[i][c] - mean;
+            mean += delta * counts[i] / total;
+            m2 += moments[i][n_columns + c] + delta * delta * count * counts[i] / total;
+            count = total;
+        }
+        statistics_out[c] = (sl_real)mean;
+        statistics_out[n_columns + c] = inverse_deviation(m2 / count);
+        unbiased_out[c] = mean;
+        unbiased_out[n_columns + c] = m2 / (count > 1 ? count - 1 : 1);
+    }
+}
+
+void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *const *unbiased, sl_real *running)
+{
+    for (uint32_t c = 0; c < 2 * n_columns; c++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            sum += unbiased[i][c];
+        }
+        running[c] = (sl_real)((1 - SL_BATCHNORM_MOMENTUM) * (double)running[c] + SL_BATCHNORM_MOMENTUM * sum / n);
+    }
+}
+
+void sl_batchnorm_fixed_cpu(uint32_t n_columns, const sl_real *running, sl_real *statistics_out)
+{
+    for (uint32_t c = 0; c < n_columns; c++) {
+        statistics_out[c] = running[c];
+        statistics_out[n_columns + c] = inverse_deviation((double)running[n_columns + c]);
+    }
+}
+
+void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const sl_real *const *sums, sl_real *gw_out,
+                               sl_real *gb_out)
+{
+    for (uint32_t c = 0; c < n_columns; c++) {
+        gw_out[c] = 0;
+        gb_out[c] = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            gw_out[c] += sums[i][c];
+            gb_out[c] += sums[i][n_columns + c];
+        }
+    }
+}
+
+/* ---- arguments ---- */
+
+struct batchnorm_args {
+    struct sl_task_args head;
+    uint32_t n;
+    uint32_t counts[]; /* merge: n, the rows behind each partial */
+};
+
+/* ---- task wrappers ---- */
+
+static void moments_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct batchnorm_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_batchnorm_moments_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
+                             sl_buffer_data(buffers[1]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void merge_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct batchnorm_args *args = cl_arg;
+    void **moments;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 2, args->n, &moments);
+    if (st != SL_OK) {
+        sl_failure_set(&args->head.run->failure, st);
+        return;
+    }
+    sl_batchnorm_merge_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)moments, args->counts,
+                           sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_free(moments);
+    sl_task_leave(&args->head, start_s);
+}
+
+static void running_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct batchnorm_args *args = cl_arg;
+    void **unbiased;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &unbiased);
+    if (st != SL_OK) {
+        sl_failure_set(&args->head.run->failure, st);
+        return;
+    }
+    sl_batchnorm_running_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)unbiased,
+                             sl_buffer_data(buffers[0]));
+    sl_free(unbiased);
+    sl_task_leave(&args->head, start_s);
+}
+
+static void fixed_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct batchnorm_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_batchnorm_fixed_cpu(sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void gradient_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct batchnorm_args *args = cl_arg;
+    void **sums;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 2, args->n, &sums);
+    if (st != SL_OK) {
+        sl_failure_set(&args->head.run->failure, st);
+        return;
+    }
+    sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[0]), (const sl_real *const *)sums,
+                              sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_free(sums);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel moments_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_moments", .size_base = sl_task_size_base};
+static struct starpu_perfmodel merge_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_merge", .size_base = sl_task_size_base};
+static struct starpu_perfmodel running_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_running", .size_base = sl_task_size_base};
+static struct starpu_perfmodel fixed_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_fixed", .size_base = sl_task_size_base};
+
+static struct starpu_perfmodel gradient_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_gradient", .size_base = sl_task_size_base};
+
+static struct starpu_codelet moments_cl = {
+    .name = "sl_batchnorm_moments",
+    .cpu_funcs = {moments_cpu_task},
+    .nbuffers = 2, /* z, moments */
+    .modes = {STARPU_R, STARPU_W},
+    .model = &moments_model,
+};
+
+static struct starpu_codelet merge_cl = {
+    .name = "sl_batchnorm_merge",
+    .cpu_funcs = {merge_cpu_task},
+    /* W statistics, unbiased; R the moments of each chunk */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &merge_model,
+};
+
+static struct starpu_codelet running_cl = {
+    .name = "sl_batchnorm_running",
+    .cpu_funcs = {running_cpu_task},
+    /* RW running; R the unbiased statistics of each group */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &running_model,
+};
+
+static struct starpu_codelet fixed_cl = {
+    .name = "sl_batchnorm_fixed",
+    .cpu_funcs = {fixed_cpu_task},
+    .nbuffers = 2, /* running, statistics */
+    .modes = {STARPU_R, STARPU_W},
+    .model = &fixed_model,
+};
+
+static struct starpu_codelet gradient_cl = {
+    .name = "sl_batchnorm_gradient",
+    .cpu_funcs = {gradient_cpu_task},
+    /* W gradients of weight and bias; R the sums of each group */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &gradient_model,
+};
+
+/* ---- submissions ---- */
+
+/* `handle` holds two rows of n_columns elements of `element` bytes. */
+static enum sl_status check_pair(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_columns,
+                                 size_t element)
+{
+    if (sl_handle_rows(handle) == 2 && sl_handle_columns(handle) == n_columns && sl_handle_element(handle) == element) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u] of %zu bytes; expected [2 x %u] of %zu bytes", name, what,
+                   sl_handle_rows(handle), sl_handle_columns(handle), sl_handle_element(handle), n_columns, element);
+}
+
+enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                                           starpu_data_handle_t moments)
+{
+    struct batchnorm_args args = {.head = *head};
+    struct sl_task task;
+    enum sl_status st = check_pair("sl_batchnorm_moments", "moments", moments, sl_handle_columns(z), sizeof(double));
+    if (st != SL_OK) {
+        return st;
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    args.head.work = 2 * (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * sizeof(sl_real);
+    sl_task_begin(&task, &moments_cl);
+    sl_task_add(&task, z, STARPU_R);
+    sl_task_add(&task, moments, STARPU_W);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+static enum sl_status check_merge(uint32_t n, const starpu_data_handle_t *moments, const uint32_t *counts,
+                                  starpu_data_handle_t statistics, starpu_data_handle_t unbiased)
+{
+    const char *name = "sl_batchnorm_merge";
+    uint32_t n_columns = sl_handle_columns(statistics);
+    enum sl_status st;
+    SL_TRY(st, check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)), failed);
+    SL_TRY(st, check_pair(name, "unbiased statistics", unbiased, n_columns, sizeof(double)), failed);
+    if (n == 0) {
+        return sl_fail(SL_EINVAL, "%s: no chunk to take statistics over; expected at least 1", name);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, check_pair(name, "moments", moments[i], n_columns, sizeof(double)), failed);
+        if (counts[i] == 0) {
+            return sl_fail(SL_EINVAL, "%s: chunk %u has no rows; leave it out", name, i);
+        }
+    }
+failed:
+    return st;
+}
+
+enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32_t n,
+                                         const starpu_data_handle_t *moments, const uint32_t *counts,
+                                         starpu_data_handle_t statistics, starpu_data_handle_t unbiased)
+{
+    struct batchnorm_args *args;
+    struct sl_task task;
+    enum sl_status st;
+    size_t bytes = sizeof *args + n * sizeof *counts;
+    SL_TRY(st, check_merge(n, moments, counts, statistics, unbiased), failed);
+    SL_TRY(st, sl_alloc(1, bytes, "a task's arguments", &args), failed);
+    args->head = *head;
+    args->n = n;
+    memcpy(args->counts, counts, n * sizeof *counts);
+    args->head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    args->head.work = 2 * (uint64_t)n * sl_handle_columns(statistics) * sizeof(double);
+    sl_task_begin(&task, &merge_cl);
+    sl_task_add(&task, statistics, STARPU_W);
+    sl_task_add(&task, unbiased, STARPU_W);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, moments[i], STARPU_R);
+    }
+    st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
+    sl_free(args);
+failed:
+    return st;
+}
+
+enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint32_t n,
+                                           const starpu_data_handle_t *unbiased, starpu_data_handle_t running)
+{
+    const char *name = "sl_batchnorm_running";
+    uint32_t n_columns = sl_handle_columns(running);
+    struct batchnorm_args args = {.head = *head, .n = n};
+    struct sl_task task;
+    enum sl_status st;
+    if (n == 0) {
+        return sl_fail(SL_EINVAL, "%s: statistics of no group; expected at least 1", name);
+    }
+    SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)), failed);
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
+    args.head.work = 2 * (uint64_t)n * n_columns * sizeof(double);
+    sl_task_begin(&task, &running_cl);
+    sl_task_add(&task, running, STARPU_RW);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, unbiased[i], STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu_data_handle_t running,
+                                         starpu_data_handle_t statistics)
+{
+    const char *name = "sl_batchnorm_fixed";
+    uint32_t n_columns = sl_handle_columns(running);
+    struct batchnorm_args args = {.head = *head};
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
+    SL_TRY(st, check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)), failed);
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    args.head.work = 4 * (uint64_t)n_columns * sizeof(sl_real);
+    sl_task_begin(&task, &fixed_cl);
+    sl_task_add(&task, running, STARPU_R);
+    sl_task_add(&task, statistics, STARPU_W);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
+                                            const starpu_data_handle_t *sums, starpu_data_handle_t gw,
+                                            starpu_data_handle_t gb)
+{
+    const char *name = "sl_batchnorm_gradient";
+    uint32_t n_columns = sl_handle_columns(gw);
+    struct batchnorm_args args = {.head = *head, .n = n};
+    struct sl_task task;
+    enum sl_status st = SL_OK;
+    if (sl_handle_rows(gw) != 1 || sl_handle_rows(gb) != 1 || sl_handle_columns(gb) != n_columns) {
+        return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] and [%u x %u]; expected [1 x %u] twice", name,
+                       sl_handle_rows(gw), n_columns, sl_handle_rows(gb), sl_handle_columns(gb), n_columns);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(sl_real)), failed);
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
+    args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(sl_real);
+    sl_task_begin(&task, &gradient_cl);
+    sl_task_add(&task, gw, STARPU_W);
+    sl_task_add(&task, gb, STARPU_W);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, sums[i], STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Products of rows with weights: OpenBLAS for dense rows, row updates for sparse ones. */
+#include "codelets/dense.h"
+
+#include <cblas.h>
+#include <string.h>
+
+#include "codelets/dropout.h"
+#include "codelets/rows.h"
+
+#define SUM_COLUMNS 256 /* column sums: columns of one tile */
+#define SUM_ROWS 64     /* and rows added up in sl_real before they go to the double */
+
+void sl_dense_setup(void)
+{
+    openblas_set_num_threads(1);
+}
+
+/* ---- kernels, CPU ---- */
+
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k]; lda, ldb are the columns of A and B as stored. */
+static inline void gemm(int transpose_a, int transpose_b, uint32_t m, uint32_t n, uint32_t k, const sl_real *a,
+                        uint32_t lda, const sl_real *b, uint32_t ldb, int beta, sl_real *c)
+{
+    enum CBLAS_TRANSPOSE op_a = transpose_a ? CblasTrans : CblasNoTrans;
+    enum CBLAS_TRANSPOSE op_b = transpose_b ? CblasTrans : CblasNoTrans;
+#ifdef SL_REAL_DOUBLE
+    cblas_dgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda, b, (blasint)ldb,
+                beta, c, (blasint)n);
+#else
+    cblas_sgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda, b, (blasint)ldb,
+                (float)beta, c, (blasint)n);
+#endif
+}
+
+/* What a product starts from, where it does not add to what is there. */
+static void fill_rows(uint32_t n_rows, uint32_t n_out, const sl_real *bias, sl_real *z)
+{
+    if (bias == NULL) {
+        memset(z, 0, (size_t)n_rows * n_out * sizeof *z);
+        return;
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        memcpy(z + (size_t)i * n_out, bias, n_out * sizeof *z);
+    }
+}
+
+void sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+                          const sl_real *bias, int beta, sl_real *z_out)
+{
+    if (n_rows == 0 || n_out == 0) {
+        return;
+    }
+    if (beta == 0 && (bias != NULL || n_in == 0)) {
+        fill_rows(n_rows, n_out, bias, z_out);
+        beta = 1;
+    }
+    if (n_in > 0) {
+        gemm(0, 0, n_rows, n_out, n_in, x, n_in, w, n_out, beta, z_out);
+    }
+}
+
+void sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz, const sl_real *w,
+                                 int beta, sl_real *gx_out)
+{
+    if (n_rows == 0 || n_in == 0) {
+        return;
+    }
+    if (n_out > 0) {
+        gemm(0, 1, n_rows, n_in, n_out, gz, n_out, w, n_out, beta, gx_out);
+    } else if (beta == 0) {
+        fill_rows(n_rows, n_in, NULL, gx_out);
+    }
+}
+
+/* Column sums of the columns c0 .. c0 + n - 1, blocks of rows first, then the blocks in double. */
+static inline void sum_tile(uint32_t n_rows, uint32_t n_columns, uint32_t c0, uint32_t n, const sl_real *restrict g,
+                            double total[SUM_COLUMNS])
+{
+    sl_real part[SUM_COLUMNS];
+    memset(total, 0, SUM_COLUMNS * sizeof *total);
+    for (uint32_t r0 = 0; r0 < n_rows; r0 += SUM_ROWS) {
+        uint32_t end = n_rows - r0 < SUM_ROWS ? n_rows : r0 + SUM_ROWS;
+        memset(part, 0, sizeof part);
+        for (uint32_t r = r0; r < end; r++) {
+            const sl_real *row = g + (size_t)r * n_columns + c0;
+            for (uint32_t c = 0; c < n; c++) {
+                part[c] += row[c];
+            }
+        }
+        for (uint32_t c = 0; c < n; c++) {
+            total[c] += (double)part[c];
+        }
+    }
+}
+
+/* Sums of the columns of g [n_rows x n_columns], stored or added to. */
+SL_CLONES static void sum_columns(uint32_t n_rows, uint32_t n_columns, const sl_real *g, int beta, sl_real *sums)
+{
+    double total[SUM_COLUMNS];
+    for (uint32_t c0 = 0; c0 < n_columns; c0 += SUM_COLUMNS) {
+        uint32_t n = n_columns - c0 < SUM_COLUMNS ? n_columns - c0 : SUM_COLUMNS;
+        sum_tile(n_rows, n_columns, c0, n, g, total);
+        for (uint32_t c = 0; c < n; c++) {
+            sums[c0 + c] = (sl_real)(total[c] + (beta == 0 ? 0 : (double)sums[c0 + c]));
+        }
+    }
+}
+
+void sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *gz,
+                                  sl_real *gw_out, sl_real *gb_out)
+{
+    if (n_rows > 0 && n_in > 0 && n_out > 0) {
+        gemm(1, 0, n_in, n_out, n_rows, x, n_in, gz, n_out, 0, gw_out);
+    } else {
+        fill_rows(n_in, n_out, NULL, gw_out);
+    }
+    if (gb_out != NULL) {
+        sum_columns(n_rows, n_out, gz, 0, gb_out);
+    }
+}
+
+/* y += a x */
+static inline void add_scaled(uint32_t n, sl_real a, const sl_real *restrict x, sl_real *restrict y)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        y[c] += a * x[c];
+    }
+}
+
+/* The dropout of one row's entries. Columns ascend, so that the bits of a group are drawn once. */
+struct entry_mask {
+    const struct sl_draw *draw;
+    uint32_t vertex; /* dataset id */
+    uint32_t threshold;
+    uint32_t group; /* whose bits are in `bits`; SL_NONE: none yet */
+    sl_real scale;
+    uint16_t bits[8];
+};
+
+static void mask_start(const struct sl_sparse_rows *x, uint32_t i, struct entry_mask *mask)
+{
+    mask->draw = &x->draw;
+    mask->threshold = sl_dropout_threshold(x->dropout);
+    mask->scale = (sl_real)sl_dropout_scale(mask->threshold);
+    mask->vertex = mask->threshold > 0 ? x->dataset_ids[x->ids[i]] : 0;
+    mask->group = SL_NONE;
+}
+
+/* An entry's factor: 0 or the scale. */
+static inline sl_real mask_factor(struct entry_mask *mask, uint32_t column)
+{
+    if (mask->threshold == 0) {
+        return 1;
+    }
+    if (mask->group != column / 8) {
+        mask->group = column / 8;
+        sl_dropout_bits(mask->draw, mask->vertex, mask->group, mask->bits);
+    }
+    return mask->bits[column % 8] >= mask->threshold ? mask->scale : 0;
+}
+
+SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
+                                           const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+{
+    struct entry_mask mask;
+    if (beta == 0) {
+        fill_rows(n_rows, n_out, bias, z_out);
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+        mask_start(x, i, &mask);
+        for (uint64_t e = range[0]; e < range[1]; e++) {
+            sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
+            if (value != 0) {
+                add_scaled(n_out, value, w + (size_t)x->columns[e] * n_out, z_out + (size_t)i * n_out);
+            }
+        }
+    }
+}
+
+SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in,
+                                                   uint32_t n_out, const sl_real *gz, int beta, sl_real *gw_out,
+                                                   sl_real *gb_out)
+{
+    struct entry_mask mask;
+    if (beta == 0) {
+        fill_rows(n_in, n_out, NULL, gw_out);
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const uint64_t *range = x->offsets + (x->ids[i] - x->first);
+        mask_start(x, i, &mask);
+        for (uint64_t e = range[0]; e < range[1]; e++) {
+            sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
+            if (value != 0) {
+                add_scaled(n_out, value, gz + (size_t)i * n_out, gw_out + (size_t)x->columns[e] * n_out);
+            }
+        }
+    }
+    if (gb_out != NULL) {
+        sum_columns(n_rows, n_out, gz, beta, gb_out);
+    }
+}
+
+/* ---- arguments ---- */
+
+struct dense_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    int beta;
+    int has_bias; /* or its gradient */
+};
+
+struct sparse_args {
+    struct sl_task_args head;
+    struct sl_draw draw;
+    double dropout;
+    uint32_t row0;
+    uint32_t first;
+    int beta;
+    int has_bias; /* or its gradient */
+};
+
+/* ---- task wrappers ---- */
+
+/* A buffer's rows from row0 on. */
+static sl_real *rows_from(void *buffer, uint32_t row0)
+{
+    return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
+}
+
+static void forward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct dense_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    sl_dense_forward_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]), sl_buffer_columns(buffers[2]),
+                         rows_from(buffers[0], args->row0), sl_buffer_data(buffers[1]), bias, args->beta,
+                         sl_buffer_data(buffers[2]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void backward_input_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct dense_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_dense_backward_input_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]),
+                                sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
+                                args->beta, rows_from(buffers[2], args->row0));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct dense_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    sl_dense_backward_weight_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]),
+                                 sl_buffer_columns(buffers[1]), rows_from(buffers[0], args->row0),
+                                 sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* Buffers 0 .. 3, and with dropout the one at `ids_at`. */
+static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args, unsigned ids_at)
+{
+    const sl_vertex *frontier = sl_buffer_data(buffers[3]);
+    return (struct sl_sparse_rows){
+        .offsets = sl_buffer_data(buffers[0]),
+        .columns = sl_buffer_data(buffers[1]),
+        .values = sl_buffer_data(buffers[2]),
+        .ids = frontier + args->row0,
+        .dataset_ids = args->dropout > 0 ? sl_buffer_data(buffers[ids_at]) : NULL,
+        .first = args->first,
+        .dropout = args->dropout,
+        .draw = args->draw,
+    };
+}
+
+static void sparse_forward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct sparse_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[5]), sl_buffer_columns(buffers[5]),
+                                sl_buffer_data(buffers[4]), bias, args->beta, sl_buffer_data(buffers[5]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct sparse_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    sl_dense_sparse_backward_weight_cpu(&x, sl_buffer_rows(buffers[4]), sl_buffer_rows(buffers[5]),
+                                        sl_buffer_columns(buffers[4]), sl_buffer_data(buffers[4]), args->beta,
+                                        sl_buffer_data(buffers[5]), gb);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel forward_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_dense_forward", .footprint = sl_task_footprint};
+static struct starpu_perfmodel backward_input_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_dense_backward_input", .footprint = sl_task_footprint};
+static struct starpu_perfmodel backward_weight_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_dense_backward_weight", .footprint = sl_task_footprint};
+static struct starpu_perfmodel sparse_forward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_dense_sparse_forward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel sparse_backward_weight_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_dense_sparse_backward_weight", .size_base = sl_task_size_base};
+
+static struct starpu_codelet forward_cl = {
+    .name = "sl_dense_forward",
+    .cpu_funcs = {forward_cpu_task},
+    /* R x, w; W z (RW where it adds); with a bias R bias */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &forward_model,
+};
+
+static struct starpu_codelet backward_input_cl = {
+    .name = "sl_dense_backward_input",
+    .cpu_funcs = {backward_input_cpu_task},
+    .nbuffers = 3, /* gz, w, gx */
+    .modes = {STARPU_R, STARPU_R, STARPU_W},
+    .model = &backward_input_model,
+};
+
+static struct starpu_codelet backward_input_add_cl = {
+    .name = "sl_dense_backward_input",
+    .cpu_funcs = {backward_input_cpu_task},
+    .nbuffers = 3, /* gz, w, gx, which is added to */
+    .modes = {STARPU_R, STARPU_R, STARPU_RW},
+    .model = &backward_input_model,
+};
+
+static struct starpu_codelet backward_weight_cl = {
+    .name = "sl_dense_backward_weight",
+    .cpu_funcs = {backward_weight_cpu_task},
+    /* R x, gz; W gw; with a bias W gb */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &backward_weight_model,
+};
+
+static struct starpu_codelet sparse_forward_cl = {
+    .name = "sl_dense_sparse_forward",
+    .cpu_funcs = {sparse_forward_cpu_task},
+    /* R offsets, columns, values, frontier, w; W z (RW where it adds); with a bias R bias; with dropout R dataset ids */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &sparse_forward_model,
+};
+
+static struct starpu_codelet sparse_backward_weight_cl = {
+    .name = "sl_dense_sparse_backward_weight",
+    .cpu_funcs = {sparse_backward_weight_cpu_task},
+    /* R offsets, columns, values, frontier, gz; W gw (RW where it adds); with a bias gb as gw; with dropout R dataset ids */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &sparse_backward_weight_model,
+};
+
+/* ---- submissions ---- */
+
+/* The shapes of one product. */
+struct shape {
+    uint32_t x_rows, x_columns, row0; /* rows row0 .. row0 + z_rows - 1 of X meet Z */
+    uint32_t w_rows, w_columns;
+    uint32_t z_rows, z_columns;
+};
+
+static struct shape shape_of(starpu_data_handle_t x, uint32_t row0, starpu_data_handle_t w, starpu_data_handle_t z)
+{
+    return (struct shape){sl_handle_rows(x),    sl_handle_columns(x), row0,
+                          sl_handle_rows(w),    sl_handle_columns(w), sl_handle_rows(z),
+                          sl_handle_columns(z)};
+}
+
+static enum sl_status check_shape(const char *name, const struct shape *s)
+{
+    if (s->x_columns == s->w_rows && s->w_columns == s->z_columns && (uint64_t)s->row0 + s->z_rows <= s->x_rows &&
+        (s->x_rows | s->w_rows | s->w_columns) <= INT32_MAX) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: X [%u x %u] from row %u, W [%u x %u] and Z [%u x %u] do not fit together", name,
+                   s->x_rows, s->x_columns, s->row0, s->w_rows, s->w_columns, s->z_rows, s->z_columns);
+}
+
+/* A bias, or its gradient, belongs to every column; none is fine, and so is one that need not be read. */
+static enum sl_status check_bias(const char *name, starpu_data_handle_t bias, uint32_t n_out)
+{
+    if (bias == NULL || (sl_handle_rows(bias) == 1 && sl_handle_columns(bias) == n_out)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: a bias of [%u x %u] for %u columns", name, sl_handle_rows(bias),
+                   sl_handle_columns(bias), n_out);
+}
+
+static uint64_t flops_of(const struct shape *s)
+{
+    return 2 * (uint64_t)s->z_rows * s->w_rows * s->w_columns;
+}
+
+enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
+                                       starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
+                                       starpu_data_handle_t z)
+{
+    struct dense_args args = {.head = *head, .row0 = row0, .beta = beta, .has_bias = bias != NULL};
+    struct shape shape = shape_of(x, row0, w, z);
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check_shape("sl_dense_forward", &shape), failed);
+    SL_TRY(st, check_bias("sl_dense_forward", bias, shape.z_columns), failed);
+    if (beta != 0 && bias != NULL) {
+        return sl_fail(SL_EINVAL, "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    args.head.work = flops_of(&shape);
+    sl_task_begin(&task, &forward_cl);
+    sl_task_add(&task, x, STARPU_R);
+    sl_task_add(&task, w, STARPU_R);
+    sl_task_add(&task, z, beta == 0 ? STARPU_W : STARPU_RW);
+    if (bias != NULL) {
+        sl_task_add(&task, bias, STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
+                                              starpu_data_handle_t w, int beta, starpu_data_handle_t gx, uint32_t row0)
+{
+    struct dense_args args = {.head = *head, .row0 = row0, .beta = beta};
+    struct shape shape = shape_of(gx, row0, w, gz);
+    struct sl_task task;
+    enum sl_status st = check_shape("sl_dense_backward_input", &shape);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (beta == 0 && shape.x_rows != shape.z_rows) {
+        return sl_fail(SL_EINVAL, "sl_dense_backward_input: GX of %u rows cannot be overwritten by GZ of %u rows",
+                       shape.x_rows, shape.z_rows);
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = flops_of(&shape);
+    sl_task_begin(&task, beta == 0 ? &backward_input_cl : &backward_input_add_cl);
+    sl_task_add(&task, gz, STARPU_R);
+    sl_task_add(&task, w, STARPU_R);
+    sl_task_add(&task, gx, beta == 0 ? STARPU_W : STARPU_RW);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
+                                               starpu_data_handle_t gz, starpu_data_handle_t gw,
+                                               starpu_data_handle_t gb)
+{
+    struct dense_args args = {.head = *head, .row0 = row0, .has_bias = gb != NULL};
+    struct shape shape = shape_of(x, row0, gw, gz);
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check_shape("sl_dense_backward_weight", &shape), failed);
+    SL_TRY(st, check_bias("sl_dense_backward_weight", gb, shape.z_columns), failed);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = flops_of(&shape);
+    sl_task_begin(&task, &backward_weight_cl);
+    sl_task_add(&task, x, STARPU_R);
+    sl_task_add(&task, gz, STARPU_R);
+    sl_task_add(&task, gw, STARPU_W);
+    if (gb != NULL) {
+        sl_task_add(&task, gb, STARPU_W);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+/* Checks and arguments that the two sparse products share; w is W or GW, z is Z or GZ. */
+static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x, uint32_t row0, double dropout,
+                                     uint64_t seed, starpu_data_handle_t w, starpu_data_handle_t bias,
+                                     starpu_data_handle_t z, struct sparse_args *args)
+{
+    uint32_t n_rows = sl_handle_rows(z);
+    uint32_t n_part = sl_handle_columns(x->offsets) - 1;
+    uint32_t threshold;
+    enum sl_status st = sl_dropout_check(name, dropout, &threshold);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (sl_handle_columns(w) != sl_handle_columns(z) || (uint64_t)row0 + n_rows > sl_handle_columns(x->frontier)) {
+        return sl_fail(SL_EINVAL, "%s: W [%u x %u] and Z [%u x %u] from row %u of a frontier of %u do not fit together",
+                       name, sl_handle_rows(w), sl_handle_columns(w), n_rows, sl_handle_columns(z), row0,
+                       sl_handle_columns(x->frontier));
+    }
+    args->draw = (struct sl_draw){
+        .seed = seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
+    args->dropout = threshold > 0 ? dropout : 0;
+    args->row0 = row0;
+    args->first = x->first;
+    args->has_bias = bias != NULL;
+    /* Flops of a part's average row; the rows' own lengths are not known here. */
+    args->head.work = 2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) *
+                      sl_handle_columns(z);
+    return check_bias(name, bias, sl_handle_columns(z));
+}
+
+static void add_sparse(struct sl_task *task, const struct sl_sparse *x)
+{
+    sl_task_add(task, x->offsets, STARPU_R);
+    sl_task_add(task, x->columns, STARPU_R);
+    sl_task_add(task, x->values, STARPU_R);
+    sl_task_add(task, x->frontier, STARPU_R);
+}
+
+enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
+                                              double dropout, uint64_t seed, starpu_data_handle_t w,
+                                              starpu_data_handle_t bias, int beta, starpu_data_handle_t z)
+{
+    struct sparse_args args = {.head = *head, .beta = beta};
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, sparse_prepare("sl_dense_sparse_forward", x, row0, dropout, seed, w, bias, z, &args), failed);
+    if (beta != 0 && bias != NULL) {
+        return sl_fail(SL_EINVAL,
+                       "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    sl_task_begin(&task, &sparse_forward_cl);
+    add_sparse(&task, x);
+    sl_task_add(&task, w, STARPU_R);
+    sl_task_add(&task, z, beta == 0 ? STARPU_W : STARPU_RW);
+    if (bias != NULL) {
+        sl_task_add(&task, bias, STARPU_R);
+    }
+    if (args.dropout > 0) {
+        sl_task_add(&task, x->dataset_ids, STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
+enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
+                                                      uint32_t row0, double dropout, uint64_t seed,
+                                                      starpu_data_handle_t gz, int beta, starpu_data_handle_t gw,
+                                                      starpu_data_handle_t gb)
+{
+    struct sparse_args args = {.head = *head, .beta = beta};
+    enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, dropout, seed, gw, gb, gz, &args), failed);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    sl_task_begin(&task, &sparse_backward_weight_cl);
+    add_sparse(&task, x);
+    sl_task_add(&task, gz, STARPU_R);
+    sl_task_add(&task, gw, mode);
+    if (gb != NULL) {
+        sl_task_add(&task, gb, mode);
+    }
+    if (args.dropout > 0) {
+        sl_task_add(&task, x->dataset_ids, STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The dropout mask: which entries of a row are kept. A pure function of (seed, step, hop, vertex, column), host and device alike.
+ *
+ * One Philox call serves 8 columns, 16 bits each, so a rate is rounded to a multiple of 2^-16; the scale of the kept entries
+ * belongs to the rounded rate, so that the expectation is exact.
+ */
+#ifndef SL_CODELETS_DROPOUT_H
+#define SL_CODELETS_DROPOUT_H
+
+#include "support/random.h"
+#include "support/status.h"
+
+/* The most columns of one sl_dropout_keep. */
+#define SL_DROPOUT_BLOCK 256
+
+/* An entry is dropped when its 16 bits are below this. rate in [0, 1). */
+static inline SL_HOST_DEVICE uint32_t sl_dropout_threshold(double rate)
+{
+    return (uint32_t)(rate * 65536.0 + 0.5);
+}
+
+/* What kept entries are multiplied by. The threshold must be below 65536. */
+static inline SL_HOST_DEVICE double sl_dropout_scale(uint32_t threshold)
+{
+    return 65536.0 / (65536.0 - (double)threshold);
+}
+
+/* The bits of columns 8 * group .. 8 * group + 7 of a vertex's row; `vertex` is the dataset's id. */
+static inline SL_HOST_DEVICE void sl_dropout_bits(const struct sl_draw *where, uint32_t vertex, uint32_t group,
+                                                  uint16_t out[8])
+{
+    uint32_t r[4];
+    sl_random4(where, vertex, group, r);
+    for (int i = 0; i < 4; i++) {
+        out[2 * i] = (uint16_t)r[i];
+        out[2 * i + 1] = (uint16_t)(r[i] >> 16);
+    }
+}
+
+/* Host: the threshold of a rate, for the submission `name`. SL_EINVAL: the rate is not in [0, 1), or so close to 1 that nothing
+ * would be kept. */
+enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *threshold_out);
+
+/* Host: which of the columns first .. first + n - 1 of a vertex's row are kept: keep_out[i] is 1 or 0, the same as
+ * sl_dropout_bits says. first is a multiple of 8, n at most SL_DROPOUT_BLOCK. Entries from n on are overwritten at will. */
+void sl_dropout_keep(const struct sl_draw *where, uint32_t vertex, uint32_t threshold, uint32_t first, uint32_t n,
+                     uint8_t keep_out[SL_DROPOUT_BLOCK]);
+
+#endif

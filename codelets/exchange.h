@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Stages 4 and 6, exchange: ids to their owners, and owners' rows to those who asked.
+ *   merge  before: codelets/sample.h of the same hop on all PEs of the group   after: sample of the next hop, or gather
+ *   pack   before: gather or activate has the owner's rows                     after: codelets/aggregate.h at the requester
+ *
+ * merge at owner q: the ids that the PEs of the group request of q, and that q's frontier does not hold yet, are appended to it
+ * in ascending order; inverse[p][i] is the frontier row of p's i-th request. The frontier of the next level thus starts with
+ * the old one; across PEs frontiers are disjoint and their union is that of a single PE.
+ *
+ * pack at owner q for requester p: P[i] = H[inverse[p][i]]. Its adjoint, and that of the block's own sources, is accumulate
+ * (codelets/aggregate.h). The packed buffer is what travels: StarPU moves it to where aggregate runs.
+ */
+#ifndef SL_CODELETS_EXCHANGE_H
+#define SL_CODELETS_EXCHANGE_H
+
+#include "codelets/rows.h"
+#include "codelets/task.h"
+
+/* ---- kernels, CPU ---- */
+
+/* n_rows: of the frontier so far. request[p]: element 0 the number, then ids of [first, first + n_part). row_of, words: the
+ * frontier's index (codelets/sample.h), words zero before and after. Returns the rows of the new frontier. */
+uint32_t sl_merge_cpu(uint32_t n_requesters, const uint32_t *const *request, uint32_t first, uint32_t n_part,
+                      uint32_t n_rows, sl_vertex *frontier, uint32_t *row_of, uint64_t *words,
+                      uint32_t *const *inverse_out);
+
+/* n items of n_columns. */
+void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out);
+
+/* Bytes of a frontier's index for a part of n_part vertices: uint32 row_of[n_part rounded up to even], then uint64 words. */
+static inline size_t sl_index_bytes(uint32_t n_part)
+{
+    return 4 * ((size_t)n_part + (n_part & 1)) + 8 * (((size_t)n_part + 63) / 64);
+}
+
+/* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* Sampling phase. request, inverse: one handle per PE of the group, in order. head->hop is the hop whose sources are merged. */
+enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops, uint32_t n_requesters,
+                               const starpu_data_handle_t *request, uint32_t part_first, uint32_t part_end,
+                               starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts,
+                               const starpu_data_handle_t *inverse);
+
+/* Compute phase: rows: all chunks of the owner's rows; packed: matrix [n x n_columns]. */
+enum sl_status sl_pack_submit(const struct sl_task_args *head, starpu_data_handle_t inverse, const struct sl_rows *rows,
+                              starpu_data_handle_t packed);
+
+#endif

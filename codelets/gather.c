@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Copy feature rows out of the part's table, with input dropout on the way. */
+#include "codelets/gather.h"
+
+#include "codelets/dropout.h"
+#include "codelets/rows.h"
+
+/* ---- kernels, CPU ---- */
+
+static inline void copy_row(uint32_t n, const float *restrict row, sl_real *restrict x)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        x[c] = row[c];
+    }
+}
+
+static inline void mask_row(uint32_t n, const float *restrict row, const uint8_t *restrict keep, sl_real scale,
+                            sl_real *restrict x)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        x[c] = (sl_real)row[c] * ((sl_real)keep[c] * scale);
+    }
+}
+
+SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const float *table, uint32_t first,
+                             const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
+                             const sl_vertex *dataset_ids, sl_real *x_out)
+{
+    uint8_t keep[SL_DROPOUT_BLOCK];
+    sl_real scale = (sl_real)sl_dropout_scale(threshold);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const float *row = table + (size_t)(ids[i] - first) * n_columns;
+        sl_real *x = x_out + (size_t)i * n_columns;
+        if (threshold == 0) {
+            copy_row(n_columns, row, x);
+            continue;
+        }
+        for (uint32_t c = 0; c < n_columns; c += SL_DROPOUT_BLOCK) {
+            uint32_t n = n_columns - c < SL_DROPOUT_BLOCK ? n_columns - c : SL_DROPOUT_BLOCK;
+            sl_dropout_keep(draw, dataset_ids[ids[i]], threshold, c, n, keep);
+            mask_row(n, row + c, keep, scale, x + c);
+        }
+    }
+}
+
+/* ---- arguments ---- */
+
+struct gather_args {
+    struct sl_task_args head;
+    struct sl_draw draw;
+    uint32_t threshold;
+    uint32_t row0;
+    uint32_t first;
+};
+
+/* ---- task wrappers ---- */
+
+static void gather_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct gather_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_vertex *frontier = sl_buffer_data(buffers[0]);
+    const sl_vertex *dataset_ids = args->threshold > 0 ? sl_buffer_data(buffers[3]) : NULL;
+    sl_gather_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[2]), sl_buffer_data(buffers[1]), args->first,
+                  frontier + args->row0, args->threshold, &args->draw, dataset_ids, sl_buffer_data(buffers[2]));
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel gather_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_gather", .size_base = sl_task_size_base};
+
+static struct starpu_codelet gather_cl = {
+    .name = "sl_gather",
+    .cpu_funcs = {gather_cpu_task},
+    /* R frontier, table; W x; with dropout R dataset ids */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &gather_model,
+};
+
+/* ---- submissions ---- */
+
+enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_handle_t frontier, uint32_t row0,
+                                starpu_data_handle_t table, uint32_t first, double dropout, uint64_t seed,
+                                starpu_data_handle_t dataset_ids, starpu_data_handle_t x)
+{
+    struct gather_args args = {.head = *head, .row0 = row0, .first = first};
+    struct sl_task task;
+    uint32_t n_rows = sl_handle_rows(x);
+    uint32_t n_columns = sl_handle_columns(x);
+    if (sl_handle_columns(table) != n_columns || (uint64_t)row0 + n_rows > sl_handle_columns(frontier)) {
+        return sl_fail(SL_EINVAL, "sl_gather: X [%u x %u] from row %u of a frontier of %u, table [%u x %u]", n_rows,
+                       n_columns, row0, sl_handle_columns(frontier), sl_handle_rows(table), sl_handle_columns(table));
+    }
+    enum sl_status st = sl_dropout_check("sl_gather", dropout, &args.threshold);
+    if (st != SL_OK) {
+        return st;
+    }
+    args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
+    args.head.work = (uint64_t)n_rows * n_columns * (sizeof(float) + sizeof(sl_real));
+    sl_task_begin(&task, &gather_cl);
+    sl_task_add(&task, frontier, STARPU_R);
+    sl_task_add(&task, table, STARPU_R);
+    sl_task_add(&task, x, STARPU_W);
+    if (args.threshold > 0) {
+        sl_task_add(&task, dataset_ids, STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Softmax cross entropy, shifted by each row's largest logit so that no exponential overflows. */
+#include "codelets/loss.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "codelets/rows.h"
+
+/* ---- kernels, CPU ---- */
+
+static double largest(uint32_t n, const sl_real *z)
+{
+    double top = (double)z[0];
+    for (uint32_t c = 1; c < n; c++) {
+        top = (double)z[c] > top ? (double)z[c] : top;
+    }
+    return top;
+}
+
+/* One row: its loss, unscaled; gz is written. */
+static double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
+                       sl_real *restrict gz)
+{
+    double top = largest(n_classes, z);
+    double sum = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        double e = exp((double)z[c] - top);
+        gz[c] = (sl_real)e;
+        sum += e;
+    }
+    for (uint32_t c = 0; c < n_classes; c++) {
+        gz[c] *= (sl_real)(scale / sum);
+    }
+    gz[label] = (sl_real)(scale * (exp((double)z[label] - top) / sum - 1));
+    return log(sum) + top - (double)z[label];
+}
+
+void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
+                 const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out)
+{
+    double loss = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        size_t row = (size_t)i * n_classes;
+        int32_t label = part_labels[ids[i] - first];
+        assert(label >= 0 && (uint32_t)label < n_classes);
+        loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);
+    }
+    *loss_out = scale * loss;
+}
+
+/* ---- arguments ---- */
+
+struct loss_args {
+    struct sl_task_args head;
+    double scale;
+    uint32_t row0;
+    uint32_t first;
+};
+
+struct loss_sum_args {
+    struct sl_task_args head;
+    uint32_t n;
+};
+
+/* ---- task wrappers ---- */
+
+static void loss_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct loss_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
+    sl_loss_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
+                frontier + args->row0, sl_buffer_data(buffers[2]), args->first, args->scale,
+                sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct loss_sum_args *args = cl_arg;
+    double *total = sl_buffer_data(buffers[0]);
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    *total = 0;
+    for (uint32_t i = 0; i < args->n; i++) {
+        *total += *(const double *)sl_buffer_data(buffers[1 + i]);
+    }
+    if (!isfinite(*total)) {
+        sl_failure_set(&args->head.run->failure,
+                       sl_fail(SL_ENUMERIC, "the loss of step %llu is %g; try a smaller learning rate",
+                               (unsigned long long)args->head.step, *total));
+    }
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel loss_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_loss", .size_base = sl_task_size_base};
+static struct starpu_perfmodel loss_sum_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_loss_sum", .size_base = sl_task_size_base};
+
+static struct starpu_codelet loss_cl = {
+    .name = "sl_loss",
+    .cpu_funcs = {loss_cpu_task},
+    .nbuffers = 5, /* z, frontier, labels of the part, gz, loss */
+    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_W, STARPU_W},
+    .model = &loss_model,
+};
+
+static struct starpu_codelet loss_sum_cl = {
+    .name = "sl_loss_sum",
+    .cpu_funcs = {loss_sum_cpu_task},
+    /* W total; R the partial losses */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &loss_sum_model,
+};
+
+/* ---- submissions ---- */
+
+enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t frontier,
+                              uint32_t row0, starpu_data_handle_t part_labels, uint32_t first, double scale,
+                              starpu_data_handle_t gz, starpu_data_handle_t loss)
+{
+    struct loss_args args = {.head = *head, .scale = scale, .row0 = row0, .first = first};
+    struct sl_task task;
+    uint32_t n_rows = sl_handle_rows(z);
+    uint32_t n_classes = sl_handle_columns(z);
+    if (sl_handle_rows(gz) != n_rows || sl_handle_columns(gz) != n_classes ||
+        (uint64_t)row0 + n_rows > sl_handle_columns(frontier)) {
+        return sl_fail(SL_EINVAL, "sl_loss: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", n_rows,
+                       n_classes, row0, sl_handle_columns(frontier), sl_handle_rows(gz), sl_handle_columns(gz));
+    }
+    if (sl_handle_element(loss) != sizeof(double)) {
+        return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
+    args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
+    sl_task_begin(&task, &loss_cl);
+    sl_task_add(&task, z, STARPU_R);
+    sl_task_add(&task, frontier, STARPU_R);
+    sl_task_add(&task, part_labels, STARPU_R);
+    sl_task_add(&task, gz, STARPU_W);
+    sl_task_add(&task, loss, STARPU_W);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                  starpu_data_handle_t total)
+{
+    struct loss_sum_args args = {.head = *head, .n = n};
+    struct sl_task task;
+    args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
+    args.head.work = ((uint64_t)n + 1) * sizeof(double);
+    sl_task_begin(&task, &loss_sum_cl);
+    sl_task_add(&task, total, STARPU_W);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, losses[i], STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Stage 9, loss: softmax cross entropy of the seeds' logits and its gradient.
+ *   before: codelets/dense.h of the last layer      after: backward, codelets/dense.h
+ *
+ *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))
+ * with scale = 1 / m, m the seeds of all PEs of this step. Sums in double, row by row.
+ */
+#ifndef SL_CODELETS_LOSS_H
+#define SL_CODELETS_LOSS_H
+
+#include "codelets/task.h"
+
+/* z [D x C]; labels of the D rows are part_labels[ids[i] - first], 0 .. C - 1. gz_out [D x C]; *loss_out overwritten. */
+void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
+                 const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out);
+
+/* z, gz: chunk [D x C] at rows row0 .. of the frontier; part_labels: int32 vector; loss: one double, overwritten.
+ * Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t frontier,
+                              uint32_t row0, starpu_data_handle_t part_labels, uint32_t first, double scale,
+                              starpu_data_handle_t gz, starpu_data_handle_t loss);
+
+/* total = sum of n partial losses in order; the run fails with SL_ENUMERIC where it is not finite. */
+enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                  starpu_data_handle_t total);
+
+#endif

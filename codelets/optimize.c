@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Adam. */
+#include "codelets/optimize.h"
+
+#include <math.h>
+
+#include "codelets/rows.h"
+
+/* ---- kernels, CPU ---- */
+
+#ifdef SL_REAL_DOUBLE
+#define ROOT sqrt
+#else
+#define ROOT sqrtf
+#endif
+
+/* The bias corrections are scalars: w -= step * m / (root * sqrt(v) + eps), step = lr / (1 - b1^t),
+ * root = 1 / sqrt(1 - b2^t). */
+SL_CLONES void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w,
+                               sl_real *m, sl_real *v)
+{
+    const sl_real *restrict grad = gradient;
+    sl_real *restrict weight = w;
+    sl_real *restrict first = m;
+    sl_real *restrict second = v;
+    const sl_real step = (sl_real)(adam->lr / (1 - pow(adam->beta1, (double)adam->t)));
+    const sl_real root = (sl_real)(1 / sqrt(1 - pow(adam->beta2, (double)adam->t)));
+    const sl_real beta1 = (sl_real)adam->beta1;
+    const sl_real beta2 = (sl_real)adam->beta2;
+    const sl_real rest1 = (sl_real)(1 - adam->beta1);
+    const sl_real rest2 = (sl_real)(1 - adam->beta2);
+    const sl_real eps = (sl_real)adam->eps;
+    const sl_real decay = (sl_real)adam->decay;
+    for (size_t i = 0; i < n_entries; i++) {
+        sl_real g = grad[i] + decay * weight[i];
+        first[i] = beta1 * first[i] + rest1 * g;
+        second[i] = beta2 * second[i] + rest2 * (g * g);
+        weight[i] -= step * first[i] / (root * ROOT(second[i]) + eps);
+    }
+}
+
+/* ---- arguments ---- */
+
+struct optimize_args {
+    struct sl_task_args head;
+    struct sl_adam adam;
+};
+
+/* ---- task wrappers ---- */
+
+static void optimize_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct optimize_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_optimize_cpu(&args->adam, n_entries, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
+                    sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel optimize_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_optimize", .size_base = sl_task_size_base};
+
+static struct starpu_codelet optimize_cl = {
+    .name = "sl_optimize",
+    .cpu_funcs = {optimize_cpu_task},
+    .nbuffers = 4, /* gradient, w, m, v */
+    .modes = {STARPU_R, STARPU_RW, STARPU_RW, STARPU_RW},
+    .model = &optimize_model,
+};
+
+/* ---- submissions ---- */
+
+static enum sl_status check_same(const char *what, starpu_data_handle_t handle, starpu_data_handle_t w)
+{
+    if (sl_handle_rows(handle) == sl_handle_rows(w) && sl_handle_columns(handle) == sl_handle_columns(w)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_optimize: %s is [%u x %u], the parameter [%u x %u]", what, sl_handle_rows(handle),
+                   sl_handle_columns(handle), sl_handle_rows(w), sl_handle_columns(w));
+}
+
+enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                  starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
+                                  starpu_data_handle_t v)
+{
+    struct optimize_args args = {.head = *head, .adam = *adam};
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check_same("the gradient", gradient, w), failed);
+    SL_TRY(st, check_same("the first moment", m, w), failed);
+    SL_TRY(st, check_same("the second moment", v, w), failed);
+    if (adam->t == 0) {
+        return sl_fail(SL_EINVAL, "sl_optimize: Adam's step counts from 1, found 0");
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_OPTIMISE);
+    args.head.work = 7 * (uint64_t)sl_handle_rows(w) * sl_handle_columns(w) * sizeof(sl_real);
+    sl_task_begin(&task, &optimize_cl);
+    sl_task_add(&task, gradient, STARPU_R);
+    sl_task_add(&task, w, STARPU_RW);
+    sl_task_add(&task, m, STARPU_RW);
+    sl_task_add(&task, v, STARPU_RW);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}

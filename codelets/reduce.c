@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The ordered sum, a block of entries at a time so that it stays in the cache while the partials pass by. */
+#include "codelets/reduce.h"
+
+#include <string.h>
+
+#include "codelets/rows.h"
+#include "support/memory.h"
+
+#define BLOCK 1024 /* entries */
+
+/* ---- kernels, CPU ---- */
+
+static inline void add_block(size_t n, const sl_real *restrict from, sl_real *restrict to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] += from[i];
+    }
+}
+
+SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out)
+{
+    for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
+        size_t size = n_entries - begin < BLOCK ? n_entries - begin : BLOCK;
+        memcpy(out + begin, partials[0] + begin, size * sizeof *out);
+        for (uint32_t i = 1; i < n; i++) {
+            add_block(size, partials[i] + begin, out + begin);
+        }
+    }
+}
+
+/* ---- arguments ---- */
+
+struct reduce_args {
+    struct sl_task_args head;
+    uint32_t n;
+};
+
+/* ---- task wrappers ---- */
+
+static void reduce_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct reduce_args *args = cl_arg;
+    sl_real *out = sl_buffer_data(buffers[0]);
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    void **partials;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &partials);
+    if (st != SL_OK) {
+        sl_failure_set(&args->head.run->failure, st);
+        return;
+    }
+    if (args->n == 0) {
+        memset(out, 0, n_entries * sizeof *out);
+    } else {
+        sl_reduce_cpu(args->n, n_entries, (const sl_real *const *)partials, out);
+    }
+    sl_free(partials);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel reduce_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_reduce", .size_base = sl_task_size_base};
+
+static struct starpu_codelet reduce_cl = {
+    .name = "sl_reduce",
+    .cpu_funcs = {reduce_cpu_task},
+    /* W out; R the partials in order */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &reduce_model,
+};
+
+/* ---- submissions ---- */
+
+enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
+                                starpu_data_handle_t out)
+{
+    struct reduce_args args = {.head = *head, .n = n};
+    struct sl_task task;
+    uint32_t n_rows = sl_handle_rows(out);
+    uint32_t n_columns = sl_handle_columns(out);
+    for (uint32_t i = 0; i < n; i++) {
+        if (sl_handle_rows(partials[i]) != n_rows || sl_handle_columns(partials[i]) != n_columns) {
+            return sl_fail(SL_EINVAL, "sl_reduce: partial %u is [%u x %u], the sum [%u x %u]", i,
+                           sl_handle_rows(partials[i]), sl_handle_columns(partials[i]), n_rows, n_columns);
+        }
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
+    args.head.work = ((uint64_t)n + 1) * n_rows * n_columns * sizeof(sl_real);
+    sl_task_begin(&task, &reduce_cl);
+    sl_task_add(&task, out, STARPU_W);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, partials[i], STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Registration of rows, and the shapes of handles and buffers. */
+#include "codelets/rows.h"
+
+#include <string.h>
+
+#include "support/memory.h"
+
+#define MAX_SHIFT 31
+
+/* ---- splitting ---- */
+
+static uint32_t chunks_of(uint32_t n_rows, uint32_t shift)
+{
+    uint64_t size = UINT64_C(1) << shift;
+    return (uint32_t)((n_rows + size - 1) >> shift);
+}
+
+struct sl_split sl_split_rows(uint32_t n_rows, uint32_t max_chunks, uint32_t min_shift)
+{
+    uint32_t shift = min_shift < MAX_SHIFT ? min_shift : MAX_SHIFT;
+    while (shift < MAX_SHIFT && chunks_of(n_rows, shift) > max_chunks) {
+        shift++;
+    }
+    return (struct sl_split){.n_rows = n_rows, .shift = shift, .n_chunks = chunks_of(n_rows, shift)};
+}
+
+/* ---- registration ---- */
+
+/* Bytes rounded up to the next eighth of a power of two, so that few sizes of blocks are in use. */
+static size_t size_class(size_t bytes)
+{
+    size_t grain = 1;
+    while (grain * 16 <= bytes) {
+        grain *= 2;
+    }
+    return (bytes + grain - 1) / grain * grain;
+}
+
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
+{
+    uint64_t n = (uint64_t)n_rows * n_columns;
+    if (n == 0 || n > UINT32_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "a buffer of %u x %u elements: StarPU takes 1 to 2^32 - 1; use more chunks, or a smaller batch",
+                       n_rows, n_columns);
+    }
+    starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element, size_class(n * element));
+    return SL_OK;
+}
+
+void sl_handle_drop(starpu_data_handle_t *handle)
+{
+    if (*handle != NULL) {
+        starpu_data_unregister_submit(*handle);
+        *handle = NULL;
+    }
+}
+
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out)
+{
+    struct sl_rows rows = {.split = *split, .n_columns = n_columns};
+    enum sl_status st;
+    memset(out, 0, sizeof *out);
+    SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
+    for (uint32_t c = 0; c < split->n_chunks; c++) {
+        SL_TRY(st, sl_matrix_register(sl_split_size(split, c), n_columns, element, &rows.chunk[c]), drop_rows);
+    }
+    *out = rows;
+    return SL_OK;
+drop_rows:
+    sl_rows_drop(&rows);
+failed:
+    return st;
+}
+
+void sl_rows_drop(struct sl_rows *rows)
+{
+    for (uint32_t c = 0; rows->chunk != NULL && c < rows->split.n_chunks; c++) {
+        sl_handle_drop(&rows->chunk[c]);
+    }
+    sl_free(rows->chunk);
+    memset(rows, 0, sizeof *rows);
+}
+
+/* ---- shapes ---- */
+
+uint32_t sl_handle_rows(starpu_data_handle_t handle)
+{
+    int matrix = starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID;
+    return matrix ? starpu_matrix_get_ny(handle) : 1;
+}
+
+uint32_t sl_handle_columns(starpu_data_handle_t handle)
+{
+    switch ((int)starpu_data_get_interface_id(handle)) {
+    case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_nx(handle);
+    case STARPU_VECTOR_INTERFACE_ID: return starpu_vector_get_nx(handle);
+    default: return 1;
+    }
+}
+
+size_t sl_handle_element(starpu_data_handle_t handle)
+{
+    switch ((int)starpu_data_get_interface_id(handle)) {
+    case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_elemsize(handle);
+    case STARPU_VECTOR_INTERFACE_ID: return starpu_vector_get_elemsize(handle);
+    default: return starpu_variable_get_elemsize(handle);
+    }
+}
+
+/* Every interface struct starts with its kind. */
+static int buffer_kind(const void *buffer)
+{
+    return (int)*(const enum starpu_data_interface_id *)buffer;
+}
+
+void *sl_buffer_data(void *buffer)
+{
+    switch (buffer_kind(buffer)) {
+    case STARPU_MATRIX_INTERFACE_ID: return (void *)STARPU_MATRIX_GET_PTR(buffer);
+    case STARPU_VECTOR_INTERFACE_ID: return (void *)STARPU_VECTOR_GET_PTR(buffer);
+    default: return (void *)STARPU_VARIABLE_GET_PTR(buffer);
+    }
+}
+
+uint32_t sl_buffer_rows(void *buffer)
+{
+    return buffer_kind(buffer) == STARPU_MATRIX_INTERFACE_ID ? (uint32_t)STARPU_MATRIX_GET_NY(buffer) : 1;
+}
+
+uint32_t sl_buffer_columns(void *buffer)
+{
+    switch (buffer_kind(buffer)) {
+    case STARPU_MATRIX_INTERFACE_ID: return (uint32_t)STARPU_MATRIX_GET_NX(buffer);
+    case STARPU_VECTOR_INTERFACE_ID: return (uint32_t)STARPU_VECTOR_GET_NX(buffer);
+    default: return 1;
+    }
+}
+
+enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
+{
+    void **data;
+    enum sl_status st = sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data);
+    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+        data[i] = sl_buffer_data(buffers[i]);
+    }
+    if (st == SL_OK) {
+        *out = data;
+    }
+    return st;
+}

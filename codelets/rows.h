@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows of one PE at one level, split into chunks that are StarPU handles of their own, so that several workers serve one PE.
+ *
+ * Level l of a PE is its frontier S_p^l; level 0 are the seeds, level L the input rows. Every frontier starts with the one
+ * before it, row by row, so that row r of level l and row r of level l + 1 are the same vertex: the destinations of a block are
+ * the first rows among its sources. Chunks hold a power of two of rows that never shrinks from a level to the next; the rows of
+ * a chunk of level l therefore lie within one chunk of level l + 1.
+ */
+#ifndef SL_CODELETS_ROWS_H
+#define SL_CODELETS_ROWS_H
+
+#include <starpu.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "support/real.h"
+#include "support/status.h"
+
+/* How n_rows are split: chunk c holds rows c << shift .. min(n_rows, (c + 1) << shift) - 1; no rows: no chunk. */
+struct sl_split {
+    uint32_t n_rows;
+    uint32_t shift;
+    uint32_t n_chunks;
+};
+
+/* Split n_rows into at most max_chunks (>= 1) chunks of at least 2^min_shift rows each (the last may be shorter). A chunk has
+ * at most 2^31 rows, whatever max_chunks. */
+struct sl_split sl_split_rows(uint32_t n_rows, uint32_t max_chunks, uint32_t min_shift);
+
+/* Rows of chunk c. */
+static inline uint32_t sl_split_size(const struct sl_split *split, uint32_t c)
+{
+    uint32_t begin = c << split->shift;
+    uint32_t rest = split->n_rows - begin;
+    return rest < (1u << split->shift) ? rest : 1u << split->shift;
+}
+
+/* n_rows x n_columns of `element` bytes, one matrix handle per chunk (row major, leading dimension n_columns). */
+struct sl_rows {
+    struct sl_split split;
+    uint32_t n_columns;
+    starpu_data_handle_t *chunk; /* split.n_chunks */
+};
+
+/* Register one uninitialised matrix handle per chunk; StarPU allocates when a task writes it, in a size class of an eighth of a
+ * power of two. element: bytes of an element (sizeof(sl_real), or 1 for gates).
+ * SL_EINVAL: a chunk has 2^32 elements or more. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
+
+/* Unregister, once the tasks submitted so far are done with it, without waiting; empties the struct. An empty one is allowed. */
+void sl_rows_drop(struct sl_rows *rows);
+
+/* A single uninitialised matrix handle [n_rows x n_columns], allocation rounded to a size class. SL_EINVAL as above. */
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out);
+
+/* Asynchronous unregistration of *handle, which becomes NULL; NULL is allowed. */
+void sl_handle_drop(starpu_data_handle_t *handle);
+
+/* ---- shapes: whatever interface a handle was registered with, a variable is [1 x 1], a vector of n [1 x n], a matrix
+ * [ny x nx] (StarPU's x runs along a row). ---- */
+
+/* Of a handle, at submission. */
+uint32_t sl_handle_rows(starpu_data_handle_t handle);
+uint32_t sl_handle_columns(starpu_data_handle_t handle);
+
+/* Bytes of one element. */
+size_t sl_handle_element(starpu_data_handle_t handle);
+
+/* Of a buffer, inside a task wrapper: its data, rows and columns. */
+void *sl_buffer_data(void *buffer);
+uint32_t sl_buffer_rows(void *buffer);
+uint32_t sl_buffer_columns(void *buffer);
+
+/* The data of n buffers, for kernels that take an array of pointers; to be given to sl_free. Thread safe. SL_ENOMEM. */
+enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out);
+
+/* ---- rows inside a task ---- */
+
+/* Where the rows of one buffer or several chunks are, inside a task. */
+struct sl_view {
+    const sl_real *const *chunk; /* base of each chunk */
+    uint32_t shift;              /* row r is row (r & mask) of chunk r >> shift; 31 for a single buffer */
+    const uint32_t *index;       /* NULL, or: item i is row index[i] */
+};
+
+/* Item i of a view with rows of n_columns elements. */
+static inline const sl_real *sl_view_row(const struct sl_view *view, uint32_t i, uint32_t n_columns)
+{
+    uint32_t r = view->index == NULL ? i : view->index[i];
+    return view->chunk[r >> view->shift] + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
+}
+
+#endif

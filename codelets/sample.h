@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Stage 3, sample: a PE's seeds, and the in-edges drawn for its frontier, hop by hop.
+ *   before: the epoch's permutation (hop 0), or codelets/exchange.h merge of the hop before
+ *   after:  codelets/exchange.h merges what the PEs of a group ask of each other
+ *
+ * neighbor  min(k, degree) in-neighbours without replacement, all of them where degree <= k (Hamilton et al. 2017): Floyd's
+ *           selection, key (step, hop, destination, draw).
+ * labor     LABOR-0, sequential Poisson (Balin, Catalyurek, NeurIPS 2023): the min(k, degree) in-neighbours t with the smallest
+ *           r_t, ties by id; r_t depends on (step, hop, t) alone, so destinations share their picks, also across PEs.
+ *           layer_dependency: r_t the same for every hop. kappa: r_t turns slowly over kappa steps (sl_labor_turn).
+ * full      all in-neighbours.
+ *
+ * A vertex is sampled by its owner alone, with draws that know its dataset id and nothing of the batch: the edges are the same
+ * for every partition, group size and order.
+ *
+ * The block of hop l (destinations S_p^l, D of them; E edges; T distinct sources):
+ *   edge_offsets  D + 1    edges of destination d: edge_offsets[d] .. edge_offsets[d + 1] - 1, in order of the source's dataset id
+ *   edge_sources  E        position of the source among the T, which are sorted by (renumbered) id
+ *   back_offsets  T + 1    the same block transposed: edges of source t
+ *   back_rows     E        destination of each, ascending
+ *   request[q]    the T ids of owner q: element 0 is their number n, elements 1 .. n the ids, ascending
+ * Since parts are ranges of ids, the sources of owner q are a range of positions, owner by owner.
+ */
+#ifndef SL_CODELETS_SAMPLE_H
+#define SL_CODELETS_SAMPLE_H
+
+#include "codelets/task.h"
+#include "support/random.h"
+
+enum sl_sample_method { SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL };
+
+/* How to draw; scalars only, part of the task's arguments. */
+struct sl_sample_rule {
+    enum sl_sample_method method;
+    uint32_t fanout; /* of this hop, >= 1; full: not read */
+    bool layer_dependency;
+    uint32_t kappa;  /* 1: fresh r_t each step; 0: the same for ever */
+};
+
+/* ---- the sizes of one PE's sample, in one vector of uint32 (struct of L levels and G owners) ---- */
+
+/* Elements of a counts vector. */
+static inline uint32_t sl_counts_size(uint32_t n_hops, uint32_t n_parts)
+{
+    return (n_hops + 1) + n_hops + n_hops * n_parts;
+}
+/* Index of |S^level|, level 0 .. L. */
+static inline uint32_t sl_counts_rows(uint32_t level)
+{
+    return level;
+}
+/* Index of the number of edges of hop's block. */
+static inline uint32_t sl_counts_edges(uint32_t n_hops, uint32_t hop)
+{
+    return n_hops + 1 + hop;
+}
+/* Index of the number of ids asked of owner q in hop. */
+static inline uint32_t sl_counts_request(uint32_t n_hops, uint32_t n_parts, uint32_t hop, uint32_t owner)
+{
+    return 2 * n_hops + 1 + hop * n_parts + owner;
+}
+
+/* ---- arithmetic of one item, host and device ---- */
+
+/* Which slowly turning variate a step uses: n_t = c * N(z1, t) + s * N(z2, t), c = cos(pi/2 (step mod kappa) / kappa), s the
+ * sine, z_j = hash(seed, floor(step / kappa) + j) (Balin et al. 2023, dependent minibatches). Unit variance for every step. */
+struct sl_labor_turn {
+    double cosine, sine;
+    struct sl_draw first, second;
+};
+
+/* cos and sin are taken here, once, on the host. */
+struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, const struct sl_sample_rule *rule);
+
+/* The key that orders in-neighbours: smaller is picked first; `vertex` is a dataset id. Ties are broken by the id. */
+static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *turn, uint32_t vertex)
+{
+    double u = (sl_random_unit(&turn->first, vertex, 0) + 0x1p-54);
+    if (turn->sine == 0) {
+        return u;
+    }
+    double v = (sl_random_unit(&turn->second, vertex, 0) + 0x1p-54);
+    return turn->cosine * sl_normal_quantile(u) + turn->sine * sl_normal_quantile(v);
+}
+
+/* ---- kernels, CPU ---- */
+
+/* The part whose vertices are sampled. Ids are renumbered but for dataset_ids. */
+struct sl_sample_part {
+    const uint64_t *offsets;      /* n_part + 1; offsets[0] may be anything: only differences to it are used */
+    const sl_vertex *sources;     /* in-neighbours of the part, from offsets[0] on, in order of dataset id */
+    const sl_vertex *dataset_ids; /* of all N vertices */
+    const uint32_t *first;        /* G + 1, where the parts of the group begin */
+    uint32_t n_parts;             /* G */
+    uint32_t part;                /* the part sampled */
+};
+
+/* One in-neighbour that LABOR holds on to: its key and its position in the list. */
+struct sl_labor_pick {
+    double key;
+    uint32_t position;
+};
+
+/* Working memory of one PE and slot. words and ranks: ceil(N / 64) each; words are zero before and after each call.
+ * heap: fanout entries, read by labor only. */
+struct sl_sample_marks {
+    uint64_t *words;
+    uint32_t *ranks;
+    struct sl_labor_pick *heap;
+};
+
+/* Bytes of the marks of a graph of n_vertices, in this order: heap, words, ranks. */
+static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
+{
+    size_t n_words = ((size_t)n_vertices + 63) / 64;
+    return sizeof(struct sl_labor_pick) * max_fanout + 12 * n_words;
+}
+
+/* The destinations' edges, transposed block and requests. Returns the number of edges E. Room needed: E for edges of
+ * n_rows destinations, one more than rows and sources for offsets, one more than ids for a request. */
+uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
+                       uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier, struct sl_sample_marks *marks,
+                       uint32_t *edge_offsets_out, uint32_t *edge_sources_out, uint32_t *back_offsets_out,
+                       uint32_t *back_rows_out, uint32_t *const *request_out);
+
+/* The training ids of an epoch in their order: sorted by (hash(seed, epoch, dataset id), dataset id), as renumbered ids.
+ * keys: n scratch elements. */
+struct sl_permute_key {
+    uint64_t hash;
+    sl_vertex dataset_id;
+    sl_vertex id;
+};
+void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
+                    const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out);
+
+/* row_of: by local id (id - first), the row in the frontier, SL_NONE where not in it. Clears the n_old rows of the frontier that was, then makes those of order[0 .. n) that the part
+ * [first, end) owns the new frontier, in order. Returns how many. */
+uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t n_old,
+                     sl_vertex *frontier, uint32_t *row_of);
+
+/* ---- submissions: sampling phase; local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* Read-only handles of one part of the graph; sequential consistency is off for them. */
+struct sl_part_handles {
+    starpu_data_handle_t offsets;     /* uint64, n_part + 1 */
+    starpu_data_handle_t sources;     /* uint32 */
+    starpu_data_handle_t dataset_ids; /* uint32, N */
+    starpu_data_handle_t first;       /* uint32, G + 1 */
+    uint32_t n_parts, part;
+};
+
+/* The block of one PE and hop, in a slot of the ring: vectors of uint32 at capacity. */
+struct sl_block {
+    starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
+    starpu_data_handle_t *request; /* G */
+    starpu_data_handle_t *inverse; /* G: by requester, written by merge at the owner */
+};
+
+/* train_dataset_ids, new_ids: uint32 vectors; keys: scratch of n struct sl_permute_key; order: n, written. */
+enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed, uint64_t epoch, uint32_t n,
+                                 starpu_data_handle_t train_dataset_ids, starpu_data_handle_t new_ids,
+                                 starpu_data_handle_t keys, starpu_data_handle_t order);
+
+/* Entries begin .. end - 1 of the order belong to this PE's group in this step. */
+enum sl_status sl_seed_submit(const struct sl_task_args *head, uint32_t n_hops, starpu_data_handle_t order,
+                              uint32_t begin, uint32_t end, uint32_t part_first, uint32_t part_end,
+                              starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts);
+
+/* head->hop is the hop. marks: a vector of sl_marks_bytes(N, max_fanout) bytes, cleared once before its first use. */
+enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
+                                const struct sl_sample_rule *rule, uint64_t seed, uint32_t n_hops, uint32_t n_vertices,
+                                uint32_t max_fanout, starpu_data_handle_t frontier, starpu_data_handle_t marks, starpu_data_handle_t counts,
+                                const struct sl_block *block);
+
+#endif

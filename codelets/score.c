@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Right answers per set and class. */
+#include "codelets/score.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/rows.h"
+
+enum { RIGHT, OF_CLASS, ANSWERS, N_COUNTS };
+
+/* ---- kernels, CPU ---- */
+
+/* The first class of the largest logit; SL_NONE where one of them is not a number. */
+static uint32_t answer_of(uint32_t n_classes, const sl_real *z)
+{
+    uint32_t best = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        if (isnan(z[c])) {
+            return SL_NONE;
+        }
+        best = z[c] > z[best] ? c : best;
+    }
+    return best;
+}
+
+void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets, const int32_t *labels,
+                  uint64_t *counts_out, float *margins_out)
+{
+    memset(counts_out, 0, (size_t)SL_N_SETS * n_classes * N_COUNTS * sizeof *counts_out);
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const sl_real *row = z + (size_t)i * n_classes;
+        if (margins_out != NULL) {
+            margins_out[i] = (float)(row[1] - row[0]);
+        }
+        if (labels[i] < 0 || (uint32_t)labels[i] >= n_classes || sets[i] >= SL_N_SETS) {
+            continue; /* of unknown class */
+        }
+        uint64_t(*counts)[N_COUNTS] = (uint64_t(*)[N_COUNTS])counts_out + (size_t)sets[i] * n_classes;
+        uint32_t label = (uint32_t)labels[i];
+        uint32_t answer = answer_of(n_classes, row);
+        counts[label][OF_CLASS]++;
+        if (answer != SL_NONE) {
+            counts[answer][ANSWERS]++;
+            counts[label][RIGHT] += answer == label;
+        }
+    }
+}
+
+/* ---- arguments ---- */
+
+struct score_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    int has_margins;
+};
+
+/* ---- task wrappers ---- */
+
+static void score_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct score_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const uint8_t *sets = sl_buffer_data(buffers[1]);
+    const int32_t *labels = sl_buffer_data(buffers[2]);
+    float *margins = args->has_margins ? sl_buffer_data(buffers[4]) : NULL;
+    sl_score_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
+                 sets + args->row0, labels + args->row0, sl_buffer_data(buffers[3]), margins);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel score_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_score", .size_base = sl_task_size_base};
+
+static struct starpu_codelet score_cl = {
+    .name = "sl_score",
+    .cpu_funcs = {score_cpu_task},
+    /* R z, sets, labels; W counts; with margins W margins */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &score_model,
+};
+
+/* ---- submissions ---- */
+
+static enum sl_status check_shapes(uint32_t n_rows, uint32_t n_classes, uint32_t row0, starpu_data_handle_t sets,
+                                   starpu_data_handle_t labels, starpu_data_handle_t counts)
+{
+    if ((uint64_t)row0 + n_rows > sl_handle_columns(sets) || (uint64_t)row0 + n_rows > sl_handle_columns(labels)) {
+        return sl_fail(SL_EINVAL, "sl_score: Z [%u x %u] from row %u of %u sets and %u labels", n_rows, n_classes, row0,
+                       sl_handle_columns(sets), sl_handle_columns(labels));
+    }
+    if (sl_handle_columns(counts) != (uint64_t)SL_N_SETS * n_classes * N_COUNTS ||
+        sl_handle_element(counts) != sizeof(uint64_t)) {
+        return sl_fail(SL_EINVAL, "sl_score: %u counts of %zu bytes for Z [%u x %u]; expected %d x %u x %d of 8 bytes",
+                       sl_handle_columns(counts), sl_handle_element(counts), n_rows, n_classes, SL_N_SETS, n_classes,
+                       N_COUNTS);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t sets,
+                               starpu_data_handle_t labels, uint32_t row0, starpu_data_handle_t counts,
+                               starpu_data_handle_t margins)
+{
+    struct score_args args = {.head = *head, .row0 = row0, .has_margins = margins != NULL};
+    struct sl_task task;
+    uint32_t n_rows = sl_handle_rows(z);
+    uint32_t n_classes = sl_handle_columns(z);
+    enum sl_status st = check_shapes(n_rows, n_classes, row0, sets, labels, counts);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (margins != NULL && (n_classes != 2 || sl_handle_columns(margins) < n_rows)) {
+        return sl_fail(SL_EINVAL, "sl_score: %u margins for Z [%u x %u]; expected 2 classes and as many margins as rows",
+                       sl_handle_columns(margins), n_rows, n_classes);
+    }
+    args.head.stage = SL_STAGE_EVALUATE;
+    args.head.work = (uint64_t)n_rows * (n_classes * sizeof(sl_real) + sizeof(int32_t) + 1);
+    sl_task_begin(&task, &score_cl);
+    sl_task_add(&task, z, STARPU_R);
+    sl_task_add(&task, sets, STARPU_R);
+    sl_task_add(&task, labels, STARPU_R);
+    sl_task_add(&task, counts, STARPU_W);
+    if (margins != NULL) {
+        sl_task_add(&task, margins, STARPU_W);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

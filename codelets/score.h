@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Evaluation: count right answers of logits, class by class, for accuracy and macro F1; keep margins for the AUC of two classes.
+ *   before: codelets/dense.h of the last layer, over all vertices      after: runtime/evaluate.h adds up
+ *
+ * The answer is the first class of the largest logit; a row with a logit that is not a number counts as wrong everywhere.
+ */
+#ifndef SL_CODELETS_SCORE_H
+#define SL_CODELETS_SCORE_H
+
+#include "codelets/task.h"
+
+enum { SL_SET_NONE = 0, SL_SET_TRAIN = 1, SL_SET_VALID = 2, SL_SET_TEST = 3, SL_N_SETS = 4 };
+
+/* counts_out: SL_N_SETS x C x 3 (uint64): for each set and class: right answers, vertices of the class, answers of the class.
+ * sets, labels: of the part, rows row0 .. row0 + n_rows - 1. margins_out (n_rows, or NULL): z[1] - z[0]. */
+void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets, const int32_t *labels,
+                  uint64_t *counts_out, float *margins_out);
+
+/* z: chunk [D x C]; sets: uint8 vector, labels: int32 vector of the part; counts: uint64 vector, overwritten; margins: float
+ * vector of D or NULL. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t sets,
+                               starpu_data_handle_t labels, uint32_t row0, starpu_data_handle_t counts,
+                               starpu_data_handle_t margins);
+
+#endif

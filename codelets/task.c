@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Filling and submitting tasks; the clocks of the stages and of the overlap. */
+#include "codelets/task.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/clock.h"
+#include "support/memory.h"
+
+#define FIRST_SPANS 256 /* a log's first capacity */
+#define NEAR_STEPS 8    /* a step's span is looked for among the last ones only: older steps have ended */
+
+/* ---- one run ---- */
+
+enum sl_status sl_run_init(struct sl_run *run)
+{
+    memset(run, 0, sizeof *run);
+    atomic_init(&run->failure.state, 0);
+    run->n_workers = starpu_worker_get_count();
+    run->min_priority = starpu_sched_get_min_priority();
+    run->max_priority = starpu_sched_get_max_priority();
+    return sl_alloc_zero(run->n_workers, sizeof *run->logs, "the workers' logs", &run->logs);
+}
+
+void sl_run_free(struct sl_run *run)
+{
+    for (unsigned w = 0; run->logs != NULL && w < run->n_workers; w++) {
+        sl_free(run->logs[w].hidden);
+        sl_free(run->logs[w].compute);
+    }
+    sl_free(run->logs);
+    run->logs = NULL;
+}
+
+void sl_run_log_reset(struct sl_run *run)
+{
+    for (unsigned w = 0; w < run->n_workers; w++) {
+        struct sl_worker_log *log = &run->logs[w];
+        memset(log->stage_s, 0, sizeof log->stage_s);
+        log->n_hidden = 0;
+        log->n_compute = 0;
+    }
+}
+
+void sl_run_stage_seconds(const struct sl_run *run, double seconds_out[SL_N_STAGES])
+{
+    for (int s = 0; s < SL_N_STAGES; s++) {
+        seconds_out[s] = 0;
+        for (unsigned w = 0; w < run->n_workers; w++) {
+            seconds_out[s] += run->logs[w].stage_s[s];
+        }
+    }
+}
+
+/* ---- the clock of a task ---- */
+
+static int stage_is_hidden(enum sl_stage stage)
+{
+    return stage == SL_STAGE_SAMPLE || stage == SL_STAGE_GATHER;
+}
+
+static int stage_is_compute(enum sl_stage stage)
+{
+    return stage >= SL_STAGE_AGGREGATE && stage <= SL_STAGE_OPTIMISE;
+}
+
+static enum sl_status span_append(struct sl_span **spans, size_t *n, size_t *capacity, struct sl_span span)
+{
+    if (*n == *capacity) {
+        size_t wanted = *capacity == 0 ? FIRST_SPANS : 2 * *capacity;
+        enum sl_status st = sl_realloc(spans, wanted, sizeof **spans, "a worker's log");
+        if (st != SL_OK) {
+            return st;
+        }
+        *capacity = wanted;
+    }
+    (*spans)[(*n)++] = span;
+    return SL_OK;
+}
+
+/* Widen the step's compute span by this one. */
+static enum sl_status span_extend(struct sl_worker_log *log, struct sl_span span)
+{
+    size_t oldest = log->n_compute > NEAR_STEPS ? log->n_compute - NEAR_STEPS : 0;
+    for (size_t i = log->n_compute; i > oldest; i--) {
+        struct sl_span *known = &log->compute[i - 1];
+        if (known->step == span.step) {
+            known->start_s = fmin(known->start_s, span.start_s);
+            known->end_s = fmax(known->end_s, span.end_s);
+            return SL_OK;
+        }
+    }
+    return span_append(&log->compute, &log->n_compute, &log->compute_capacity, span);
+}
+
+int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
+{
+    *start_s_out = sl_clock_s();
+    return sl_failure_seen(&args->run->failure);
+}
+
+void sl_task_leave(const struct sl_task_args *args, double start_s)
+{
+    int worker = starpu_worker_get_id();
+    if (worker < 0 || (unsigned)worker >= args->run->n_workers) {
+        return;
+    }
+    struct sl_worker_log *log = &args->run->logs[worker];
+    struct sl_span span = {args->step, start_s, sl_clock_s()};
+    enum sl_status st = SL_OK;
+    log->stage_s[args->stage] += span.end_s - span.start_s;
+    if (stage_is_hidden(args->stage)) {
+        st = span_append(&log->hidden, &log->n_hidden, &log->hidden_capacity, span);
+    } else if (stage_is_compute(args->stage)) {
+        st = span_extend(log, span);
+    }
+    if (st != SL_OK) {
+        sl_failure_set(&args->run->failure, st);
+    }
+}
+
+/* ---- the overlap ---- */
+
+static int compare_steps(const void *a, const void *b)
+{
+    uint64_t x = ((const struct sl_span *)a)->step;
+    uint64_t y = ((const struct sl_span *)b)->step;
+    return (x > y) - (x < y);
+}
+
+/* All workers' compute spans by step, each widened by those of the steps before it. */
+static enum sl_status collect_compute(const struct sl_run *run, struct sl_span **out, size_t *n_out)
+{
+    size_t n = 0;
+    for (unsigned w = 0; w < run->n_workers; w++) {
+        n += run->logs[w].n_compute;
+    }
+    struct sl_span *spans;
+    enum sl_status st = sl_alloc(n, sizeof *spans, "the compute spans", &spans);
+    if (st != SL_OK) {
+        return st;
+    }
+    n = 0;
+    for (unsigned w = 0; w < run->n_workers; w++) {
+        const struct sl_worker_log *log = &run->logs[w];
+        if (log->n_compute > 0) {
+            memcpy(spans + n, log->compute, log->n_compute * sizeof *spans);
+            n += log->n_compute;
+        }
+    }
+    qsort(spans, n, sizeof *spans, compare_steps);
+    for (size_t i = 1; i < n; i++) {
+        spans[i].start_s = fmin(spans[i].start_s, spans[i - 1].start_s);
+        spans[i].end_s = fmax(spans[i].end_s, spans[i - 1].end_s);
+    }
+    *out = spans;
+    *n_out = n;
+    return SL_OK;
+}
+
+/* The part of `hidden` during which a step before its own was computing. */
+static double covered_s(const struct sl_span *hidden, const struct sl_span *compute, size_t n)
+{
+    size_t low = 0; /* the first span that is not of an earlier step */
+    size_t high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compute[middle].step < hidden->step) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == 0) {
+        return 0;
+    }
+    double start_s = fmax(hidden->start_s, compute[low - 1].start_s);
+    double end_s = fmin(hidden->end_s, compute[low - 1].end_s);
+    return fmax(0, end_s - start_s);
+}
+
+enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out)
+{
+    struct sl_span *compute;
+    size_t n;
+    enum sl_status st = collect_compute(run, &compute, &n);
+    if (st != SL_OK) {
+        return st;
+    }
+    double total = 0;
+    double covered = 0;
+    for (unsigned w = 0; w < run->n_workers; w++) {
+        const struct sl_worker_log *log = &run->logs[w];
+        for (size_t i = 0; i < log->n_hidden; i++) {
+            total += log->hidden[i].end_s - log->hidden[i].start_s;
+            covered += covered_s(&log->hidden[i], compute, n);
+        }
+    }
+    sl_free(compute);
+    *share_out = total > 0 ? covered / total : 0;
+    return SL_OK;
+}
+
+/* ---- performance models ---- */
+
+size_t sl_task_size_base(struct starpu_task *task, unsigned n_implementation)
+{
+    (void)n_implementation;
+    uint64_t work = ((const struct sl_task_args *)task->cl_arg)->work;
+    return work > 0 ? work : 1; /* the regression takes its logarithm */
+}
+
+uint32_t sl_task_footprint(struct starpu_task *task)
+{
+    uint64_t work = ((const struct sl_task_args *)task->cl_arg)->work;
+    uint32_t power = 0;
+    while (work >> power >= 16) {
+        power++;
+    }
+    return power * 16 + (uint32_t)(work >> power); /* the leading four bits and the power of two */
+}
+
+/* ---- filling a task ---- */
+
+void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet)
+{
+    task->codelet = codelet;
+    task->n_buffers = 0;
+    task->capacity = SL_TASK_INLINE;
+    task->status = SL_OK;
+    task->handles = task->inline_handles;
+    task->modes = task->inline_modes;
+}
+
+static void release_lists(struct sl_task *task)
+{
+    if (task->handles != task->inline_handles) {
+        sl_free(task->handles);
+        sl_free(task->modes);
+    }
+    task->handles = task->inline_handles;
+    task->modes = task->inline_modes;
+}
+
+/* Double the room for buffers. */
+static enum sl_status grow_lists(struct sl_task *task)
+{
+    starpu_data_handle_t *handles;
+    enum starpu_data_access_mode *modes;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(2 * (size_t)task->capacity, sizeof *handles, "a task's handles", &handles), failed);
+    SL_TRY(st, sl_alloc(2 * (size_t)task->capacity, sizeof *modes, "a task's modes", &modes), free_handles);
+    memcpy(handles, task->handles, task->n_buffers * sizeof *handles);
+    memcpy(modes, task->modes, task->n_buffers * sizeof *modes);
+    release_lists(task);
+    task->handles = handles;
+    task->modes = modes;
+    task->capacity *= 2;
+    return SL_OK;
+free_handles:
+    sl_free(handles);
+failed:
+    return st;
+}
+
+void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+{
+    if (task->status == SL_OK && handle == NULL) {
+        task->status = sl_fail(SL_EINTERNAL, "%s: buffer %u has no handle", task->codelet->name, task->n_buffers);
+    }
+    if (task->status == SL_OK && task->n_buffers == task->capacity) {
+        task->status = grow_lists(task);
+    }
+    if (task->status != SL_OK) {
+        return;
+    }
+    task->handles[task->n_buffers] = handle;
+    task->modes[task->n_buffers] = mode;
+    task->n_buffers++;
+}
+
+/* ---- submitting it ---- */
+
+/* What was added must be what a codelet with fixed buffers states. */
+static enum sl_status check_buffers(const struct sl_task *task)
+{
+    const struct starpu_codelet *codelet = task->codelet;
+    if (codelet->nbuffers == STARPU_VARIABLE_NBUFFERS) {
+        return SL_OK;
+    }
+    if (codelet->nbuffers != (int)task->n_buffers) {
+        return sl_fail(SL_EINTERNAL, "%s: %u buffers were added, the codelet has %d", codelet->name, task->n_buffers,
+                       codelet->nbuffers);
+    }
+    for (unsigned i = 0; i < task->n_buffers; i++) {
+        if (codelet->modes[i] != task->modes[i]) {
+            return sl_fail(SL_EINTERNAL, "%s: buffer %u was added with mode %d, the codelet says %d", codelet->name, i,
+                           (int)task->modes[i], (int)codelet->modes[i]);
+        }
+    }
+    return SL_OK;
+}
+
+/* A copy that StarPU, which uses free(), will own. */
+static void *copy_for_starpu(const void *data, size_t bytes)
+{
+    void *copy = malloc(bytes);
+    if (copy != NULL) {
+        memcpy(copy, data, bytes);
+    }
+    return copy;
+}
+
+/* Hand the buffers over: in the task itself where they fit, else in lists that StarPU frees with the task. */
+static int set_buffers(struct starpu_task *out, const struct sl_task *task)
+{
+    unsigned n = task->n_buffers;
+    if (task->codelet->nbuffers == STARPU_VARIABLE_NBUFFERS) {
+        out->nbuffers = (int)n;
+    }
+    if (n <= STARPU_NMAXBUFS) {
+        memcpy(out->handles, task->handles, n * sizeof *task->handles);
+        memcpy(out->modes, task->modes, n * sizeof *task->modes);
+        return 1;
+    }
+    out->dyn_handles = copy_for_starpu(task->handles, n * sizeof *task->handles);
+    out->dyn_modes = copy_for_starpu(task->modes, n * sizeof *task->modes);
+    return out->dyn_handles != NULL && out->dyn_modes != NULL;
+}
+
+static void set_options(struct starpu_task *out, const struct sl_task_args *args, enum sl_priority priority)
+{
+    const struct sl_run *run = args->run;
+    int wish = (int)priority;
+    out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
+    if (run->pin && run->n_workers > 0) {
+        out->execute_on_a_specific_worker = 1;
+        out->workerid = args->pe % run->n_workers;
+    }
+    if (out->cl->model != NULL && out->cl->model->type == STARPU_HISTORY_BASED) {
+        out->flops = (double)args->work;
+    }
+}
+
+static enum sl_status translate(int error, const char *name)
+{
+    if (error == -ENODEV) {
+        return sl_fail(SL_ENODEV, "%s: no worker can run this task; give StarPU at least one CPU worker", name);
+    }
+    return sl_fail(SL_ESTARPU, "%s: StarPU refused the task: %s", name, strerror(-error));
+}
+
+static enum sl_status submit(const struct sl_task *task, const void *args, size_t args_bytes,
+                             enum sl_priority priority)
+{
+    const char *name = task->codelet->name;
+    enum sl_status st = check_buffers(task);
+    if (st != SL_OK) {
+        return st;
+    }
+    struct starpu_task *out = starpu_task_create();
+    out->cl = task->codelet;
+    out->name = name;
+    out->cl_arg = copy_for_starpu(args, args_bytes);
+    out->cl_arg_size = args_bytes;
+    out->cl_arg_free = 1;
+    if (!set_buffers(out, task) || out->cl_arg == NULL) {
+        st = sl_fail(SL_ENOMEM, "%s: no memory for a task of %u buffers", name, task->n_buffers);
+        goto destroy_task;
+    }
+    set_options(out, args, priority);
+    int error = starpu_task_submit(out);
+    if (error != 0) {
+        st = translate(error, name);
+        goto destroy_task;
+    }
+    return SL_OK;
+destroy_task:
+    out->destroy = 0;
+    starpu_task_destroy(out);
+    return st;
+}
+
+enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
+{
+    assert(args_bytes >= sizeof(struct sl_task_args));
+    enum sl_status st = task->status;
+    if (st == SL_OK) {
+        st = submit(task, args, args_bytes, priority);
+    }
+    release_lists(task);
+    return st;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What all codelets share: the run a task belongs to, how a task is filled and submitted, and how its time is counted.
+ *
+ * A codelet file has kernels (plain functions), task wrappers, codelets and submissions, in this order. Wrappers begin with
+ * sl_task_enter and end with sl_task_leave; submissions fill a struct sl_task and end with sl_task_submit, the only place of
+ * the program where StarPU is handed a task.
+ */
+#ifndef SL_CODELETS_TASK_H
+#define SL_CODELETS_TASK_H
+
+#include <starpu.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/failure.h"
+#include "support/real.h"
+
+/* The stages whose time the metrics report (design of the task graph: sampling phase, then compute phase). */
+enum sl_stage {
+    SL_STAGE_SAMPLE,
+    SL_STAGE_EXCHANGE,
+    SL_STAGE_GATHER,
+    SL_STAGE_AGGREGATE,
+    SL_STAGE_DENSE,
+    SL_STAGE_LOSS,
+    SL_STAGE_BACKWARD,
+    SL_STAGE_SYNC,
+    SL_STAGE_OPTIMISE,
+    SL_STAGE_EVALUATE,
+    SL_N_STAGES
+};
+
+/* StarPU's range is asked for at run time; these are its wishes. */
+enum sl_priority { SL_PRIORITY_SAMPLE = -1, SL_PRIORITY_NORMAL = 0, SL_PRIORITY_COMPUTE = 1 };
+
+/* One executed sampling or gathering task, or the compute span of one step; see sl_run_overlap. */
+struct sl_span {
+    uint64_t step;
+    double start_s;
+    double end_s;
+};
+
+/* What one worker has measured; only that worker writes it, the host reads it when the graph has drained. A line of its own. */
+struct sl_worker_log {
+    _Alignas(64) double stage_s[SL_N_STAGES];
+    struct sl_span *hidden;  /* sampling and gathering tasks, since the last sl_run_log_reset */
+    struct sl_span *compute; /* first start and last end of compute tasks, one entry per step seen by this worker */
+    size_t n_hidden, n_compute, hidden_capacity, compute_capacity;
+};
+
+/* One run: outlives all of its tasks. */
+struct sl_run {
+    struct sl_failure failure;
+    struct sl_worker_log *logs; /* one per StarPU worker */
+    unsigned n_workers;
+    int min_priority, max_priority; /* the scheduler's range */
+    bool pin;                       /* --placement home: PE p runs on worker p mod n_workers only */
+};
+
+/* Prepare a run; StarPU is up. SL_ENOMEM. */
+enum sl_status sl_run_init(struct sl_run *run);
+void sl_run_free(struct sl_run *run);
+
+/* Forget all times measured so far. No task may be running. */
+void sl_run_log_reset(struct sl_run *run);
+
+/* Sum over workers of the seconds in each stage. */
+void sl_run_stage_seconds(const struct sl_run *run, double seconds_out[SL_N_STAGES]);
+
+/* The share of sampling and gathering time, since the last reset, during which an earlier step was still computing (0..1;
+ * 0 when there was none). No task may be running. SL_ENOMEM. */
+enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
+
+/* The head of every codelet's argument struct, copied by value into the task. */
+struct sl_task_args {
+    struct sl_run *run;
+    uint64_t step;  /* counts over the whole run */
+    uint32_t pe;
+    uint32_t hop;   /* 0 at the seeds */
+    uint64_t work;  /* flops, or bytes for sparse kernels: the size base of the performance model */
+    enum sl_stage stage;
+};
+
+/* The stage a submission counts its task under: what evaluation runs stays evaluation. */
+static inline enum sl_stage sl_task_stage(const struct sl_task_args *head, enum sl_stage stage)
+{
+    return head->stage == SL_STAGE_EVALUATE ? SL_STAGE_EVALUATE : stage;
+}
+
+/* A wrapper's first call: nonzero when the run has failed and the task must return at once. Starts its clock. */
+int sl_task_enter(const struct sl_task_args *args, double *start_s_out);
+
+/* A wrapper's last call: counts the time for its stage, and the span for the overlap. */
+void sl_task_leave(const struct sl_task_args *args, double start_s);
+
+/* Size base and footprint for performance models; they read the head of the arguments. Footprint: work in classes of an eighth
+ * of a power of two, so that history models see few sizes. */
+size_t sl_task_size_base(struct starpu_task *task, unsigned n_implementation);
+uint32_t sl_task_footprint(struct starpu_task *task);
+
+#define SL_TASK_INLINE 16
+
+/* Most PEs of a group, and most chunks of a PE's rows: what wrappers keep pointers for. */
+#define SL_MAX_PES 256
+#define SL_MAX_CHUNKS 64
+
+/* A task being filled. */
+struct sl_task {
+    struct starpu_codelet *codelet;
+    unsigned n_buffers;
+    unsigned capacity;
+    enum sl_status status; /* first failure while filling; sl_task_submit gives it back */
+    starpu_data_handle_t *handles;
+    enum starpu_data_access_mode *modes;
+    starpu_data_handle_t inline_handles[SL_TASK_INLINE];
+    enum starpu_data_access_mode inline_modes[SL_TASK_INLINE];
+};
+
+/* Start a task of a codelet. The struct must stay where it is until sl_task_submit. */
+void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet);
+
+/* Append a buffer with its mode. Codelets with a fixed number of buffers state the modes themselves and must agree. */
+void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
+
+/* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement, and translates StarPU's
+ * answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */
+enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
+
+#endif

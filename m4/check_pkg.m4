@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# The skeleton of every dependency check.
+
+# SL_CHECK_PKG(NAME, TITLE, MODULES, HEADERS, LIBRARY, STATEMENT, DEBIAN-PACKAGE)
+# -----------------------------------------------------------------------------
+# Look for a dependency: first by pkg-config, under each of the MODULES' names in turn, then as plain HEADERS and
+# -lLIBRARY (LIBRARY may be empty). Either way a program that includes HEADERS, in order, and runs STATEMENT has to link.
+#
+#   --with-NAME            fail without it (the required ones fail anyway, all together, in SL_CHECK_PKG_REPORT)
+#   --without-NAME         do not look
+#   --with-NAME=PREFIX     look there only
+#
+# Sets sl_found_NAME (yes, no), and substitutes SL_NAME_CPPFLAGS, SL_NAME_LIBS, SL_NAME_VERSION and SL_NAME_FOUND, the line
+# of the summary. Headers are taken as the system's (-isystem), because their warnings are not ours to mend; libraries outside
+# the system's folders get a run path, in SL_RUN_PATHS. Leaves CPPFLAGS and LIBS as they were.
+AC_DEFUN([SL_CHECK_PKG], [
+AC_REQUIRE([PKG_PROG_PKG_CONFIG])
+m4_pushdef([SL_P], [SL_]m4_toupper([$1]))
+AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=PREFIX], [$2 is installed in PREFIX @<:@asks pkg-config@:>@])],
+            [], [with_$1=auto])
+sl_found_$1=no
+SL_P[_CPPFLAGS]= SL_P[_LIBS]= SL_P[_VERSION]= SL_P[_MODULE]=
+AC_MSG_CHECKING([for $2])
+AS_CASE([$with_$1],
+    [yes|auto], [sl_pkg_prefix= sl_pkg_path=$PKG_CONFIG_PATH],
+    [no], [],
+    [AS_CASE([$with_$1], [/*], [], [AC_MSG_ERROR([--with-$1=$with_$1: expected an absolute path])])
+     sl_pkg_prefix=$with_$1
+     sl_pkg_path=$with_$1/lib/pkgconfig:$with_$1/lib64/pkgconfig:$with_$1/share/pkgconfig:$PKG_CONFIG_PATH
+     AS_VAR_APPEND([SL_DISTCHECK_FLAGS], [" --with-$1='$with_$1'"])])
+AS_VAR_IF([with_$1], [no], [SL_P[_FOUND]="switched off"], [
+    for sl_module in $3; do
+        AS_IF([PKG_CONFIG_PATH=$sl_pkg_path $PKG_CONFIG --exists $sl_module 2>/dev/null], [
+            SL_P[_MODULE]=$sl_module
+            SL_P[_CPPFLAGS]=`PKG_CONFIG_PATH=$sl_pkg_path $PKG_CONFIG --cflags $sl_module | sed 's|-I */|-isystem /|g'`
+            SL_P[_LIBS]=`PKG_CONFIG_PATH=$sl_pkg_path $PKG_CONFIG --libs $sl_module`
+            SL_P[_VERSION]=`PKG_CONFIG_PATH=$sl_pkg_path $PKG_CONFIG --modversion $sl_module`
+            break
+        ])
+    done
+    AS_VAR_IF([SL_P[_MODULE]], [], [
+        SL_P[_LIBS]=m4_ifval([$5], [-l$5])
+        AS_VAR_IF([sl_pkg_prefix], [], [], [
+            SL_P[_CPPFLAGS]="-isystem $sl_pkg_prefix/include"
+            SL_P[_LIBS]="m4_ifval([$5], [-L$sl_pkg_prefix/lib -l$5])"
+        ])
+    ])
+    SL_ADD_RUN_PATH([$SL_P[_LIBS]])
+    sl_save_CPPFLAGS=$CPPFLAGS sl_save_LIBS=$LIBS
+    CPPFLAGS="$CPPFLAGS $SL_P[_CPPFLAGS]" LIBS="$SL_P[_LIBS] $LIBS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([m4_foreach_w([sl_h], [$4], [@%:@include <sl_h>
+])], [[$6]])], [sl_found_$1=yes], [])
+    CPPFLAGS=$sl_save_CPPFLAGS LIBS=$sl_save_LIBS
+    AS_IF([test $sl_found_$1 = yes],
+          [SL_P[_FOUND]=${SL_P[_VERSION]:-found}],
+          [test -n "$SL_P[_MODULE]"],
+          [SL_P[_FOUND]="pkg-config knows $SL_P[_MODULE], but a program with it does not link (see config.log)"],
+          [SL_P[_FOUND]="missing: neither pkg-config nor the compiler finds it; try the Debian package $7 or --with-$1=PREFIX"])
+    AS_IF([test $sl_found_$1 = no && test "$with_$1" != auto], [
+        AC_MSG_RESULT([no])
+        AC_MSG_ERROR([$2 was asked for. $SL_P[_FOUND]])
+    ])
+])
+AC_MSG_RESULT([$SL_P[_FOUND]])
+AC_SUBST(SL_P[_CPPFLAGS])
+AC_SUBST(SL_P[_LIBS])
+AC_SUBST(SL_P[_VERSION])
+m4_popdef([SL_P])
+])
+
+# SL_REQUIRE_PKG(NAME, ...)
+# -------------------------
+# SL_CHECK_PKG for a dependency that Starling cannot be built without.
+AC_DEFUN([SL_REQUIRE_PKG], [
+SL_CHECK_PKG($@)
+AS_VAR_IF([sl_found_$1], [yes], [], [AS_VAR_APPEND([sl_missing], [" $2"])])
+])
+
+# SL_CHECK_PKG_REPORT
+# -------------------
+# Stop if required dependencies are missing, naming them all at once.
+AC_DEFUN([SL_CHECK_PKG_REPORT], [
+AS_VAR_IF([sl_missing], [], [], [
+    AC_MSG_ERROR([these are missing:$sl_missing. The lines above say where they were looked for; ./bootstrap installs them all])
+])
+])
+
+# SL_ADD_RUN_PATH(LIBRARIES)
+# --------------------------
+# Give each -L folder of a list of libraries that the dynamic linker would not search by itself a run path, in SL_RUN_PATHS, so
+# that programs start without LD_LIBRARY_PATH.
+AC_DEFUN([SL_ADD_RUN_PATH], [
+AC_SUBST([SL_RUN_PATHS])
+for sl_flag in $1; do
+    AS_CASE([$sl_flag],
+        [-L/usr/*|-L/lib*], [],
+        [-L/*], [
+            sl_flag=-Wl,-rpath,${sl_flag@%:@-L}
+            AS_CASE([" $SL_RUN_PATHS "], [*" $sl_flag "*], [], [AS_VAR_APPEND([SL_RUN_PATHS], [" $sl_flag"])])
+        ])
+done
+])

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+
+# SL_CHECK_JANSSON
+# ----------------
+# jansson: JSON, in the metrics and the model files.
+AC_DEFUN([SL_CHECK_JANSSON], [
+SL_REQUIRE_PKG([jansson], [jansson], [jansson], [jansson.h], [jansson], [json_decref(json_object())], [libjansson-dev])
+])

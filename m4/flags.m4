@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+
+# The flags of the project itself. All end up in SL_CFLAGS and SL_LDFLAGS, which the Makefile puts in front of the user's.
+
+# SL_APPEND_CFLAG(FLAG)
+# ---------------------
+# Add FLAG to SL_CFLAGS if the compiler takes it. A compiler that only warns about an unknown flag is made to fail.
+AC_DEFUN([SL_APPEND_CFLAG], [
+AC_MSG_CHECKING([whether $CC accepts $1])
+sl_save_CFLAGS=$CFLAGS
+CFLAGS="-Werror $1"
+AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+    [AC_MSG_RESULT([yes])
+     AS_VAR_APPEND([SL_CFLAGS], [" $1"])],
+    [AC_MSG_RESULT([no])])
+CFLAGS=$sl_save_CFLAGS
+])
+
+# SL_ENABLE_DEBUG
+# ---------------
+# --enable-debug: code to step through instead of fast code.
+AC_DEFUN([SL_ENABLE_DEBUG], [
+AC_ARG_ENABLE([debug], [AS_HELP_STRING([--enable-debug], [no optimisation, all symbols @<:@no@:>@])],
+              [], [enable_debug=no])
+AC_SUBST([SL_CFLAGS])
+AC_SUBST([SL_LDFLAGS])
+AS_VAR_IF([enable_debug], [no],
+    [SL_CFLAGS="-O3" SL_BUILD_KIND="optimised"],
+    [SL_CFLAGS="-O0 -g3" SL_BUILD_KIND="for debugging"])
+])
+
+# SL_ENABLE_SANITIZER
+# -------------------
+# --enable-sanitizer=LIST: a build that watches itself. It is not enough that the compiler takes the flag: the run-time
+# library has to be there as well.
+AC_DEFUN([SL_ENABLE_SANITIZER], [
+AC_ARG_ENABLE([sanitizer],
+    [AS_HELP_STRING([--enable-sanitizer=LIST], [build with sanitizers: address,undefined or thread @<:@no@:>@])],
+    [], [enable_sanitizer=no])
+AS_CASE([$enable_sanitizer],
+    [yes], [enable_sanitizer=address,undefined],
+    [no|address|undefined|thread|address,undefined|undefined,address|thread,undefined|undefined,thread], [],
+    [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: expected address, undefined, thread or a list of them])])
+AC_SUBST([SL_SANITIZER_FLAGS])
+AS_VAR_IF([enable_sanitizer], [no], [], [
+    SL_SANITIZER_FLAGS="-fsanitize=$enable_sanitizer -fno-sanitize-recover=all -fno-omit-frame-pointer"
+    AC_MSG_CHECKING([whether $CC links with $SL_SANITIZER_FLAGS])
+    sl_save_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS $SL_SANITIZER_FLAGS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [AC_MSG_RESULT([yes])], [
+        AC_MSG_RESULT([no])
+        AC_MSG_ERROR([the sanitizer library of $CC is missing; install it, or leave out --enable-sanitizer])
+    ])
+    CFLAGS=$sl_save_CFLAGS
+    SL_CFLAGS="-O1 -g $SL_SANITIZER_FLAGS" SL_LDFLAGS="$SL_LDFLAGS $SL_SANITIZER_FLAGS"
+    SL_BUILD_KIND="with sanitizers"
+])
+])
+
+# SL_ENABLE_COVERAGE
+# ------------------
+# --enable-coverage: count the lines that tests run (gcov).
+AC_DEFUN([SL_ENABLE_COVERAGE], [
+AC_ARG_ENABLE([coverage], [AS_HELP_STRING([--enable-coverage], [count executed lines @<:@no@:>@])],
+              [], [enable_coverage=no])
+AS_VAR_IF([enable_coverage], [no], [], [
+    SL_CFLAGS="-O0 -g --coverage" SL_LDFLAGS="$SL_LDFLAGS --coverage" SL_BUILD_KIND="for coverage"
+])
+])
+
+# SL_ENABLE_WERROR
+# ----------------
+# The warnings we build with, and --enable-werror: they stop the build. On in a git checkout, where a developer can mend them,
+# off in a tarball, where a newer compiler's taste must not keep a user from building.
+# No contraction: a random choice that is compared with a rounded value must not depend on the target's instructions.
+AC_DEFUN([SL_ENABLE_WERROR], [
+m4_foreach_w([sl_f], [-std=gnu11 -fno-math-errno -ffp-contract=off -pthread
+                      -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla],
+             [SL_APPEND_CFLAG(sl_f)])
+AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors @<:@yes in a git checkout@:>@])],
+              [], [AS_IF([test -e "$srcdir/.git"], [enable_werror=yes], [enable_werror=no])])
+AS_VAR_IF([enable_werror], [no], [], [SL_APPEND_CFLAG([-Werror])])
+])

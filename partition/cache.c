@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The binary cache. */
+#include "partition/cache.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+
+#define MAGIC "SLCACHE"
+#define VERSION 1 /* one more whenever the layout, or what any reader or the generator makes of its input, changes */
+#define BYTE_ORDER_MARK 0x01020304u
+#define ALIGNMENT 64
+#define CHUNK_BYTES ((size_t)4 << 20) /* checksummed by one thread at a time */
+
+enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
+
+enum section {
+    SECTION_OFFSETS,
+    SECTION_SOURCES,
+    SECTION_DENSE,
+    SECTION_FEATURE_OFFSETS,
+    SECTION_COLUMNS,
+    SECTION_VALUES,
+    SECTION_LABELS,
+    SECTION_TRAIN,
+    SECTION_VALID,
+    SECTION_TEST,
+    SECTION_PARTS,
+    N_SECTIONS
+};
+
+/* The header, byte for byte (no padding). An absent section has place 0. */
+struct header {
+    char magic[8];
+    uint32_t byte_order;
+    uint32_t version;
+    uint32_t kind;
+    uint32_t synthetic;
+    uint64_t key;
+    uint64_t file_bytes;
+    uint64_t place[N_SECTIONS];
+    uint64_t bytes[N_SECTIONS];
+    uint64_t checksum[N_SECTIONS];
+    uint64_t n_edges;
+    uint64_t n_nonzeros;
+    uint32_t n_vertices;
+    uint32_t n_columns;
+    uint32_t n_classes;
+    uint32_t n_lists[3]; /* train, valid, test */
+    uint32_t n_parts;
+    uint32_t unused;
+    char name[64];
+    char split[64];
+    uint64_t header_checksum; /* of all that stands above */
+};
+
+_Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 32 + 128 + 8, "the header has no padding");
+
+/* ---- Checksums ------------------------------------------------------------------------------------------------------------------------ */
+
+struct summing {
+    const unsigned char *data;
+    size_t bytes;
+    uint64_t *sums; /* one per chunk */
+};
+
+static void sum_chunks(void *context, uint64_t begin, uint64_t end)
+{
+    struct summing *summing = context;
+    for (uint64_t i = begin; i < end; i++) {
+        size_t start = i * CHUNK_BYTES;
+        size_t left = summing->bytes - start;
+        summing->sums[i] = sl_checksum(0, summing->data + start, left < CHUNK_BYTES ? left : CHUNK_BYTES);
+    }
+}
+
+/* The checksum of the checksums of all chunks. False: no memory. */
+static bool section_checksum(const void *data, uint64_t bytes, uint64_t *out)
+{
+    struct summing summing = {.data = data, .bytes = bytes};
+    uint64_t n_chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    if (sl_alloc(n_chunks, sizeof *summing.sums, "checksums", &summing.sums) != SL_OK) {
+        return false;
+    }
+    sl_parallel_for(n_chunks, 1, sum_chunks, &summing);
+    *out = sl_checksum(bytes, summing.sums, n_chunks * sizeof *summing.sums);
+    sl_free(summing.sums);
+    return true;
+}
+
+static uint64_t header_checksum(const struct header *header)
+{
+    return sl_checksum(VERSION, header, offsetof(struct header, header_checksum));
+}
+
+/* ---- Writing -------------------------------------------------------------------------------------------------------------------------- */
+
+/* A file being put together: its header, and where each section's bytes are now. */
+struct draft {
+    struct header header;
+    const void *data[N_SECTIONS];
+};
+
+static void start(struct draft *draft, enum kind kind, uint64_t key)
+{
+    *draft = (struct draft){.header = {.magic = MAGIC, .byte_order = BYTE_ORDER_MARK, .version = VERSION, .kind = kind}};
+    draft->header.key = key;
+}
+
+static void add(struct draft *draft, enum section section, const void *data, uint64_t count, uint64_t size)
+{
+    draft->data[section] = data;
+    draft->header.bytes[section] = count * size;
+}
+
+/* Place the sections, and sum everything up. */
+static bool finish(struct draft *draft)
+{
+    struct header *header = &draft->header;
+    uint64_t at = sizeof *header;
+    for (int i = 0; i < N_SECTIONS; i++) {
+        if (draft->data[i] == NULL) {
+            continue;
+        }
+        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        header->place[i] = at;
+        at += header->bytes[i];
+        if (!section_checksum(draft->data[i], header->bytes[i], &header->checksum[i])) {
+            return false;
+        }
+    }
+    header->file_bytes = at;
+    header->header_checksum = header_checksum(header);
+    return true;
+}
+
+static bool put_sections(struct sl_writer *writer, const struct draft *draft)
+{
+    static const char zeros[ALIGNMENT];
+    const struct header *header = &draft->header;
+    uint64_t at = sizeof *header;
+    if (sl_writer_put(writer, header, sizeof *header) != SL_OK) {
+        return false;
+    }
+    for (int i = 0; i < N_SECTIONS; i++) {
+        if (draft->data[i] == NULL) {
+            continue;
+        }
+        if (sl_writer_put(writer, zeros, header->place[i] - at) != SL_OK ||
+            sl_writer_put(writer, draft->data[i], header->bytes[i]) != SL_OK) {
+            return false;
+        }
+        at = header->place[i] + header->bytes[i];
+    }
+    return true;
+}
+
+static bool put(const char *path, struct draft *draft)
+{
+    struct sl_writer writer;
+    if (!finish(draft) || sl_folder_make_parents(path) != SL_OK || sl_writer_open(path, &writer) != SL_OK) {
+        return false;
+    }
+    if (!put_sections(&writer, draft)) {
+        sl_writer_abort(&writer);
+        return false;
+    }
+    return sl_writer_close(&writer) == SL_OK;
+}
+
+bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
+{
+    struct draft draft;
+    struct header *header = &draft.header;
+    const struct sl_graph *graph = &dataset->graph;
+    const struct sl_features *features = &dataset->features;
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    uint64_t n_dense = (uint64_t)features->n_rows * features->n_columns;
+    start(&draft, KIND_DATASET, key);
+    header->synthetic = dataset->synthetic;
+    header->n_vertices = graph->n_vertices;
+    header->n_edges = graph->n_edges;
+    header->n_columns = features->n_columns;
+    header->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
+    header->n_classes = dataset->n_classes;
+    snprintf(header->name, sizeof header->name, "%s", dataset->name);
+    snprintf(header->split, sizeof header->split, "%s", dataset->split);
+    add(&draft, SECTION_OFFSETS, graph->offsets, (uint64_t)graph->n_vertices + 1, sizeof *graph->offsets);
+    add(&draft, SECTION_SOURCES, graph->sources, graph->n_edges, sizeof *graph->sources);
+    if (features->offsets == NULL) {
+        add(&draft, SECTION_DENSE, features->dense, n_dense, sizeof *features->dense);
+    } else {
+        add(&draft, SECTION_FEATURE_OFFSETS, features->offsets, (uint64_t)features->n_rows + 1, sizeof(uint64_t));
+        add(&draft, SECTION_COLUMNS, features->columns, header->n_nonzeros, sizeof *features->columns);
+        add(&draft, SECTION_VALUES, features->values, header->n_nonzeros, sizeof *features->values);
+    }
+    add(&draft, SECTION_LABELS, dataset->labels, graph->n_vertices, sizeof *dataset->labels);
+    for (int i = 0; i < 3; i++) {
+        header->n_lists[i] = lists[i]->n;
+        add(&draft, SECTION_TRAIN + i, lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
+    }
+    return put(path, &draft);
+}
+
+bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, const uint32_t *parts)
+{
+    struct draft draft;
+    start(&draft, KIND_PARTS, key);
+    draft.header.n_vertices = n_vertices;
+    draft.header.n_parts = n_parts;
+    add(&draft, SECTION_PARTS, parts, n_vertices, sizeof *parts);
+    return put(path, &draft);
+}
+
+/* ---- Reading: the file ------------------------------------------------------------------------------------------------------------------ */
+
+/* Is the header one of ours, for this key, and does it describe this file? */
+static bool header_fits(const struct header *header, enum kind kind, uint64_t key, uint64_t file_bytes)
+{
+    return memcmp(header->magic, MAGIC, sizeof header->magic) == 0 && header->byte_order == BYTE_ORDER_MARK &&
+           header->version == VERSION && header->kind == (uint32_t)kind && header->key == key &&
+           header->file_bytes == file_bytes && header->header_checksum == header_checksum(header) &&
+           memchr(header->name, '\0', sizeof header->name) != NULL &&
+           memchr(header->split, '\0', sizeof header->split) != NULL;
+}
+
+/* Open a cache file and check its header. False: not valid; the map is then empty. */
+static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_map *map, struct header *header)
+{
+    if (sl_file_map(path, map) != SL_OK) {
+        return false;
+    }
+    if (map->bytes >= sizeof *header) {
+        memcpy(header, map->data, sizeof *header);
+        if (header_fits(header, kind, key, map->bytes)) {
+            return true;
+        }
+    }
+    sl_file_unmap(map);
+    return false;
+}
+
+/* The bytes of a section that must hold `count` elements of `size` bytes; NULL: it does not, or they are damaged. */
+static const void *section(const struct sl_map *map, const struct header *header, enum section which, uint64_t count,
+                           uint64_t size)
+{
+    uint64_t bytes;
+    uint64_t place = header->place[which];
+    uint64_t checksum;
+    if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || place < sizeof *header ||
+        place % ALIGNMENT != 0 || place > map->bytes || bytes > map->bytes - place) {
+        return NULL;
+    }
+    if (!section_checksum(map->data + place, bytes, &checksum) || checksum != header->checksum[which]) {
+        return NULL;
+    }
+    return map->data + place;
+}
+
+/* ---- Reading: the dataset ---------------------------------------------------------------------------------------------------------------- */
+
+/* Lists, one behind the other: offsets[n + 1] ascend from 0 to n_entries, and each list's entries ascend, below `limit`. */
+static bool lists_fit(const uint64_t *offsets, uint64_t n, const uint32_t *entries, uint64_t n_entries, uint32_t limit)
+{
+    if (offsets[0] != 0 || offsets[n] != n_entries) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (offsets[i + 1] < offsets[i] || offsets[i + 1] > n_entries) {
+            return false;
+        }
+        for (uint64_t k = offsets[i]; k < offsets[i + 1]; k++) {
+            if (entries[k] >= limit || (k > offsets[i] && entries[k] <= entries[k - 1])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool read_graph(const struct sl_map *map, const struct header *header, struct sl_graph *graph)
+{
+    uint64_t n = header->n_vertices;
+    const uint64_t *offsets = section(map, header, SECTION_OFFSETS, n + 1, sizeof *offsets);
+    const sl_vertex *sources = section(map, header, SECTION_SOURCES, header->n_edges, sizeof *sources);
+    if (offsets == NULL || sources == NULL || !lists_fit(offsets, n, sources, header->n_edges, header->n_vertices)) {
+        return false;
+    }
+    *graph = (struct sl_graph){.n_vertices = header->n_vertices,
+                               .n_edges = header->n_edges,
+                               .offsets = (uint64_t *)offsets,
+                               .sources = (sl_vertex *)sources};
+    return true;
+}
+
+static bool read_features(const struct sl_map *map, const struct header *header, struct sl_features *features)
+{
+    uint64_t n = header->n_vertices;
+    struct sl_features read = {.n_rows = header->n_vertices, .n_columns = header->n_columns};
+    if (header->place[SECTION_DENSE] != 0) {
+        read.dense = (float *)section(map, header, SECTION_DENSE, n * header->n_columns, sizeof *read.dense);
+        *features = read;
+        return read.dense != NULL;
+    }
+    uint64_t n_nonzeros = header->n_nonzeros;
+    read.offsets = (uint64_t *)section(map, header, SECTION_FEATURE_OFFSETS, n + 1, sizeof *read.offsets);
+    read.columns = (uint32_t *)section(map, header, SECTION_COLUMNS, n_nonzeros, sizeof *read.columns);
+    read.values = (float *)section(map, header, SECTION_VALUES, n_nonzeros, sizeof *read.values);
+    *features = read;
+    return read.offsets != NULL && read.columns != NULL && read.values != NULL &&
+           lists_fit(read.offsets, n, read.columns, n_nonzeros, header->n_columns);
+}
+
+static bool read_labels(const struct sl_map *map, const struct header *header, struct sl_dataset *dataset)
+{
+    dataset->n_classes = header->n_classes;
+    dataset->labels = (int32_t *)section(map, header, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
+    for (uint64_t v = 0; dataset->labels != NULL && v < header->n_vertices; v++) {
+        if (dataset->labels[v] < -1 || (int64_t)dataset->labels[v] >= (int64_t)header->n_classes) {
+            return false;
+        }
+    }
+    return dataset->labels != NULL;
+}
+
+static bool read_lists(const struct sl_map *map, const struct header *header, struct sl_dataset *dataset)
+{
+    struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    for (int i = 0; i < 3; i++) {
+        uint64_t n = header->n_lists[i];
+        const sl_vertex *ids = section(map, header, SECTION_TRAIN + i, n, sizeof *ids);
+        if (ids == NULL || !lists_fit((const uint64_t[]){0, n}, 1, ids, n, header->n_vertices)) {
+            return false;
+        }
+        for (uint64_t k = 0; k < n; k++) {
+            if (dataset->labels[ids[k]] < 0) {
+                return false;
+            }
+        }
+        *lists[i] = (struct sl_ids){.n = (uint32_t)n, .ids = (sl_vertex *)ids};
+    }
+    return true;
+}
+
+bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
+{
+    struct sl_map map;
+    struct header header;
+    *out = (struct sl_dataset){0};
+    if (!open_map(path, KIND_DATASET, key, &map, &header)) {
+        return false;
+    }
+    struct sl_dataset read = {.synthetic = header.synthetic != 0};
+    memcpy(read.name, header.name, sizeof read.name);
+    memcpy(read.split, header.split, sizeof read.split);
+    if (!read_graph(&map, &header, &read.graph) || !read_features(&map, &header, &read.features) ||
+        !read_labels(&map, &header, &read) || !read_lists(&map, &header, &read)) {
+        sl_file_unmap(&map);
+        return false;
+    }
+    read.mapping = (void *)map.data;
+    read.mapping_bytes = map.bytes;
+    *out = read;
+    return true;
+}
+
+/* ---- Parts -------------------------------------------------------------------------------------------------------------------------------- */
+
+uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32_t n_parts, uint64_t seed)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,    (uint64_t)method,  n_parts,
+                                seed,              dataset->train.n,  dataset->valid.n, dataset->test.n};
+    uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
+    key = sl_checksum(key, graph->offsets, ((uint64_t)graph->n_vertices + 1) * sizeof *graph->offsets);
+    key = sl_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources);
+    for (int i = 0; i < 3; i++) {
+        key = sl_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids);
+    }
+    return key;
+}
+
+bool sl_cache_read_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
+{
+    struct sl_map map;
+    struct header header;
+    if (!open_map(path, KIND_PARTS, key, &map, &header)) {
+        return false;
+    }
+    const uint32_t *stored = section(&map, &header, SECTION_PARTS, n_vertices, sizeof *stored);
+    bool fits = stored != NULL && header.n_vertices == n_vertices && header.n_parts == n_parts;
+    for (uint64_t v = 0; fits && v < n_vertices; v++) {
+        parts[v] = stored[v];
+        fits = stored[v] < n_parts;
+    }
+    sl_file_unmap(&map);
+    return fits;
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Tables of numbers: what the lines of lines.c hold. */
+#include "partition/csv.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "partition/features.h"
+#include "partition/lines.h"
+#include "partition/number.h"
+#include "support/memory.h"
+
+#define MAX_CLASSES (1 << 30)
+#define MAX_COLUMNS (1 << 24)
+#define MAX_RATIO 1032 /* bytes of text per byte of file: deflate reaches no more */
+
+/* ---- One line -------------------------------------------------------------------------------------------------------------- */
+
+/* The line that starts at `p`, without its line end; *next gets the start of the one after it. */
+static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
+{
+    const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
+    *next = end + 1;
+    return end > p && end[-1] == '\r' ? end - 1 : end;
+}
+
+/* The message for line `n` of the block: what was expected, and the text that was found at `at`. */
+static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *at, const char *end,
+                               const char *expected)
+{
+    char found[41];
+    size_t length = 0;
+    for (; length < sizeof found - 1 && at + length < end; length++) {
+        char c = at[length];
+        found[length] = c >= ' ' && c < 127 ? c : '?';
+    }
+    found[length] = '\0';
+    return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'", lines->path,
+                   (unsigned long long)(lines->first_line + n + 1), expected, found);
+}
+
+/* Read an id below n at `p`; NULL where there is none. */
+static inline const char *read_id(const char *p, const char *end, uint32_t n, sl_vertex *out)
+{
+    uint64_t value = 0;
+    p = sl_number_whole(p, end, &value);
+    *out = (sl_vertex)value;
+    return p != NULL && value < n ? p : NULL;
+}
+
+/* Call sl_lines_read, and insist on exactly `n_lines` lines. */
+static enum sl_status read_exactly(const char *path, uint64_t n_lines,
+                                   enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context)
+{
+    uint64_t found = 0;
+    enum sl_status st = sl_lines_read(path, n_lines, body, context, &found);
+    if (st == SL_OK && found != n_lines) {
+        st = sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found %llu", path, (unsigned long long)found + 1,
+                     (unsigned long long)n_lines, (unsigned long long)found);
+    }
+    return st;
+}
+
+/* Refuse, before memory is asked for, a count of lines that the file is too short to hold. `line_bytes` is the length of the
+ * shortest line, its end included. What is no regular file has no length to judge by. */
+static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t line_bytes)
+{
+    struct stat info;
+    uint64_t least;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return SL_OK;
+    }
+    uint64_t most = (uint64_t)info.st_size > UINT64_MAX / MAX_RATIO ? UINT64_MAX : (uint64_t)info.st_size * MAX_RATIO;
+    if (__builtin_mul_overflow(n_lines, line_bytes, &least) || (least > 0 && least - 1 > most)) {
+        return sl_fail(SL_EFILE, "%s: too short (%lld bytes) for the expected %llu lines", path,
+                       (long long)info.st_size, (unsigned long long)n_lines);
+    }
+    return SL_OK;
+}
+
+/* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------------------- */
+
+static enum sl_status count_lines(void *context, const struct sl_lines *lines)
+{
+    const char *next;
+    if (lines->n_lines == 0) {
+        return SL_OK;
+    }
+    const char *end = line_end(lines, lines->text, &next);
+    if (sl_number_whole(lines->text, end, context) != end) {
+        return bad_line(lines, 0, lines->text, end, "a count");
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_csv_read_count(const char *path, uint64_t *out)
+{
+    uint64_t count = 0;
+    enum sl_status st = read_exactly(path, 1, count_lines, &count);
+    if (st == SL_OK) {
+        *out = count;
+    }
+    return st;
+}
+
+struct edge_table {
+    uint32_t n_vertices;
+    sl_vertex *from;
+    sl_vertex *to;
+};
+
+static enum sl_status edge_lines(void *context, const struct sl_lines *lines)
+{
+    struct edge_table *table = context;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        uint64_t row = lines->first_line + i;
+        const char *end = line_end(lines, p, &next);
+        const char *comma = read_id(p, end, table->n_vertices, &table->from[row]);
+        if (comma == NULL || comma == end || *comma != ',' ||
+            read_id(comma + 1, end, table->n_vertices, &table->to[row]) != end) {
+            char expected[64];
+            snprintf(expected, sizeof expected, "'source,destination', two ids below %u", table->n_vertices);
+            return bad_line(lines, i, p, end, expected);
+        }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+                                 sl_vertex **to_out)
+{
+    struct edge_table table = {.n_vertices = n_vertices};
+    enum sl_status st;
+    SL_TRY(st, check_length(path, n_edges, sizeof "0,1\n" - 1), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *table.from, "edge list", &table.from), fail);
+    SL_TRY(st, sl_alloc(n_edges, sizeof *table.to, "edge list", &table.to), fail);
+    SL_TRY(st, read_exactly(path, n_edges, edge_lines, &table), fail);
+    *from_out = table.from;
+    *to_out = table.to;
+    return SL_OK;
+fail:
+    sl_free(table.to);
+    sl_free(table.from);
+    return st;
+}
+
+/* Read the class at `p`; -1 where it is not known. */
+static bool read_label(const char *p, const char *end, int32_t *out)
+{
+    double value = NAN;
+    if (p < end && sl_number_real(p, end, &value) != end) {
+        return false;
+    }
+    if (isnan(value) || value == -1) {
+        *out = -1;
+        return true;
+    }
+    if (!(value >= 0 && value < MAX_CLASSES) || value != floor(value)) {
+        return false;
+    }
+    *out = (int32_t)value;
+    return true;
+}
+
+static enum sl_status label_lines(void *context, const struct sl_lines *lines)
+{
+    int32_t *labels = context;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        const char *end = line_end(lines, p, &next);
+        if (!read_label(p, end, &labels[lines->first_line + i])) {
+            return bad_line(lines, i, p, end, "one class, 0 or above, or nan");
+        }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out)
+{
+    int32_t *labels = NULL;
+    enum sl_status st;
+    SL_TRY(st, check_length(path, n_vertices, 1), fail);
+    SL_TRY(st, sl_alloc(n_vertices, sizeof *labels, "labels", &labels), fail);
+    SL_TRY(st, read_exactly(path, n_vertices, label_lines, labels), fail);
+    *out = labels;
+    return SL_OK;
+fail:
+    sl_free(labels);
+    return st;
+}
+
+struct id_table {
+    uint32_t n_vertices;
+    sl_vertex *ids;
+};
+
+static enum sl_status id_lines(void *context, const struct sl_lines *lines)
+{
+    struct id_table *table = context;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        const char *end = line_end(lines, p, &next);
+        if (read_id(p, end, table->n_vertices, &table->ids[lines->first_line + i]) != end) {
+            char expected[64];
+            snprintf(expected, sizeof expected, "one id below %u", table->n_vertices);
+            return bad_line(lines, i, p, end, expected);
+        }
+    }
+    return SL_OK;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    sl_vertex x = *(const sl_vertex *)a;
+    sl_vertex y = *(const sl_vertex *)b;
+    return (x > y) - (x < y);
+}
+
+enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
+{
+    struct id_table table = {.n_vertices = n_vertices};
+    uint64_t n = 0;
+    enum sl_status st;
+    /* As many ids as vertices at most, since none may come twice. */
+    SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
+    SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
+    qsort(table.ids, n, sizeof *table.ids, compare_ids);
+    for (uint64_t i = 1; i < n; i++) {
+        if (table.ids[i] == table.ids[i - 1]) {
+            st = sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, table.ids[i]);
+            goto fail;
+        }
+    }
+    SL_TRY(st, sl_realloc(&table.ids, n, sizeof *table.ids, "split"), fail);
+    *out = (struct sl_ids){.n = (uint32_t)n, .ids = table.ids};
+    return SL_OK;
+fail:
+    sl_free(table.ids);
+    return st;
+}
+
+/* ---- Features -------------------------------------------------------------------------------------------------------------- */
+
+/* The non-zeros of one block of lines. */
+struct piece {
+    struct piece *next;
+    uint64_t first_line;
+    uint64_t n;
+    uint64_t room;
+    uint32_t *columns;
+    float *values;
+};
+
+/* The table being read. The first block sets n_columns and the form to read into; the others only follow. While CSR is read,
+ * offsets[r + 1] holds the non-zeros of row r. */
+struct feature_table {
+    const char *path;
+    struct sl_features features;
+    bool started;
+    pthread_mutex_t mutex; /* of `pieces` */
+    struct piece *pieces;
+};
+
+static void free_pieces(struct piece *piece)
+{
+    while (piece != NULL) {
+        struct piece *next = piece->next;
+        sl_free(piece->columns);
+        sl_free(piece->values);
+        sl_free(piece);
+        piece = next;
+    }
+}
+
+static enum sl_status bad_value(const struct feature_table *table, const struct sl_lines *lines, uint64_t i,
+                                const char *at, const char *end)
+{
+    char expected[64];
+    snprintf(expected, sizeof expected, "%u finite numbers separated by commas", table->features.n_columns);
+    return bad_line(lines, i, at, end, expected);
+}
+
+/* Read value `c` of `n` at `p`, and what separates it from the next; NULL where the line does not go on as it should. */
+static inline const char *read_value(const char *p, const char *end, uint32_t c, uint32_t n, float *out)
+{
+    double value;
+    p = sl_number_real(p, end, &value);
+    float x = (float)value;
+    if (p == NULL || !isfinite(x)) {
+        return NULL;
+    }
+    *out = x;
+    if (c + 1 == n) {
+        return p == end ? p : NULL;
+    }
+    return p < end && *p == ',' ? p + 1 : NULL;
+}
+
+static enum sl_status dense_lines(struct feature_table *table, const struct sl_lines *lines)
+{
+    uint32_t n = table->features.n_columns;
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
+        float *row = table->features.dense + (lines->first_line + i) * n;
+        const char *end = line_end(lines, p, &next);
+        for (uint32_t c = 0; c < n; c++) {
+            const char *at = p;
+            p = read_value(p, end, c, n, &row[c]);
+            if (p == NULL) {
+                return bad_value(table, lines, i, at, end);
+            }
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status grow_piece(struct piece *piece)
+{
+    uint64_t room = piece->room == 0 ? 4096 : piece->room * 2;
+    enum sl_status st = sl_realloc(&piece->columns, room, sizeof *piece->columns, "feature columns");
+    if (st == SL_OK) {
+        st = sl_realloc(&piece->values, room, sizeof *piece->values, "feature values");
+    }
+    if (st == SL_OK) {
+        piece->room = room;
+    }
+    return st;
+}
+
+/* Append the non-zeros of the line at `p` to the piece. */
+static enum sl_status csr_line(struct feature_table *table, const struct sl_lines *lines, uint64_t i, const char *p,
+                               const char *end, struct piece *piece)
+{
+    uint32_t n = table->features.n_columns;
+    for (uint32_t c = 0; c < n; c++) {
+        float x;
+        const char *at = p;
+        if (p + 1 < end && *p == '0' && p[1] == ',' && c + 1 < n) {
+            p += 2; /* nearly all of a bag of words */
+            continue;
+        }
+        p = read_value(p, end, c, n, &x);
+        if (p == NULL) {
+            return bad_value(table, lines, i, at, end);
+        }
+        if (x == 0) {
+            continue;
+        }
+        if (piece->n == piece->room) {
+            enum sl_status st = grow_piece(piece);
+            if (st != SL_OK) {
+                return st;
+            }
+        }
+        piece->columns[piece->n] = c;
+        piece->values[piece->n++] = x;
+    }
+    return SL_OK;
+}
+
+static enum sl_status csr_lines(struct feature_table *table, const struct sl_lines *lines)
+{
+    struct piece *piece;
+    enum sl_status st = sl_alloc_zero(1, sizeof *piece, "feature rows", &piece);
+    if (st != SL_OK) {
+        return st;
+    }
+    piece->first_line = lines->first_line;
+    pthread_mutex_lock(&table->mutex);
+    piece->next = table->pieces;
+    table->pieces = piece;
+    pthread_mutex_unlock(&table->mutex);
+    const char *p = lines->text;
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines && st == SL_OK; i++, p = next) {
+        const char *end = line_end(lines, p, &next);
+        uint64_t before = piece->n;
+        st = csr_line(table, lines, i, p, end, piece);
+        table->features.offsets[lines->first_line + i + 1] = piece->n - before;
+    }
+    return st;
+}
+
+/* Count the values of the first line, and guess from it whether the table is mostly zeros. */
+static void look_at_line(const char *p, const char *end, uint64_t *n_values, uint64_t *n_zeros)
+{
+    *n_values = 1;
+    *n_zeros = 0;
+    for (; p < end; p++) {
+        bool starts = *n_values == 1 || p[-1] == ',';
+        *n_zeros += *p == '0' && starts && (p + 1 == end || p[1] == ',');
+        *n_values += *p == ',';
+    }
+}
+
+static enum sl_status start_features(struct feature_table *table, const struct sl_lines *lines)
+{
+    struct sl_features *features = &table->features;
+    const char *next;
+    const char *end = line_end(lines, lines->text, &next);
+    uint64_t n_values;
+    uint64_t n_zeros;
+    look_at_line(lines->text, end, &n_values, &n_zeros);
+    if (n_values > MAX_COLUMNS) {
+        return sl_fail(SL_EFILE, "%s:1: expected at most %d values, found %llu", lines->path, MAX_COLUMNS,
+                       (unsigned long long)n_values);
+    }
+    features->n_columns = (uint32_t)n_values;
+    table->started = true;
+    enum sl_status st = check_length(table->path, features->n_rows, 2 * n_values);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (sl_features_sparse(n_values - n_zeros, 1, features->n_columns)) {
+        return sl_alloc_zero((size_t)features->n_rows + 1, sizeof *features->offsets, "feature offsets",
+                             &features->offsets);
+    }
+    return sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *features->dense, "features",
+                    &features->dense);
+}
+
+static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
+{
+    struct feature_table *table = context;
+    if (lines->n_lines == 0) {
+        return SL_OK;
+    }
+    if (!table->started) {
+        enum sl_status st = start_features(table, lines);
+        if (st != SL_OK) {
+            return st;
+        }
+    }
+    return table->features.dense != NULL ? dense_lines(table, lines) : csr_lines(table, lines);
+}
+
+/* Put the pieces one behind the other. */
+static enum sl_status join_pieces(struct feature_table *table)
+{
+    struct sl_features *features = &table->features;
+    for (uint64_t r = 0; r < features->n_rows; r++) {
+        features->offsets[r + 1] += features->offsets[r];
+    }
+    uint64_t n = features->offsets[features->n_rows];
+    enum sl_status st = sl_alloc(n, sizeof *features->columns, "feature columns", &features->columns);
+    if (st == SL_OK) {
+        st = sl_alloc(n, sizeof *features->values, "feature values", &features->values);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    for (struct piece *piece = table->pieces; piece != NULL; piece = piece->next) {
+        uint64_t to = features->offsets[piece->first_line];
+        if (piece->n > 0) {
+            memcpy(features->columns + to, piece->columns, piece->n * sizeof *piece->columns);
+            memcpy(features->values + to, piece->values, piece->n * sizeof *piece->values);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status read_features(struct feature_table *table)
+{
+    enum sl_status st = read_exactly(table->path, table->features.n_rows, feature_lines, table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (!table->started) { /* no rows: an empty table is dense */
+        return sl_alloc(0, sizeof *table->features.dense, "features", &table->features.dense);
+    }
+    st = table->features.offsets != NULL ? join_pieces(table) : SL_OK;
+    return st == SL_OK ? sl_features_settle(&table->features) : st;
+}
+
+enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
+{
+    struct feature_table table = {.path = path, .features = {.n_rows = n_rows}};
+    *out = (struct sl_features){0};
+    pthread_mutex_init(&table.mutex, NULL);
+    enum sl_status st = read_features(&table);
+    pthread_mutex_destroy(&table.mutex);
+    free_pieces(table.pieces);
+    if (st != SL_OK) {
+        sl_features_free(&table.features);
+        return st;
+    }
+    *out = table.features;
+    return SL_OK;
+}

@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The generator. Vertices are shuffled into places; classes are ranges of places and topics ranges within them, so that one
+ * array of summed popularities serves every choice of a vertex "in proportion to popularity, within a range". */
+#include "partition/generate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/features.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+#include "support/random.h"
+
+#define TOPIC_VERTICES 128    /* mean size of a topic */
+#define SIZE_RATIO 0.85       /* a class's size over that of the next larger one, up to 40 classes */
+#define STRAYS 0.28           /* share of vertices that live in another class than their label's */
+#define STRAY_POPULARITY 0.3  /* of a stray, against others */
+#define STRAY_ACTIVITY 0.5
+#define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
+#define MAX_POPULARITY 6000
+#define ACTIVITY_SIGMA 0.9    /* of the log-normal law */
+#define TOPIC_SHARE 0.55      /* of the edges within a class: those within the topic */
+#define PARTNER_SHARE 0.75    /* of the edges between classes: those to a partner topic */
+#define N_PARTNERS 3
+#define CLASS_SIGNAL 0.22     /* against noise of standard deviation 1 */
+#define TOPIC_SIGNAL 0.22
+#define ROUNDING 1e4          /* features are multiples of its inverse, so that text holds them exactly and shortly */
+#define MAX_ATTEMPTS 32       /* to find a target not taken yet, before taking the nearest free one */
+#define SAME_KIND 16          /* attempts until another kind of edge is tried */
+#define MIN_WORDS 8
+#define MAX_WORDS 24
+#define CLASS_WORDS 48        /* vocabulary of a class */
+#define TOPIC_WORDS 12
+#define CLASS_WORD_SHARE 0.22
+#define TOPIC_WORD_SHARE 0.08
+
+const char sl_recipe_names[] = "arxiv-synthetic, products-synthetic";
+
+/* What a random number decides; it stands in the counter's `step`. */
+enum choice {
+    CHOICE_PLACE,
+    CHOICE_CLASS_ORDER,
+    CHOICE_STRAY,
+    CHOICE_POPULARITY,
+    CHOICE_ACTIVITY,
+    CHOICE_SPLIT,
+    CHOICE_EDGE,
+    CHOICE_FREE,
+    CHOICE_PARTNER,
+    CHOICE_CLASS_CENTRE,
+    CHOICE_TOPIC_CENTRE,
+    CHOICE_NOISE,
+    CHOICE_WORDS,
+    CHOICE_VOCABULARY
+};
+
+/* Places 0 .. N-1 and what is at them. */
+struct world {
+    const struct sl_recipe *recipe;
+    uint32_t *class_first;   /* C + 1 places */
+    uint32_t *topic_first;   /* C + 1: topics before each class */
+    sl_vertex *vertices;     /* N: place -> vertex */
+    uint32_t *places;        /* N: vertex -> place */
+    bool *stray;             /* N, by vertex */
+    double *popularity;      /* N + 1: summed over the places before */
+    uint64_t *first_edge;    /* N + 1: edges written by the vertices before */
+    float *class_centres;    /* C x F */
+    float *topic_centres;    /* topics x F */
+    double same_class;       /* probability of an edge within the home class by intention */
+};
+
+/* ---- Recipes ------------------------------------------------------------------------------------------------------------------------------ */
+
+static const struct sl_recipe recipes[] = {
+    {.name = "arxiv-synthetic",
+     .split = "time",
+     .n_vertices = 169343,
+     .n_edges = 1166243,
+     .n_features = 128,
+     .n_classes = 40,
+     .homophily = 0.655,
+     .n_train = 90941,
+     .n_valid = 29799,
+     .n_test = 48603,
+     .seed = 1},
+    {.name = "products-synthetic",
+     .split = "sales_ranking",
+     .n_vertices = 2449029,
+     .n_edges = 61859140,
+     .n_features = 100,
+     .n_classes = 47,
+     .homophily = 0.81,
+     .n_train = 196615,
+     .n_valid = 39323,
+     .n_test = 2213091,
+     .seed = 1},
+};
+
+bool sl_recipe_find(const char *name, struct sl_recipe *out)
+{
+    const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
+        size_t length = strcspn(recipes[i].name, "-");
+        if (strcmp(name, recipes[i].name) == 0 ||
+            (strlen(stem) == length && strncmp(stem, recipes[i].name, length) == 0)) {
+            *out = recipes[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum sl_status check(const struct sl_recipe *r)
+{
+    uint64_t pairs = (uint64_t)r->n_vertices * (r->n_vertices > 0 ? r->n_vertices - 1 : 0);
+    if (r->n_vertices >= SL_NONE || r->n_classes == 0 || r->n_vertices / 2 < r->n_classes) {
+        return sl_fail(SL_EINVAL, "generator: expected 1 or more classes of 2 or more vertices, found %u classes, %u vertices",
+                       r->n_classes, r->n_vertices);
+    }
+    if (r->n_edges > pairs / 8) {
+        return sl_fail(SL_EINVAL, "generator: expected at most %llu edges (an eighth of all pairs), found %llu",
+                       (unsigned long long)(pairs / 8), (unsigned long long)r->n_edges);
+    }
+    if (r->n_features == 0 || r->n_features > 1 << 24) {
+        return sl_fail(SL_EINVAL, "generator: expected 1 to 2^24 features, found %u", r->n_features);
+    }
+    if (!(r->homophily >= 0 && r->homophily <= 1)) {
+        return sl_fail(SL_EINVAL, "generator: expected a homophily of 0 to 1, found %g", r->homophily);
+    }
+    if ((uint64_t)r->n_train + r->n_valid + r->n_test > r->n_vertices) {
+        return sl_fail(SL_EINVAL, "generator: the split's %u + %u + %u vertices are more than the %u there are", r->n_train,
+                       r->n_valid, r->n_test, r->n_vertices);
+    }
+    return SL_OK;
+}
+
+/* ---- Random numbers ---------------------------------------------------------------------------------------------------------------------- */
+
+static struct sl_draw draw_for(const struct sl_recipe *recipe, enum choice choice)
+{
+    return (struct sl_draw){.seed = recipe->seed, .step = choice, .purpose = SL_FOR_GENERATOR};
+}
+
+/* A uniform number of (0, 1), of 32 bits. */
+static inline double unit(uint32_t bits)
+{
+    return (bits + 0.5) * 0x1p-32;
+}
+
+static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint32_t item, uint32_t draw)
+{
+    struct sl_draw where = draw_for(recipe, choice);
+    uint32_t r[4];
+    sl_random4(&where, item, draw, r);
+    return unit(r[0]);
+}
+
+/* A number of 0 .. n - 1, small ones more often: density about 1 / (1 + x). */
+static uint32_t zipf(uint32_t bits, uint32_t n)
+{
+    double x = exp(unit(bits) * log(1.0 + n)) - 1;
+    return x < n ? (uint32_t)x : n - 1;
+}
+
+struct ticket {
+    uint64_t hash;
+    uint32_t item;
+};
+
+static int compare_tickets(const void *a, const void *b)
+{
+    const struct ticket *x = a;
+    const struct ticket *y = b;
+    if (x->hash != y->hash) {
+        return x->hash < y->hash ? -1 : 1;
+    }
+    return (x->item > y->item) - (x->item < y->item);
+}
+
+/* The numbers 0 .. n - 1 in random order (sl_free). */
+static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice, uint32_t n, uint32_t **out)
+{
+    struct sl_draw where = draw_for(recipe, choice);
+    struct ticket *tickets;
+    uint32_t *order = NULL;
+    enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        tickets[i] = (struct ticket){.hash = sl_random_u64(&where, i, 0), .item = i};
+    }
+    qsort(tickets, n, sizeof *tickets, compare_tickets);
+    st = sl_alloc(n, sizeof *order, "the generator's order", &order);
+    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+        order[i] = tickets[i].item;
+    }
+    sl_free(tickets);
+    if (st == SL_OK) {
+        *out = order;
+    }
+    return st;
+}
+
+/* ---- Classes and topics --------------------------------------------------------------------------------------------------------------------- */
+
+/* Sizes fall geometrically, in a random order of the classes; at least 2 vertices each. */
+static void set_class_sizes(const uint32_t *order, struct world *world)
+{
+    const struct sl_recipe *r = world->recipe;
+    uint32_t n_classes = r->n_classes;
+    double ratio = n_classes <= 40 ? SIZE_RATIO : pow(SIZE_RATIO, 39.0 / (n_classes - 1));
+    double whole = (1 - pow(ratio, n_classes)) / (1 - ratio);
+    double rest = (double)r->n_vertices - 2.0 * n_classes;
+    double before = 0;
+    world->topic_first[0] = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        world->class_first[c] = 2 * c + (uint32_t)(rest * before / whole);
+        before += pow(ratio, order[c]);
+    }
+    world->class_first[n_classes] = r->n_vertices;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        uint32_t size = world->class_first[c + 1] - world->class_first[c];
+        uint32_t topics = (size + TOPIC_VERTICES / 2) / TOPIC_VERTICES;
+        world->topic_first[c + 1] = world->topic_first[c] + (topics > 0 ? topics : 1);
+    }
+}
+
+/* The last entry of first[0 .. n] that is at most x. */
+static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
+{
+    uint32_t low = 0;
+    uint32_t high = n;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (first[middle] <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Where a place belongs: its class, its topic (counted over all classes), and the topic's range of places. */
+struct home {
+    uint32_t class;
+    uint32_t topic;
+    uint32_t topic_begin, topic_end;
+};
+
+static struct home find_home(const struct world *world, uint32_t place)
+{
+    struct home home = {.class = find_range(world->class_first, world->recipe->n_classes, place)};
+    uint32_t begin = world->class_first[home.class];
+    uint64_t size = world->class_first[home.class + 1] - begin;
+    uint64_t n_topics = world->topic_first[home.class + 1] - world->topic_first[home.class];
+    uint64_t t = ((uint64_t)(place - begin + 1) * n_topics - 1) / size;
+    home.topic = world->topic_first[home.class] + (uint32_t)t;
+    home.topic_begin = begin + (uint32_t)(size * t / n_topics);
+    home.topic_end = begin + (uint32_t)(size * (t + 1) / n_topics);
+    return home;
+}
+
+/* Labels: the home class, or for strays another one, large ones more often. */
+static void set_labels(struct world *world, int32_t *labels)
+{
+    const struct sl_recipe *r = world->recipe;
+    struct sl_draw where = draw_for(r, CHOICE_STRAY);
+    for (uint32_t v = 0; v < r->n_vertices; v++) {
+        uint32_t draw[4];
+        uint32_t home = find_range(world->class_first, r->n_classes, world->places[v]);
+        uint32_t other;
+        sl_random4(&where, v, 0, draw);
+        other = find_range(world->class_first, r->n_classes, sl_random_below(draw[1], r->n_vertices));
+        world->stray[v] = unit(draw[0]) < STRAYS && other != home;
+        labels[v] = (int32_t)(world->stray[v] ? other : home);
+    }
+}
+
+/* ---- Degrees ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static void set_popularity(struct world *world)
+{
+    const struct sl_recipe *r = world->recipe;
+    world->popularity[0] = 0;
+    for (uint32_t place = 0; place < r->n_vertices; place++) {
+        sl_vertex v = world->vertices[place];
+        double w = pow(unit_for(r, CHOICE_POPULARITY, v, 0), -1 / POPULARITY_EXPONENT);
+        w = w < MAX_POPULARITY ? w : MAX_POPULARITY;
+        world->popularity[place + 1] = world->popularity[place] + w * (world->stray[v] ? STRAY_POPULARITY : 1);
+    }
+}
+
+static double activity(const struct world *world, sl_vertex v)
+{
+    double z = sl_normal_quantile(unit_for(world->recipe, CHOICE_ACTIVITY, v, 0));
+    return exp(ACTIVITY_SIGMA * z) * (world->stray[v] ? STRAY_ACTIVITY : 1);
+}
+
+/* Share the edges out in proportion to activity, one each first where they suffice, none more than half of all others; what
+ * that bound leaves over goes round. */
+static void set_out_degrees(struct world *world)
+{
+    const struct sl_recipe *r = world->recipe;
+    uint64_t n = r->n_vertices;
+    uint64_t base = r->n_edges >= n ? 1 : 0;
+    uint64_t most = (n - 1) / 2;
+    uint64_t shared = 0;
+    uint64_t before = 0;
+    double whole = 0;
+    double sum = 0;
+    uint64_t *degree = world->first_edge + 1;
+    for (uint64_t v = 0; v < n; v++) {
+        whole += activity(world, (sl_vertex)v);
+    }
+    for (uint64_t v = 0; v < n; v++) {
+        sum += activity(world, (sl_vertex)v);
+        uint64_t upto = (uint64_t)((double)(r->n_edges - base * n) * (sum / whole));
+        degree[v] = base + upto - before;
+        degree[v] = degree[v] < most ? degree[v] : most;
+        before = upto;
+        shared += degree[v];
+    }
+    for (uint64_t v = 0; shared < r->n_edges; v = v + 1 < n ? v + 1 : 0) {
+        bool room = degree[v] < most;
+        degree[v] += room;
+        shared += room;
+    }
+    world->first_edge[0] = 0;
+    for (uint64_t v = 0; v < n; v++) {
+        degree[v] += world->first_edge[v];
+    }
+}
+
+/* How often an edge must stay in its home class for the labels to agree as often as the recipe says. With q the share of edges
+ * between no strays (others' labels agree hardly ever), a the probability that an edge ends at home, and c the chance that
+ * popular vertices share a class: homophily = a q, and a = s + (1 - s) (1 - PARTNER_SHARE) c, since an edge to anywhere may come
+ * home. */
+static void set_same_class(struct world *world)
+{
+    const struct sl_recipe *r = world->recipe;
+    double all = world->popularity[r->n_vertices];
+    double chance = 0;
+    double stray_edges = 0;
+    double stray_popularity = 0;
+    for (uint32_t c = 0; c < r->n_classes; c++) {
+        double share = (world->popularity[world->class_first[c + 1]] - world->popularity[world->class_first[c]]) / all;
+        chance += share * share;
+    }
+    for (uint32_t v = 0; v < r->n_vertices; v++) {
+        uint32_t p = world->places[v];
+        stray_edges += world->stray[v] ? (double)(world->first_edge[v + 1] - world->first_edge[v]) : 0;
+        stray_popularity += world->stray[v] ? world->popularity[p + 1] - world->popularity[p] : 0;
+    }
+    double q = (1 - stray_edges / (r->n_edges > 0 ? (double)r->n_edges : 1)) * (1 - stray_popularity / all);
+    double a = q > 0 ? r->homophily / q : 0;
+    double home = (1 - PARTNER_SHARE) * chance;
+    double s = (a - home) / (1 - home);
+    world->same_class = s < 0 ? 0 : s > 1 ? 1 : s;
+}
+
+/* ---- Edges -------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* A place of [begin, end), in proportion to popularity. */
+static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, double u)
+{
+    const double *p = world->popularity;
+    double x = p[begin] + u * (p[end] - p[begin]);
+    uint32_t low = begin;
+    uint32_t high = end;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p[middle] <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* A topic's j-th partner: the topic of some popular vertex, if that is of another class. */
+static uint32_t pick_partner(const struct world *world, const struct home *home, uint32_t j, double u)
+{
+    uint32_t n = world->recipe->n_vertices;
+    double where = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
+    struct home partner = find_home(world, pick(world, 0, n, where));
+    return partner.class != home->class ? pick(world, partner.topic_begin, partner.topic_end, u) : pick(world, 0, n, u);
+}
+
+/* One attempt at the target of an edge of that kind, a number of (0, 1): a place. */
+static uint32_t propose(const struct world *world, const struct home *home, double kind, const uint32_t random[4])
+{
+    double u = (double)(((uint64_t)random[1] << 32 | random[2]) >> 11) * 0x1p-53;
+    double same = world->same_class;
+    if (kind < same * TOPIC_SHARE) {
+        return pick(world, home->topic_begin, home->topic_end, u);
+    }
+    if (kind < same) {
+        return pick(world, world->class_first[home->class], world->class_first[home->class + 1], u);
+    }
+    if (kind < same + (1 - same) * PARTNER_SHARE) {
+        return pick_partner(world, home, sl_random_below(random[3], N_PARTNERS), u);
+    }
+    return pick(world, 0, world->recipe->n_vertices, u);
+}
+
+static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex target)
+{
+    bool found = target == v;
+    for (uint64_t i = 0; i < n && !found; i++) {
+        found = targets[i] == target;
+    }
+    return found;
+}
+
+/* The target of v's edge number i, none of the earlier ones and not v. */
+static sl_vertex choose_target(const struct world *world, sl_vertex v, const struct home *home, const sl_vertex *targets,
+                               uint32_t i)
+{
+    const struct sl_recipe *r = world->recipe;
+    struct sl_draw where = draw_for(r, CHOICE_EDGE);
+    double kind = 0;
+    for (uint32_t attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        uint32_t random[4];
+        sl_random4(&where, v, i * MAX_ATTEMPTS + attempt, random);
+        kind = attempt % SAME_KIND == 0 ? unit(random[0]) : kind;
+        sl_vertex target = world->vertices[propose(world, home, kind, random)];
+        if (!taken(targets, i, v, target)) {
+            return target;
+        }
+    }
+    where = draw_for(r, CHOICE_FREE);
+    uint32_t random[4];
+    sl_random4(&where, v, i, random);
+    sl_vertex target = sl_random_below(random[0], r->n_vertices);
+    while (taken(targets, i, v, target)) {
+        target = target + 1 < r->n_vertices ? target + 1 : 0;
+    }
+    return target;
+}
+
+/* The two things a parallel body works on. */
+struct job {
+    const struct world *world;
+    struct sl_raw *raw;
+};
+
+static void make_edges(void *context, uint64_t begin, uint64_t end)
+{
+    const struct job *job = context;
+    const struct world *world = job->world;
+    for (uint64_t v = begin; v < end; v++) {
+        struct home home = find_home(world, world->places[v]);
+        uint64_t first = world->first_edge[v];
+        uint32_t n = (uint32_t)(world->first_edge[v + 1] - first);
+        sl_vertex *targets = job->raw->to + first;
+        for (uint32_t i = 0; i < n; i++) {
+            targets[i] = choose_target(world, (sl_vertex)v, &home, targets, i);
+            job->raw->from[first + i] = (sl_vertex)v;
+        }
+    }
+}
+
+/* ---- Features ------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* Add signal times a normal number to out[0 .. n). */
+static void add_normals(const struct sl_draw *where, uint32_t item, double signal, uint32_t n, float *out)
+{
+    for (uint32_t i = 0; i < n; i += 4) {
+        uint32_t random[4];
+        sl_random4(where, item, i / 4, random);
+        for (uint32_t k = 0; k < 4 && i + k < n; k++) {
+            out[i + k] += (float)(signal * sl_normal_quantile(unit(random[k])));
+        }
+    }
+}
+
+static enum sl_status make_centres(const struct sl_recipe *recipe, enum choice choice, uint32_t n, double signal,
+                                   float **out)
+{
+    struct sl_draw where = draw_for(recipe, choice);
+    uint32_t n_features = recipe->n_features;
+    enum sl_status st = sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out);
+    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+        add_normals(&where, i, signal, n_features, *out + (size_t)i * n_features);
+    }
+    return st;
+}
+
+static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
+{
+    const struct job *job = context;
+    const struct world *world = job->world;
+    size_t n = world->recipe->n_features;
+    struct sl_draw where = draw_for(world->recipe, CHOICE_NOISE);
+    for (uint64_t v = begin; v < end; v++) {
+        struct home home = find_home(world, world->places[v]);
+        const float *class_centre = world->class_centres + home.class * n;
+        const float *topic_centre = world->topic_centres + home.topic * n;
+        float *row = job->raw->features.dense + v * n;
+        for (size_t i = 0; i < n; i++) {
+            row[i] = class_centre[i] + topic_centre[i];
+        }
+        add_normals(&where, (uint32_t)v, 1, (uint32_t)n, row);
+        for (size_t i = 0; i < n; i++) {
+            row[i] = (float)((double)lrint(row[i] * ROUNDING) / ROUNDING);
+        }
+    }
+}
+
+static enum sl_status make_dense(struct world *world, struct sl_raw *raw)
+{
+    const struct sl_recipe *r = world->recipe;
+    struct job job = {.world = world, .raw = raw};
+    uint32_t n_topics = world->topic_first[r->n_classes];
+    size_t n = (size_t)r->n_vertices * r->n_features;
+    enum sl_status st;
+    SL_TRY(st, make_centres(r, CHOICE_CLASS_CENTRE, r->n_classes, CLASS_SIGNAL, &world->class_centres), done);
+    SL_TRY(st, make_centres(r, CHOICE_TOPIC_CENTRE, n_topics, TOPIC_SIGNAL, &world->topic_centres), done);
+    SL_TRY(st, sl_alloc(n, sizeof(float), "features", &raw->features.dense), done);
+    raw->features.n_rows = r->n_vertices;
+    raw->features.n_columns = r->n_features;
+    sl_parallel_for(r->n_vertices, 512, make_dense_rows, &job);
+done:
+    return st;
+}
+
+/* Word `rank` of a vocabulary: of topic t (t < number of topics), or of class c (after the topics). */
+static uint32_t vocabulary_word(const struct sl_recipe *recipe, uint32_t vocabulary, uint32_t rank)
+{
+    struct sl_draw where = draw_for(recipe, CHOICE_VOCABULARY);
+    uint32_t random[4];
+    sl_random4(&where, vocabulary, rank, random);
+    return sl_random_below(random[0], recipe->n_features);
+}
+
+static uint32_t choose_word(const struct world *world, const struct home *home, const uint32_t random[4])
+{
+    const struct sl_recipe *r = world->recipe;
+    double kind = unit(random[0]);
+    if (kind < TOPIC_WORD_SHARE) {
+        return vocabulary_word(r, home->topic, sl_random_below(random[1], TOPIC_WORDS));
+    }
+    if (kind < TOPIC_WORD_SHARE + CLASS_WORD_SHARE) {
+        uint32_t vocabulary = world->topic_first[r->n_classes] + home->class;
+        return vocabulary_word(r, vocabulary, sl_random_below(random[1], CLASS_WORDS));
+    }
+    return zipf(random[1], r->n_features);
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The words of a vertex, sorted and different. Returns how many. */
+static uint32_t choose_words(const struct world *world, sl_vertex v, uint32_t words[MAX_WORDS])
+{
+    struct sl_draw where = draw_for(world->recipe, CHOICE_WORDS);
+    struct home home = find_home(world, world->places[v]);
+    uint32_t random[4];
+    sl_random4(&where, v, 0, random);
+    uint32_t n = MIN_WORDS + sl_random_below(random[0], MAX_WORDS - MIN_WORDS + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_random4(&where, v, i + 1, random);
+        words[i] = choose_word(world, &home, random);
+    }
+    qsort(words, n, sizeof *words, compare_words);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (kept == 0 || words[kept - 1] != words[i]) {
+            words[kept++] = words[i];
+        }
+    }
+    return kept;
+}
+
+static enum sl_status make_sparse(const struct world *world, struct sl_raw *raw)
+{
+    const struct sl_recipe *r = world->recipe;
+    struct sl_features *features = &raw->features;
+    size_t most = (size_t)r->n_vertices * MAX_WORDS;
+    uint64_t n = 0;
+    enum sl_status st;
+    features->n_rows = r->n_vertices;
+    features->n_columns = r->n_features;
+    SL_TRY(st, sl_alloc((size_t)r->n_vertices + 1, sizeof(uint64_t), "feature offsets", &features->offsets), done);
+    SL_TRY(st, sl_alloc(most, sizeof(uint32_t), "feature columns", &features->columns), done);
+    for (uint32_t v = 0; v < r->n_vertices; v++) {
+        features->offsets[v] = n;
+        n += choose_words(world, v, features->columns + n);
+    }
+    features->offsets[r->n_vertices] = n;
+    SL_TRY(st, sl_realloc(&features->columns, n, sizeof(uint32_t), "feature columns"), done);
+    SL_TRY(st, sl_alloc(n, sizeof(float), "feature values", &features->values), done);
+    for (uint64_t k = 0; k < n; k++) {
+        features->values[k] = 1;
+    }
+    st = sl_features_settle(features);
+done:
+    return st;
+}
+
+/* ---- The split ------------------------------------------------------------------------------------------------------------------------------------ */
+
+static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids *out)
+{
+    enum sl_status st = sl_alloc(n, sizeof *out->ids, "split", &out->ids);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        out->ids[i] = order[i];
+    }
+    qsort(out->ids, n, sizeof *out->ids, compare_words);
+    out->n = n;
+    return SL_OK;
+}
+
+static enum sl_status make_split(const struct sl_recipe *r, struct sl_raw *raw)
+{
+    uint32_t *order;
+    enum sl_status st = shuffle(r, CHOICE_SPLIT, r->n_vertices, &order);
+    if (st != SL_OK) {
+        return st;
+    }
+    snprintf(raw->split, sizeof raw->split, "%s", r->split);
+    SL_TRY(st, copy_ids(order, r->n_train, &raw->train), done);
+    SL_TRY(st, copy_ids(order + r->n_train, r->n_valid, &raw->valid), done);
+    SL_TRY(st, copy_ids(order + r->n_train + r->n_valid, r->n_test, &raw->test), done);
+done:
+    sl_free(order);
+    return st;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------------------------------------------------------- */
+
+static void free_world(struct world *world)
+{
+    sl_free(world->class_first);
+    sl_free(world->topic_first);
+    sl_free(world->vertices);
+    sl_free(world->places);
+    sl_free(world->stray);
+    sl_free(world->popularity);
+    sl_free(world->first_edge);
+    sl_free(world->class_centres);
+    sl_free(world->topic_centres);
+}
+
+static enum sl_status make_world(struct world *world, int32_t *labels)
+{
+    const struct sl_recipe *r = world->recipe;
+    size_t n = r->n_vertices;
+    size_t n_classes = r->n_classes;
+    uint32_t *order = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n_classes + 1, sizeof(uint32_t), "classes", &world->class_first), done);
+    SL_TRY(st, sl_alloc(n_classes + 1, sizeof(uint32_t), "topics", &world->topic_first), done);
+    SL_TRY(st, sl_alloc(n, sizeof(uint32_t), "places", &world->places), done);
+    SL_TRY(st, sl_alloc(n, sizeof(bool), "strays", &world->stray), done);
+    SL_TRY(st, sl_alloc(n + 1, sizeof(double), "popularities", &world->popularity), done);
+    SL_TRY(st, sl_alloc(n + 1, sizeof(uint64_t), "degrees", &world->first_edge), done);
+    SL_TRY(st, shuffle(r, CHOICE_PLACE, r->n_vertices, &world->vertices), done);
+    SL_TRY(st, shuffle(r, CHOICE_CLASS_ORDER, r->n_classes, &order), done);
+    for (uint32_t place = 0; place < r->n_vertices; place++) {
+        world->places[world->vertices[place]] = place;
+    }
+    set_class_sizes(order, world);
+    set_labels(world, labels);
+    set_popularity(world);
+    set_out_degrees(world);
+    set_same_class(world);
+done:
+    sl_free(order);
+    return st;
+}
+
+enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
+{
+    struct world world = {.recipe = recipe};
+    struct job job = {.world = &world, .raw = out};
+    enum sl_status st;
+    *out = (struct sl_raw){.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
+    SL_TRY(st, check(recipe), done);
+    SL_TRY(st, sl_alloc(recipe->n_vertices, sizeof *out->labels, "labels", &out->labels), done);
+    SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from), done);
+    SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);
+    SL_TRY(st, make_world(&world, out->labels), done);
+    sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
+    SL_TRY(st, recipe->sparse ? make_sparse(&world, out) : make_dense(&world, out), done);
+    st = make_split(recipe, out);
+done:
+    free_world(&world);
+    if (st != SL_OK) {
+        sl_raw_free(out);
+    }
+    return st;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Edge list to CSC: bucket the edges by source, then walk the sources upwards and append each to its destinations' lists, which
+ * thereby come out sorted. */
+#include "partition/graph.h"
+
+#include "support/memory.h"
+
+/* An edge list, and whether each edge stands for both directions. */
+struct edges {
+    uint32_t n_vertices;
+    uint64_t n;
+    const sl_vertex *from;
+    const sl_vertex *to;
+    bool reverse;
+};
+
+static enum sl_status check(const struct edges *edges)
+{
+    uint32_t n = edges->n_vertices;
+    if (n == SL_NONE) {
+        return sl_fail(SL_EINVAL, "graph: %u vertices are one more than ids of 32 bits can number", n);
+    }
+    if (edges->n > UINT64_MAX / 32) {
+        return sl_fail(SL_ENOMEM, "graph: %llu edges are more than this machine can address",
+                       (unsigned long long)edges->n);
+    }
+    for (uint64_t i = 0; i < edges->n; i++) {
+        if (edges->from[i] >= n || edges->to[i] >= n) {
+            return sl_fail(SL_EINVAL, "graph: edge %llu is %u -> %u, expected ids below %u", (unsigned long long)i,
+                           edges->from[i], edges->to[i], n);
+        }
+    }
+    return SL_OK;
+}
+
+/* Turn counts in a[1 .. n] into offsets in a[0 .. n]. */
+static void sum_up(uint64_t *a, uint32_t n)
+{
+    a[0] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        a[i + 1] += a[i];
+    }
+}
+
+/* Does this edge also count backwards? A self loop is its own reverse. */
+static inline bool doubled(const struct edges *edges, uint64_t i)
+{
+    return edges->reverse && edges->from[i] != edges->to[i];
+}
+
+static void count(const struct edges *edges, uint64_t *by_source, uint64_t *by_destination)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        by_source[edges->from[i] + 1]++;
+        by_destination[edges->to[i] + 1]++;
+        if (doubled(edges, i)) {
+            by_source[edges->to[i] + 1]++;
+            by_destination[edges->from[i] + 1]++;
+        }
+    }
+    sum_up(by_source, edges->n_vertices);
+    sum_up(by_destination, edges->n_vertices);
+}
+
+/* Write each edge's destination into its source's bucket. `next` holds the offsets and ends up one vertex further on. */
+static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destinations)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        destinations[next[edges->from[i]]++] = edges->to[i];
+        if (doubled(edges, i)) {
+            destinations[next[edges->to[i]]++] = edges->from[i];
+        }
+    }
+}
+
+/* Append the sources, in ascending order, to their destinations' lists. `ends[u]` is where bucket u ends; `next` as above. */
+static void append(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations, uint64_t *next,
+                   sl_vertex *sources)
+{
+    uint64_t e = 0;
+    for (uint32_t u = 0; u < n_vertices; u++) {
+        for (; e < ends[u]; e++) {
+            sources[next[destinations[e]]++] = u;
+        }
+    }
+}
+
+/* Squeeze out repeated sources. `ends[v]` is where list v ends; offsets become exact. Returns the edges left. */
+static uint64_t squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *offsets, sl_vertex *sources)
+{
+    uint64_t e = 0;
+    uint64_t kept = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        offsets[v] = kept;
+        for (; e < ends[v]; e++) {
+            if (kept == offsets[v] || sources[kept - 1] != sources[e]) {
+                sources[kept++] = sources[e];
+            }
+        }
+    }
+    offsets[n_vertices] = kept;
+    return kept;
+}
+
+enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
+                              struct sl_graph *out)
+{
+    *out = (struct sl_graph){0};
+    struct edges edges = {.n_vertices = n_vertices, .n = n, .from = from, .to = to, .reverse = reverse};
+    enum sl_status st;
+    uint64_t *by_source = NULL;
+    uint64_t *by_destination = NULL;
+    uint64_t *offsets = NULL;
+    sl_vertex *destinations = NULL;
+    sl_vertex *sources = NULL;
+    SL_TRY(st, check(&edges), fail);
+    size_t n_offsets = (size_t)n_vertices + 1;
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_source, "graph offsets", &by_source), fail);
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_destination, "graph offsets", &by_destination), fail);
+    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), fail);
+    count(&edges, by_source, by_destination);
+    uint64_t total = by_source[n_vertices];
+    SL_TRY(st, sl_alloc(total, sizeof *destinations, "graph edges", &destinations), fail);
+    bucket(&edges, by_source, destinations);
+    SL_TRY(st, sl_alloc(total, sizeof *sources, "graph edges", &sources), fail);
+    append(n_vertices, by_source, destinations, by_destination, sources);
+    sl_free(destinations);
+    destinations = NULL;
+    uint64_t kept = squeeze(n_vertices, by_destination, offsets, sources);
+    if (kept < total) {
+        SL_TRY(st, sl_realloc(&sources, kept, sizeof *sources, "graph edges"), fail);
+    }
+    *out = (struct sl_graph){.n_vertices = n_vertices, .n_edges = kept, .offsets = offsets, .sources = sources};
+    sl_free(by_source);
+    sl_free(by_destination);
+    return SL_OK;
+fail:
+    sl_free(sources);
+    sl_free(destinations);
+    sl_free(offsets);
+    sl_free(by_destination);
+    sl_free(by_source);
+    return st;
+}
+
+/* Walking the destinations upwards, the next source not yet seen of a source's own list must be this destination. */
+static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
+{
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            sl_vertex u = graph->sources[e];
+            if (next[u] == graph->offsets[u + 1] || graph->sources[next[u]] != v) {
+                return false;
+            }
+            next[u]++;
+        }
+    }
+    return true;
+}
+
+enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out)
+{
+    uint64_t *next;
+    enum sl_status st = sl_alloc(graph->n_vertices, sizeof *next, "graph offsets", &next);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t v = 0; v < graph->n_vertices; v++) {
+        next[v] = graph->offsets[v];
+    }
+    *out = walk_is_symmetric(graph, next);
+    sl_free(next);
+    return SL_OK;
+}
+
+enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
+                                   sl_vertex **to_out)
+{
+    sl_vertex *from;
+    sl_vertex *to;
+    uint64_t n = 0;
+    enum sl_status st = sl_alloc(graph->n_edges, sizeof *from, "edge list", &from);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_alloc(graph->n_edges, sizeof *to, "edge list", &to);
+    if (st != SL_OK) {
+        sl_free(from);
+        return st;
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (!once || graph->sources[e] <= v) {
+                from[n] = graph->sources[e];
+                to[n++] = v;
+            }
+        }
+    }
+    *n_out = n;
+    *from_out = from;
+    *to_out = to;
+    return SL_OK;
+}
+
+void sl_graph_free(struct sl_graph *graph)
+{
+    sl_free(graph->offsets);
+    sl_free(graph->sources);
+    *graph = (struct sl_graph){0};
+}

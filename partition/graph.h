@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Stage 1, dataset: the graph as the in-edges of each vertex (CSC).
+ *   before: an edge list from a reader or the generator     after: partition/partition.h renumbers it
+ */
+#ifndef SL_PARTITION_GRAPH_H
+#define SL_PARTITION_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/real.h"
+#include "support/status.h"
+
+/* N vertices, E directed edges. Messages flow source -> destination; the in-neighbours of v are
+ * sources[offsets[v]] .. sources[offsets[v + 1] - 1], without duplicates, in ascending order of the dataset's ids. */
+struct sl_graph {
+    uint32_t n_vertices;
+    uint64_t n_edges;
+    uint64_t *offsets;  /* N + 1 */
+    sl_vertex *sources; /* E */
+};
+
+/* Build a graph from `n` edges (from[i] -> to[i]), in two counting passes. `reverse` adds each edge's reverse. Duplicates are
+ * removed; self loops are kept once. The arrays stay the caller's.
+ * SL_EINVAL: an id is not below n_vertices (message: which edge). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
+                              struct sl_graph *out);
+
+/* Is every edge's reverse there too? SL_ENOMEM. */
+enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
+
+/* The edges as a list, to be given to sl_free: all of them, or, with `once`, of each pair of opposite edges the one whose source
+ * is not above its destination. SL_ENOMEM. */
+enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
+                                   sl_vertex **to_out);
+
+/* Release the arrays and empty the struct; an empty one is allowed. */
+void sl_graph_free(struct sl_graph *graph);
+
+#endif

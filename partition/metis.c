@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * METIS: its graph, its constraints, its manners. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include "partition/metis.h"
+
+#include <metis.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/memory.h"
+
+#define MAX_CONSTRAINTS 4
+#define IMBALANCE 1.03
+
+/* The graph in METIS's words. */
+struct problem {
+    idx_t n_vertices;
+    idx_t n_constraints;
+    idx_t *offsets;    /* N + 1 */
+    idx_t *neighbours; /* each undirected edge twice, no self loops */
+    idx_t *weights;    /* N x n_constraints */
+    idx_t *parts;      /* N */
+};
+
+static void free_problem(struct problem *problem)
+{
+    sl_free(problem->offsets);
+    sl_free(problem->neighbours);
+    sl_free(problem->weights);
+    sl_free(problem->parts);
+}
+
+/* ---- The graph -------------------------------------------------------------------------------------------------------------------- */
+
+/* The union of the graph and its reverse. */
+static enum sl_status make_undirected(const struct sl_graph *graph, struct sl_graph *out)
+{
+    sl_vertex *to;
+    enum sl_status st = sl_alloc(graph->n_edges, sizeof *to, "graph edges", &to);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
+            to[i] = v;
+        }
+    }
+    st = sl_graph_build(graph->n_vertices, graph->n_edges, graph->sources, to, true, out);
+    sl_free(to);
+    return st;
+}
+
+static enum sl_status fill_graph(const struct sl_graph *graph, struct problem *problem)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *problem->offsets, "METIS offsets", &problem->offsets),
+           done);
+    SL_TRY(st, sl_alloc(graph->n_edges, sizeof *problem->neighbours, "METIS edges", &problem->neighbours), done);
+    idx_t e = 0;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        problem->offsets[v] = e;
+        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
+            if (graph->sources[i] != v) {
+                problem->neighbours[e++] = (idx_t)graph->sources[i];
+            }
+        }
+    }
+    problem->offsets[graph->n_vertices] = e;
+done:
+    return st;
+}
+
+static enum sl_status make_graph(const struct sl_graph *graph, struct problem *problem)
+{
+    bool symmetric;
+    enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
+    if (st != SL_OK || symmetric) {
+        return st == SL_OK ? fill_graph(graph, problem) : st;
+    }
+    struct sl_graph both;
+    st = make_undirected(graph, &both);
+    if (st == SL_OK) {
+        st = both.n_edges < IDX_MAX ? fill_graph(&both, problem)
+                                    : sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph",
+                                              IDXTYPEWIDTH);
+        sl_graph_free(&both);
+    }
+    return st;
+}
+
+/* ---- The constraints ---------------------------------------------------------------------------------------------------------------- */
+
+/* A constraint whose weights are all zero would make METIS divide by zero: leave it out. */
+static enum sl_status make_weights(const struct sl_dataset *dataset, struct problem *problem)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    bool degrees = graph->n_edges > 0;
+    bool train = dataset->train.n > 0;
+    bool valid = dataset->valid.n > 0;
+    idx_t n = 1 + degrees + train + valid;
+    size_t count = (size_t)graph->n_vertices * MAX_CONSTRAINTS;
+    enum sl_status st = sl_alloc_zero(count, sizeof *problem->weights, "METIS weights", &problem->weights);
+    if (st != SL_OK) {
+        return st;
+    }
+    problem->n_constraints = n;
+    for (uint64_t v = 0; v < graph->n_vertices; v++) {
+        problem->weights[v * (uint64_t)n] = 1;
+        if (degrees) {
+            problem->weights[v * (uint64_t)n + 1] = (idx_t)(graph->offsets[v + 1] - graph->offsets[v]);
+        }
+    }
+    for (uint32_t i = 0; i < dataset->train.n; i++) {
+        problem->weights[dataset->train.ids[i] * (uint64_t)n + 1 + degrees] = 1;
+    }
+    for (uint32_t i = 0; i < dataset->valid.n; i++) {
+        problem->weights[dataset->valid.ids[i] * (uint64_t)n + 1 + degrees + train] = 1;
+    }
+    return SL_OK;
+}
+
+/* ---- The call ----------------------------------------------------------------------------------------------------------------------- */
+
+/* Standard output and error, put aside. */
+struct aside {
+    int to; /* a file in memory that takes what is written meanwhile; negative: nothing was put aside */
+    int kept[2];
+};
+
+static void put_aside(struct aside *aside)
+{
+    fflush(NULL);
+    aside->to = memfd_create("metis", MFD_CLOEXEC);
+    for (int i = 0; i < 2; i++) {
+        aside->kept[i] = aside->to < 0 ? -1 : dup(i + 1);
+        if (aside->kept[i] >= 0) {
+            dup2(aside->to, i + 1);
+        }
+    }
+}
+
+/* Put them back, and take the first line of what was written. */
+static void put_back(struct aside *aside, char *said, size_t bytes)
+{
+    fflush(stdout);
+    fflush(stderr);
+    for (int i = 0; i < 2; i++) {
+        if (aside->kept[i] >= 0) {
+            dup2(aside->kept[i], i + 1);
+            close(aside->kept[i]);
+        }
+    }
+    ssize_t n = aside->to >= 0 ? pread(aside->to, said, bytes - 1, 0) : 0;
+    said[n > 0 ? n : 0] = '\0';
+    said[strcspn(said, "\n")] = '\0';
+    if (aside->to >= 0) {
+        close(aside->to);
+    }
+}
+
+static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed)
+{
+    idx_t options[METIS_NOPTIONS];
+    real_t imbalance[MAX_CONSTRAINTS] = {IMBALANCE, IMBALANCE, IMBALANCE, IMBALANCE};
+    idx_t objective = 0;
+    char said[200];
+    struct aside aside;
+    METIS_SetDefaultOptions(options);
+    options[METIS_OPTION_OBJTYPE] = METIS_OBJTYPE_CUT;
+    options[METIS_OPTION_NUMBERING] = 0;
+    options[METIS_OPTION_SEED] = (idx_t)(seed & 0x7fffffff);
+    put_aside(&aside);
+    int code = METIS_PartGraphKway(&problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours,
+                                   problem->weights, NULL, NULL, &n_parts, NULL, imbalance, options, &objective,
+                                   problem->parts);
+    put_back(&aside, said, sizeof said);
+    if (code == METIS_OK) {
+        return SL_OK;
+    }
+    if (code == METIS_ERROR_MEMORY) {
+        return sl_fail(SL_ENOMEM, "METIS: no memory to cut the graph into %ld parts; try --partition random",
+                       (long)n_parts);
+    }
+    return sl_fail(SL_EMETIS, "METIS cannot cut the graph into %ld parts (code %d: %s); try --partition random",
+                   (long)n_parts, code, said[0] != '\0' ? said : "no reason given");
+}
+
+static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, struct problem *problem)
+{
+    enum sl_status st;
+    uint32_t n = dataset->graph.n_vertices;
+    SL_TRY(st, make_graph(&dataset->graph, problem), done);
+    SL_TRY(st, make_weights(dataset, problem), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *problem->parts, "METIS parts", &problem->parts), done);
+    problem->n_vertices = (idx_t)n;
+    SL_TRY(st, call(problem, (idx_t)n_parts, seed), done);
+done:
+    return st;
+}
+
+enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts)
+{
+    uint32_t n = dataset->graph.n_vertices;
+    struct problem problem = {0};
+    if (n <= n_parts) {
+        for (uint32_t v = 0; v < n; v++) {
+            parts[v] = v;
+        }
+        return SL_OK;
+    }
+    if (n >= IDX_MAX || dataset->graph.n_edges >= IDX_MAX) {
+        return sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for %u vertices and %llu edges",
+                       IDXTYPEWIDTH, n, (unsigned long long)dataset->graph.n_edges);
+    }
+    enum sl_status st = solve(dataset, n_parts, seed, &problem);
+    for (uint32_t v = 0; v < n && st == SL_OK; v++) {
+        idx_t part = problem.parts[v];
+        if (part < 0 || (uint32_t)part >= n_parts) {
+            st = sl_fail(SL_EMETIS, "METIS put vertex %u into part %ld of %u", v, (long)part, n_parts);
+            break;
+        }
+        parts[v] = (uint32_t)part;
+    }
+    free_problem(&problem);
+    return st;
+}

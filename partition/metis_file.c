@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * METIS's files. */
+#include "partition/metis_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "partition/lines.h"
+#include "partition/number.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#define MAX_PARTS 65535
+#define MAX_CONSTRAINTS 64
+
+/* A .graph file being read, line by line. */
+struct reader {
+    const char *path;
+    const char *p; /* where the next line starts */
+    const char *end;
+    uint64_t line; /* the current line's number, from 1 */
+    /* the first line */
+    uint64_t n_vertices;
+    uint64_t n_edges;
+    bool sizes, weights, edge_weights;
+    uint64_t n_constraints;
+    /* the edges so far */
+    uint64_t n;
+    sl_vertex *from;
+    sl_vertex *to;
+};
+
+/* ---- Lines ------------------------------------------------------------------------------------------------------------------------------- */
+
+/* The next line that is no comment, as [*start, *stop); false at the end of the file. */
+static bool next_line(struct reader *reader, const char **start, const char **stop)
+{
+    while (reader->p < reader->end) {
+        const char *newline = memchr(reader->p, '\n', (size_t)(reader->end - reader->p));
+        *start = reader->p;
+        *stop = newline != NULL ? newline : reader->end;
+        reader->p = newline != NULL ? newline + 1 : reader->end;
+        reader->line++;
+        if (*start == *stop || **start != '%') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *skip_blanks(const char *p, const char *stop)
+{
+    while (p < stop && (*p == ' ' || *p == '\t' || *p == '\r')) {
+        p++;
+    }
+    return p;
+}
+
+/* Read the next number of a line. Returns 1, or 0 at the line's end, or -1 where something else stands there. */
+static int next_number(const char **p, const char *stop, uint64_t *out)
+{
+    const char *at = skip_blanks(*p, stop);
+    if (at == stop) {
+        return 0;
+    }
+    at = sl_number_u64(at, stop, out);
+    if (at == NULL || (at < stop && *at != ' ' && *at != '\t' && *at != '\r')) {
+        return -1;
+    }
+    *p = at;
+    return 1;
+}
+
+static enum sl_status bad_line(const struct reader *reader, const char *expected)
+{
+    return sl_fail(SL_EFILE, "%s:%llu: expected %s", reader->path, (unsigned long long)reader->line, expected);
+}
+
+/* ---- Reading a graph ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Three digits: vertex sizes, vertex weights, edge weights. */
+static bool set_format(struct reader *reader, uint64_t format)
+{
+    reader->sizes = format / 100 % 10 == 1;
+    reader->weights = format / 10 % 10 == 1;
+    reader->edge_weights = format % 10 == 1;
+    return format <= 111 && format / 10 % 10 <= 1 && format % 10 <= 1;
+}
+
+static enum sl_status read_head(struct reader *reader)
+{
+    const char *start = NULL;
+    const char *stop = NULL;
+    uint64_t numbers[4] = {0};
+    uint64_t surplus;
+    int n = 0;
+    int found = 0;
+    while (next_line(reader, &start, &stop) && skip_blanks(start, stop) == stop) {
+    }
+    while (n < 4 && start != NULL && (found = next_number(&start, stop, &numbers[n])) == 1) {
+        n++;
+    }
+    if (found < 0 || n < 2 || next_number(&start, stop, &surplus) != 0) {
+        return bad_line(reader, "'vertices edges [format [constraints]]'");
+    }
+    reader->n_vertices = numbers[0];
+    reader->n_edges = numbers[1];
+    reader->n_constraints = n == 4 ? numbers[3] : 1;
+    if (!set_format(reader, numbers[2]) || reader->n_constraints > MAX_CONSTRAINTS) {
+        return bad_line(reader, "a format of three digits 0 or 1, and at most 64 constraints");
+    }
+    /* Each vertex takes a line and each neighbour two characters: a short file cannot hold many. */
+    uint64_t bytes = (uint64_t)(reader->end - reader->p) + 1;
+    if (reader->n_vertices >= SL_NONE || reader->n_vertices > bytes || reader->n_edges > bytes / 4) {
+        return sl_fail(SL_EFILE, "%s:%llu: %llu vertices and %llu edges do not fit the %llu bytes that follow",
+                       reader->path, (unsigned long long)reader->line, (unsigned long long)reader->n_vertices,
+                       (unsigned long long)reader->n_edges, (unsigned long long)bytes - 1);
+    }
+    return SL_OK;
+}
+
+/* Read over what stands before a vertex's neighbours. */
+static bool skip_weights(const struct reader *reader, const char **p, const char *stop)
+{
+    uint64_t n = reader->sizes + (reader->weights ? reader->n_constraints : 0);
+    uint64_t weight;
+    for (uint64_t i = 0; i < n; i++) {
+        if (next_number(p, stop, &weight) != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const char *p, const char *stop)
+{
+    uint64_t neighbour;
+    uint64_t weight;
+    int found;
+    if (!skip_weights(reader, &p, stop)) {
+        return bad_line(reader, "the vertex's weights");
+    }
+    while ((found = next_number(&p, stop, &neighbour)) == 1) {
+        if (neighbour == 0 || neighbour > reader->n_vertices) {
+            return sl_fail(SL_EFILE, "%s:%llu: expected neighbours of 1 to %llu, found %llu", reader->path,
+                           (unsigned long long)reader->line, (unsigned long long)reader->n_vertices,
+                           (unsigned long long)neighbour);
+        }
+        if (reader->edge_weights && next_number(&p, stop, &weight) != 1) {
+            return bad_line(reader, "a weight behind each neighbour");
+        }
+        if (reader->n == 2 * reader->n_edges) {
+            return bad_line(reader, "no more neighbours: there are twice as many already as the first line has edges");
+        }
+        reader->from[reader->n] = (sl_vertex)(neighbour - 1);
+        reader->to[reader->n++] = v;
+    }
+    return found == 0 ? SL_OK : bad_line(reader, "neighbours separated by blanks");
+}
+
+static enum sl_status read_edges(struct reader *reader)
+{
+    const char *start;
+    const char *stop;
+    for (uint64_t v = 0; v < reader->n_vertices; v++) {
+        bool there = next_line(reader, &start, &stop);
+        if (!there && v + 1 < reader->n_vertices) {
+            return sl_fail(SL_EFILE, "%s:%llu: expected the lines of %llu vertices, found %llu", reader->path,
+                           (unsigned long long)reader->line + 1, (unsigned long long)reader->n_vertices,
+                           (unsigned long long)v);
+        }
+        enum sl_status st = there ? read_neighbours(reader, (sl_vertex)v, start, stop) : SL_OK;
+        if (st != SL_OK) {
+            return st;
+        }
+    }
+    while (next_line(reader, &start, &stop)) {
+        if (skip_blanks(start, stop) != stop) {
+            return bad_line(reader, "nothing after the last vertex's line");
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_graph(const struct reader *reader, const struct sl_graph *graph)
+{
+    bool symmetric = false;
+    if (reader->n != 2 * reader->n_edges) {
+        return sl_fail(SL_EFILE, "%s: expected %llu edges, listed from both ends, found %llu neighbours", reader->path,
+                       (unsigned long long)reader->n_edges, (unsigned long long)reader->n);
+    }
+    enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
+    if (st == SL_OK && !symmetric) {
+        st = sl_fail(SL_EFILE, "%s: expected every edge to be listed from both ends, found one that is not", reader->path);
+    }
+    return st;
+}
+
+static enum sl_status read_all(struct reader *reader, struct sl_graph *out)
+{
+    enum sl_status st;
+    SL_TRY(st, read_head(reader), done);
+    SL_TRY(st, sl_alloc(2 * reader->n_edges, sizeof *reader->from, "edge list", &reader->from), done);
+    SL_TRY(st, sl_alloc(2 * reader->n_edges, sizeof *reader->to, "edge list", &reader->to), done);
+    SL_TRY(st, read_edges(reader), done);
+    SL_TRY(st, sl_graph_build((uint32_t)reader->n_vertices, reader->n, reader->from, reader->to, false, out), done);
+    st = check_graph(reader, out);
+    if (st != SL_OK) {
+        sl_graph_free(out);
+    }
+done:
+    sl_free(reader->from);
+    sl_free(reader->to);
+    return st;
+}
+
+enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
+{
+    struct sl_map map;
+    *out = (struct sl_graph){0};
+    enum sl_status st = sl_file_map(path, &map);
+    if (st != SL_OK) {
+        return st;
+    }
+    const char *text = map.data != NULL ? (const char *)map.data : "";
+    struct reader reader = {.path = path, .p = text, .end = text + map.bytes};
+    st = read_all(&reader, out);
+    sl_file_unmap(&map);
+    return st;
+}
+
+/* ---- Reading parts -------------------------------------------------------------------------------------------------------------------------- */
+
+static enum sl_status part_lines(void *context, const struct sl_lines *lines)
+{
+    uint32_t *parts = context;
+    const char *p = lines->text;
+    for (uint64_t i = 0; i < lines->n_lines; i++) {
+        const char *newline = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
+        uint64_t part;
+        const char *stop = sl_number_u64(p, newline, &part);
+        if (stop == NULL || skip_blanks(stop, newline) != newline || part >= MAX_PARTS) {
+            return sl_fail(SL_EFILE, "%s:%llu: expected a part, 0 to %d", lines->path,
+                           (unsigned long long)(lines->first_line + i + 1), MAX_PARTS - 1);
+        }
+        parts[lines->first_line + i] = (uint32_t)part;
+        p = newline + 1;
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_metis_read_parts(const char *path, uint32_t n_vertices, uint32_t *parts, uint32_t *n_parts_out)
+{
+    uint64_t found;
+    uint32_t most = 0;
+    enum sl_status st = sl_lines_read(path, n_vertices, part_lines, parts, &found);
+    if (st == SL_OK && found != n_vertices) {
+        st = sl_fail(SL_EFILE, "%s: expected the parts of %u vertices, found %llu lines", path, n_vertices,
+                     (unsigned long long)found);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        most = parts[v] + 1 > most ? parts[v] + 1 : most;
+    }
+    *n_parts_out = most;
+    return SL_OK;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------------------------------------------------------- */
+
+static void put_graph(FILE *stream, const struct sl_graph *graph)
+{
+    uint64_t n_loops = 0;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            n_loops += graph->sources[e] == v;
+        }
+    }
+    fprintf(stream, "%u %llu\n", graph->n_vertices, (unsigned long long)(graph->n_edges - n_loops) / 2);
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        const char *blank = "";
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (graph->sources[e] != v) {
+                fprintf(stream, "%s%u", blank, graph->sources[e] + 1);
+                blank = " ";
+            }
+        }
+        fputc('\n', stream);
+    }
+}
+
+enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph)
+{
+    struct sl_writer writer;
+    bool symmetric;
+    enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
+    if (st == SL_OK && !symmetric) {
+        st = sl_fail(SL_EINVAL, "%s: METIS's graphs are undirected, and this one is not; leave --directed away", path);
+    }
+    if (st == SL_OK) {
+        st = sl_writer_open(path, &writer);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    put_graph(writer.stream, graph);
+    return sl_writer_close(&writer);
+}
+
+enum sl_status sl_metis_write_parts(const char *path, uint32_t n_vertices, const uint32_t *parts)
+{
+    struct sl_writer writer;
+    enum sl_status st = sl_writer_open(path, &writer);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        fprintf(writer.stream, "%u\n", parts[v]);
+    }
+    return sl_writer_close(&writer);
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * NumPy's files. */
+#include "partition/npy.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "partition/features.h"
+#include "partition/number.h"
+#include "partition/zip.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+
+#define MAGIC_BYTES 8 /* magic and version */
+#define MAX_HEADER_BYTES 65536
+#define MAX_CLASSES (1 << 30)
+#define MAX_COLUMNS (1 << 24)
+#define GRAIN 65536 /* items per range of a parallel loop */
+
+/* What an array's bytes lie in. */
+struct owner {
+    struct sl_map map;
+    unsigned char *inflated; /* NULL: stored as they are in the map */
+};
+
+/* ---- The header -------------------------------------------------------------------------------------------------------------------------- */
+
+/* The value of a key of the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
+static const char *find_value(const char *header, const char *key)
+{
+    const char *p = strstr(header, key);
+    if (p == NULL) {
+        return NULL;
+    }
+    p += strlen(key);
+    p += strspn(p, " ");
+    if (*p != ':') {
+        return NULL;
+    }
+    p++;
+    return p + strspn(p, " ");
+}
+
+/* "'<f4'": byte order, kind, item size. */
+static bool read_type(const char *p, struct sl_npy *out)
+{
+    if (p == NULL || p[0] != '\'' || strchr("<|=", p[1]) == NULL || p[1] == '\0' || strchr("iufb", p[2]) == NULL ||
+        p[2] == '\0' || strchr("1248", p[3]) == NULL || p[3] == '\0' || p[4] != '\'') {
+        return false;
+    }
+    out->kind = p[2];
+    out->item_bytes = (uint32_t)(p[3] - '0');
+    return !(out->kind == 'f' && out->item_bytes == 1) && !(out->kind == 'b' && out->item_bytes != 1);
+}
+
+/* "(3, 4)", "(3,)" or "()". */
+static bool read_shape(const char *p, const char *end, struct sl_npy *out)
+{
+    if (p == NULL || *p != '(') {
+        return false;
+    }
+    p++;
+    out->n_items = 1;
+    for (p += strspn(p, " "); *p != ')'; p += strspn(p, " ")) {
+        uint64_t length;
+        p = out->n_dimensions < SL_NPY_MAX_DIMENSIONS ? sl_number_u64(p, end, &length) : NULL;
+        if (p == NULL || __builtin_mul_overflow(out->n_items, length, &out->n_items)) {
+            return false;
+        }
+        out->shape[out->n_dimensions++] = length;
+        p += strspn(p, " ");
+        if (*p != ',' && *p != ')') {
+            return false;
+        }
+        p += *p == ',';
+    }
+    return true;
+}
+
+static enum sl_status read_header(const char *where, const char *text, size_t bytes, struct sl_npy *out)
+{
+    const char *order = find_value(text, "'fortran_order'");
+    if (!read_type(find_value(text, "'descr'"), out)) {
+        return sl_fail(SL_EFILE, "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s", where,
+                       text);
+    }
+    if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
+        return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
+                       SL_NPY_MAX_DIMENSIONS, text);
+    }
+    if (order == NULL || (strncmp(order, "False", 5) != 0 && strncmp(order, "True", 4) != 0)) {
+        return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", where, text);
+    }
+    if (order[0] == 'T' && out->n_dimensions > 1) {
+        return sl_fail(SL_EFILE, "%s: expected C order, found Fortran order; write it with numpy.ascontiguousarray", where);
+    }
+    return SL_OK;
+}
+
+/* Take an array apart: magic, version, length of the header, header, items. */
+static enum sl_status parse(const char *where, const unsigned char *data, size_t bytes, struct sl_npy *out)
+{
+    char text[MAX_HEADER_BYTES + 1];
+    if (bytes < MAGIC_BYTES + 4 || memcmp(data, "\x93NUMPY", 6) != 0 || data[6] < 1 || data[6] > 3) {
+        return sl_fail(SL_EFILE, "%s: expected a NumPy array (version 1 to 3), found something else", where);
+    }
+    size_t length_bytes = data[6] == 1 ? 2 : 4;
+    size_t length = data[8] | (size_t)data[9] << 8;
+    if (length_bytes == 4) {
+        length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
+    }
+    size_t start = MAGIC_BYTES + length_bytes;
+    if (length > MAX_HEADER_BYTES || length > bytes - start) {
+        return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", where,
+                       bytes - start < MAX_HEADER_BYTES ? bytes - start : MAX_HEADER_BYTES, length);
+    }
+    memcpy(text, data + start, length);
+    text[length] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    enum sl_status st = read_header(where, text, strlen(text), out);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t needed;
+    if (__builtin_mul_overflow(out->n_items, out->item_bytes, &needed) || needed != bytes - start - length) {
+        return sl_fail(SL_EFILE, "%s: expected %llu items of %u bytes behind the header, found %zu bytes", where,
+                       (unsigned long long)out->n_items, out->item_bytes, bytes - start - length);
+    }
+    out->data = data + start + length;
+    return SL_OK;
+}
+
+/* ---- The file ------------------------------------------------------------------------------------------------------------------------------ */
+
+static void free_owner(struct owner *owner)
+{
+    sl_file_unmap(&owner->map);
+    sl_free(owner->inflated);
+    sl_free(owner);
+}
+
+static enum sl_status parse_member(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
+{
+    char member[128];
+    char where[1024];
+    const unsigned char *data;
+    size_t bytes;
+    snprintf(member, sizeof member, "%s.npy", name);
+    snprintf(where, sizeof where, "%.900s: %s", path, name);
+    enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
+    return st == SL_OK ? parse(where, data, bytes, out) : st;
+}
+
+enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
+{
+    struct owner *owner;
+    struct sl_npy array = {0};
+    enum sl_status st;
+    *out = array;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *owner, "an array", &owner), fail);
+    SL_TRY(st, sl_file_map(path, &owner->map), free_owner);
+    if (sl_zip_is(owner->map.data, owner->map.bytes)) {
+        st = parse_member(path, name, owner, &array);
+    } else {
+        st = parse(path, owner->map.data, owner->map.bytes, &array);
+    }
+    if (st == SL_OK) {
+        array.owner = owner;
+        *out = array;
+        return SL_OK;
+    }
+free_owner:
+    free_owner(owner);
+fail:
+    return st;
+}
+
+void sl_npy_free(struct sl_npy *array)
+{
+    if (array->owner != NULL) {
+        free_owner(array->owner);
+    }
+    *array = (struct sl_npy){0};
+}
+
+/* ---- Items -------------------------------------------------------------------------------------------------------------------------------- */
+
+/* A half-precision number. */
+static double half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31;
+    double fraction = bits & 1023;
+    double value = exponent == 31 ? (fraction != 0 ? NAN : INFINITY)
+                   : exponent == 0 ? ldexp(fraction, -24)
+                                   : ldexp(1024 + fraction, exponent - 25);
+    return bits >> 15 != 0 ? -value : value;
+}
+
+static double float_item(const unsigned char *p, uint32_t bytes)
+{
+    uint16_t h;
+    float f;
+    double d;
+    switch (bytes) {
+    case 2: memcpy(&h, p, sizeof h); return half(h);
+    case 4: memcpy(&f, p, sizeof f); return f;
+    default: memcpy(&d, p, sizeof d); return d;
+    }
+}
+
+/* The item's bits, extended by its sign where it has one. */
+static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, p, bytes); /* little-endian, as every machine this is built for */
+    unsigned unused = 64 - 8 * bytes;
+    return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
+}
+
+double sl_npy_real(const struct sl_npy *array, uint64_t i)
+{
+    const unsigned char *p = array->data + i * array->item_bytes;
+    if (array->kind == 'f') {
+        return float_item(p, array->item_bytes);
+    }
+    int64_t value = integer_item(p, array->item_bytes, array->kind == 'i');
+    return array->kind == 'i' ? (double)value : (double)(uint64_t)value;
+}
+
+uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
+{
+    const unsigned char *p = array->data + i * array->item_bytes;
+    if (array->kind == 'f') {
+        double value = float_item(p, array->item_bytes);
+        return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
+    }
+    /* A negative number is a huge one without its sign. */
+    uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
+    return value < limit ? value : limit;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------------------------------- */
+
+/* A conversion of all items, in parallel, which notes the first item that is not what it should be. */
+struct conversion {
+    const struct sl_npy *array;
+    void *out;
+    uint64_t first; /* item that goes to out[0] */
+    uint64_t limit;
+    _Atomic uint64_t bad; /* UINT64_MAX: none */
+};
+
+static void note_bad(struct conversion *conversion, uint64_t i)
+{
+    uint64_t old = atomic_load(&conversion->bad);
+    while (i < old && !atomic_compare_exchange_weak(&conversion->bad, &old, i)) {
+    }
+}
+
+static void to_floats(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (!isfinite(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+static void to_ids(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    sl_vertex *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        uint64_t value = sl_npy_whole(conversion->array, conversion->first + i, conversion->limit);
+        if (value == conversion->limit) {
+            note_bad(conversion, i);
+            return;
+        }
+        out[i] = (sl_vertex)value;
+    }
+}
+
+static void to_labels(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    int32_t *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        double value = sl_npy_real(conversion->array, i);
+        uint64_t label = sl_npy_whole(conversion->array, i, MAX_CLASSES);
+        if (isnan(value) || value == -1) {
+            out[i] = -1;
+        } else if (label < MAX_CLASSES) {
+            out[i] = (int32_t)label;
+        } else {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+/* Convert `n` items; SL_EFILE names the first bad one. */
+static enum sl_status convert(const char *path, const char *name, struct conversion *conversion, uint64_t n,
+                              void (*body)(void *context, uint64_t begin, uint64_t end), const char *expected)
+{
+    atomic_store(&conversion->bad, UINT64_MAX);
+    sl_parallel_for(n, GRAIN, body, conversion);
+    uint64_t bad = atomic_load(&conversion->bad);
+    if (bad == UINT64_MAX) {
+        return SL_OK;
+    }
+    bad += conversion->first;
+    return sl_fail(SL_EFILE, "%s: %s: item %llu: expected %s, found %g", path, name, (unsigned long long)bad, expected,
+                   sl_npy_real(conversion->array, bad));
+}
+
+static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
+                                       struct sl_features *out)
+{
+    struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
+    struct conversion conversion = {.array = array};
+    enum sl_status st = sl_alloc(array->n_items, sizeof *features.dense, "features", &features.dense);
+    if (st != SL_OK) {
+        return st;
+    }
+    conversion.out = features.dense;
+    SL_TRY(st, convert(path, name, &conversion, array->n_items, to_floats, "a finite number"), fail);
+    SL_TRY(st, sl_features_settle(&features), fail);
+    *out = features;
+    return SL_OK;
+fail:
+    sl_features_free(&features);
+    return st;
+}
+
+enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out)
+{
+    struct sl_npy array;
+    *out = (struct sl_features){0};
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows", path, name,
+                     n_rows, MAX_COLUMNS, array.n_dimensions,
+                     (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1));
+    } else {
+        st = convert_features(path, name, &array, out);
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out)
+{
+    struct sl_npy array;
+    int32_t *labels = NULL;
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_items != n_rows || array.n_dimensions == 0 || array.shape[0] != n_rows) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows, n_rows,
+                     (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    struct conversion conversion = {.array = &array};
+    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), free_array);
+    conversion.out = labels;
+    st = convert(path, name, &conversion, n_rows, to_labels, "a class, 0 or above, or nan");
+    if (st == SL_OK) {
+        *out = labels;
+    } else {
+        sl_free(labels);
+    }
+free_array:
+    sl_npy_free(&array);
+    return st;
+}
+
+/* ---- OGB's binary graph --------------------------------------------------------------------------------------------------------------------- */
+
+static enum sl_status read_vertex_count(const char *path, uint32_t *out)
+{
+    struct sl_npy array;
+    enum sl_status st = sl_npy_read(path, "num_nodes_list", &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, SL_NONE) : SL_NONE;
+    if (n == SL_NONE) {
+        st = sl_fail(SL_EFILE, "%s: num_nodes_list: expected one number below %u", path, SL_NONE);
+    } else {
+        *out = (uint32_t)n;
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+static enum sl_status convert_edges(const char *path, const struct sl_npy *array, uint32_t n_vertices,
+                                    sl_vertex **from_out, sl_vertex **to_out)
+{
+    uint64_t n = array->shape[1];
+    sl_vertex *ends[2] = {NULL, NULL};
+    char expected[48];
+    enum sl_status st;
+    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
+    for (int i = 0; i < 2; i++) {
+        struct conversion conversion = {.array = array, .first = (uint64_t)i * n, .limit = n_vertices};
+        SL_TRY(st, sl_alloc(n, sizeof *ends[i], "edge list", &ends[i]), fail);
+        conversion.out = ends[i];
+        SL_TRY(st, convert(path, "edge_index", &conversion, n, to_ids, expected), fail);
+    }
+    *from_out = ends[0];
+    *to_out = ends[1];
+    return SL_OK;
+fail:
+    sl_free(ends[1]);
+    sl_free(ends[0]);
+    return st;
+}
+
+enum sl_status sl_npy_read_graph(const char *path, uint32_t *n_vertices_out, uint64_t *n_edges_out,
+                                 sl_vertex **from_out, sl_vertex **to_out)
+{
+    struct sl_npy array;
+    uint32_t n_vertices = 0;
+    enum sl_status st = read_vertex_count(path, &n_vertices);
+    if (st == SL_OK) {
+        st = sl_npy_read(path, "edge_index", &array);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_dimensions != 2 || array.shape[0] != 2) {
+        st = sl_fail(SL_EFILE, "%s: edge_index: expected the shape (2, edges), found %u dimensions", path,
+                     array.n_dimensions);
+    } else {
+        st = convert_edges(path, &array, n_vertices, from_out, to_out);
+    }
+    if (st == SL_OK) {
+        *n_vertices_out = n_vertices;
+        *n_edges_out = array.shape[1];
+    }
+    sl_npy_free(&array);
+    return st;
+}

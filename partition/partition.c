@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * From parts to the renumbered graph. METIS itself is called in metis.c; the file of parts is cache.c's. */
+#include "partition/partition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/cache.h"
+#include "partition/metis.h"
+#include "support/memory.h"
+#include "support/random.h"
+
+#define MAX_PARTS 65535
+
+/* Which list of the split a vertex is in. */
+enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
+
+/* ---- Choosing the parts ------------------------------------------------------------------------------------------------------ */
+
+/* Equal ranges of the dataset's order. */
+static void choose_ranges(uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
+{
+    for (uint64_t v = 0; v < n_vertices; v++) {
+        parts[v] = (uint32_t)(v * n_parts / n_vertices);
+    }
+}
+
+/* A vertex and the numbers it is sorted by. */
+struct ticket {
+    uint32_t stratum;
+    sl_vertex vertex;
+    uint64_t hash;
+};
+
+static int compare_tickets(const void *a, const void *b)
+{
+    const struct ticket *x = a;
+    const struct ticket *y = b;
+    if (x->stratum != y->stratum) {
+        return x->stratum < y->stratum ? -1 : 1;
+    }
+    if (x->hash != y->hash) {
+        return x->hash < y->hash ? -1 : 1;
+    }
+    return (x->vertex > y->vertex) - (x->vertex < y->vertex);
+}
+
+static void mark(struct ticket *tickets, const struct sl_ids *ids, enum stratum stratum)
+{
+    for (uint32_t i = 0; i < ids->n; i++) {
+        tickets[ids->ids[i]].stratum = stratum;
+    }
+}
+
+/* Shuffle each stratum and deal all of them, one after the other, round the parts: every part gets as many of each stratum as
+ * any other, and as many in all, up to one. */
+static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
+                                       uint32_t *parts)
+{
+    uint32_t n = dataset->graph.n_vertices;
+    struct sl_draw where = {.seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255}; /* apart from the datasets it makes */
+    struct ticket *tickets;
+    enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&where, v, 0)};
+    }
+    mark(tickets, &dataset->train, STRATUM_TRAIN);
+    mark(tickets, &dataset->valid, STRATUM_VALID);
+    mark(tickets, &dataset->test, STRATUM_TEST);
+    qsort(tickets, n, sizeof *tickets, compare_tickets);
+    for (uint32_t i = 0; i < n; i++) {
+        parts[tickets[i].vertex] = i % n_parts;
+    }
+    sl_free(tickets);
+    return SL_OK;
+}
+
+static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
+                             uint64_t seed, uint32_t *parts)
+{
+    switch (method) {
+    case SL_PARTITION_METIS: return sl_metis_partition(dataset, n_parts, seed, parts);
+    case SL_PARTITION_RANDOM: return choose_at_random(dataset, n_parts, seed, parts);
+    case SL_PARTITION_NONE: choose_ranges(dataset->graph.n_vertices, n_parts, parts); return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "partition: there is no method %d", (int)method);
+}
+
+/* Choose, or read what was chosen before. A file that cannot be written is no failure: the parts are there. */
+static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                       uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
+{
+    uint64_t key = cache_file == NULL ? 0 : sl_cache_parts_key(dataset, (int)method, n_parts, seed);
+    if (cache_file != NULL && sl_cache_read_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts)) {
+        return SL_OK;
+    }
+    enum sl_status st = choose(dataset, method, n_parts, seed, parts);
+    if (st == SL_OK && cache_file != NULL) {
+        sl_cache_write_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts);
+    }
+    return st;
+}
+
+/* ---- Renumbering --------------------------------------------------------------------------------------------------------------- */
+
+/* Number the vertices part by part, within a part in the dataset's order. */
+static void number(uint32_t n_vertices, const uint32_t *parts, struct sl_partition *partition)
+{
+    uint32_t *first = partition->first; /* zero so far */
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        first[parts[v] + 1]++;
+    }
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        first[q + 1] += first[q];
+    }
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        uint32_t id = first[parts[v]]++;
+        partition->new_ids[v] = id;
+        partition->dataset_ids[id] = v;
+    }
+    /* Each entry has moved to where the next part starts. */
+    memmove(first + 1, first, partition->n_parts * sizeof *first);
+    first[0] = 0;
+}
+
+/* Copy the graph in new numbers; lists keep their order. */
+static void renumber(const struct sl_graph *old, const struct sl_partition *partition, struct sl_graph *graph)
+{
+    uint64_t e = 0;
+    for (uint32_t id = 0; id < old->n_vertices; id++) {
+        sl_vertex v = partition->dataset_ids[id];
+        graph->offsets[id] = e;
+        for (uint64_t i = old->offsets[v]; i < old->offsets[v + 1]; i++) {
+            graph->sources[e++] = partition->new_ids[old->sources[i]];
+        }
+    }
+    graph->offsets[old->n_vertices] = e;
+}
+
+static uint64_t count_cut(const struct sl_graph *graph, const uint32_t *parts)
+{
+    uint64_t n = 0;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
+            n += parts[graph->sources[i]] != parts[v];
+        }
+    }
+    return n;
+}
+
+/* ---- Balance --------------------------------------------------------------------------------------------------------------------- */
+
+/* Largest over mean; 1 where there is nothing to share. */
+static double largest_over_mean(const uint64_t *loads, uint32_t n_parts)
+{
+    uint64_t sum = 0;
+    uint64_t most = 0;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        sum += loads[q];
+        most = loads[q] > most ? loads[q] : most;
+    }
+    return sum == 0 ? 1 : (double)most * n_parts / (double)sum;
+}
+
+static double list_balance(const struct sl_ids *ids, const uint32_t *parts, uint32_t n_parts, uint64_t *loads)
+{
+    memset(loads, 0, n_parts * sizeof *loads);
+    for (uint32_t i = 0; i < ids->n; i++) {
+        loads[parts[ids->ids[i]]]++;
+    }
+    return largest_over_mean(loads, n_parts);
+}
+
+static enum sl_status weigh(const struct sl_dataset *dataset, const uint32_t *parts, struct sl_partition *partition)
+{
+    uint32_t n_parts = partition->n_parts;
+    const uint32_t *first = partition->first;
+    uint64_t *loads;
+    enum sl_status st = sl_alloc(n_parts, sizeof *loads, "partition loads", &loads);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t q = 0; q < n_parts; q++) {
+        loads[q] = first[q + 1] - first[q];
+    }
+    partition->balance[0] = largest_over_mean(loads, n_parts);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        loads[q] = partition->graph.offsets[first[q + 1]] - partition->graph.offsets[first[q]];
+    }
+    partition->balance[1] = largest_over_mean(loads, n_parts);
+    partition->balance[2] = list_balance(&dataset->train, parts, n_parts, loads);
+    partition->balance[3] = list_balance(&dataset->valid, parts, n_parts, loads);
+    sl_free(loads);
+    return SL_OK;
+}
+
+/* ---- All of it -------------------------------------------------------------------------------------------------------------------- */
+
+static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, struct sl_partition *out)
+{
+    size_t n = graph->n_vertices;
+    enum sl_status st;
+    out->n_parts = n_parts;
+    out->graph.n_vertices = graph->n_vertices;
+    out->graph.n_edges = graph->n_edges;
+    SL_TRY(st, sl_alloc_zero((size_t)n_parts + 1, sizeof *out->first, "partition", &out->first), done);
+    SL_TRY(st, sl_alloc(n, sizeof *out->dataset_ids, "partition", &out->dataset_ids), done);
+    SL_TRY(st, sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids), done);
+    SL_TRY(st, sl_alloc(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets), done);
+    SL_TRY(st, sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources), done);
+done:
+    return st;
+}
+
+enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
+                                 uint64_t seed, const char *cache_file, struct sl_partition *out)
+{
+    *out = (struct sl_partition){0};
+    const struct sl_graph *graph = &dataset->graph;
+    uint32_t *parts;
+    enum sl_status st;
+    if (n_parts == 0 || n_parts > MAX_PARTS) {
+        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, n_parts);
+    }
+    SL_TRY(st, sl_alloc_zero(graph->n_vertices, sizeof *parts, "parts", &parts), fail);
+    if (n_parts > 1) {
+        SL_TRY(st, choose_or_recall(dataset, method, n_parts, seed, cache_file, parts), free_parts);
+    }
+    SL_TRY(st, allocate(graph, n_parts, out), free_parts);
+    number(graph->n_vertices, parts, out);
+    renumber(graph, out, &out->graph);
+    out->n_cut = n_parts == 1 ? 0 : count_cut(graph, parts);
+    st = weigh(dataset, parts, out);
+free_parts:
+    sl_free(parts);
+fail:
+    if (st != SL_OK) {
+        sl_partition_free(out);
+    }
+    return st;
+}
+
+void sl_partition_free(struct sl_partition *partition)
+{
+    sl_free(partition->first);
+    sl_free(partition->dataset_ids);
+    sl_free(partition->new_ids);
+    sl_graph_free(&partition->graph);
+    *partition = (struct sl_partition){0};
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Writing the raw layout: numbers as text, as short as reads back the same. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* uselocale */
+#endif
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "partition/raw.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#define BUFFER_BYTES 65536
+#define MAX_NUMBER_BYTES 40
+#define DECIMALS 1e4 /* most features in use have no more than four decimals */
+
+/* A gzip file being written. */
+struct text {
+    struct sl_writer writer;
+    gzFile file;
+    size_t used;
+    int failed;
+    char buffer[BUFFER_BYTES];
+};
+
+/* ---- Text -------------------------------------------------------------------------------------------------------------------------------- */
+
+static void flush(struct text *text)
+{
+    text->failed |= text->used > 0 && gzwrite(text->file, text->buffer, (unsigned)text->used) <= 0;
+    text->used = 0;
+}
+
+static inline void put_char(struct text *text, char c)
+{
+    if (text->used == BUFFER_BYTES) {
+        flush(text);
+    }
+    text->buffer[text->used++] = c;
+}
+
+static void put_digits(struct text *text, uint64_t value)
+{
+    char digits[20];
+    int n = 0;
+    do {
+        digits[n++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    while (n > 0) {
+        put_char(text, digits[--n]);
+    }
+}
+
+/* A number with up to four decimals; `scaled` is it times 10^4. */
+static void put_decimal(struct text *text, int64_t scaled)
+{
+    uint64_t magnitude = scaled < 0 ? -(uint64_t)scaled : (uint64_t)scaled;
+    uint64_t fraction = magnitude % 10000;
+    if (scaled < 0) {
+        put_char(text, '-');
+    }
+    put_digits(text, magnitude / 10000);
+    if (fraction > 0) {
+        put_char(text, '.');
+    }
+    for (uint64_t unit = 1000; fraction > 0; unit /= 10) {
+        put_char(text, (char)('0' + fraction / unit));
+        fraction %= unit;
+    }
+}
+
+static void put_float(struct text *text, float x)
+{
+    double scaled = rint(x * DECIMALS);
+    if (fabs(scaled) < 1e15 && (float)(scaled / DECIMALS) == x) {
+        put_decimal(text, (int64_t)scaled);
+        return;
+    }
+    char number[MAX_NUMBER_BYTES];
+    snprintf(number, sizeof number, "%.9g", x);
+    for (const char *p = number; *p != '\0'; p++) {
+        put_char(text, *p);
+    }
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------------------------------- */
+
+static enum sl_status open_text(const char *folder, const char *name, struct text *text)
+{
+    char *path;
+    enum sl_status st = sl_path_join(folder, name, &path);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_folder_make_parents(path), free_path);
+    SL_TRY(st, sl_writer_open(path, &text->writer), free_path);
+    int fd = dup(fileno(text->writer.stream));
+    text->file = fd < 0 ? NULL : gzdopen(fd, "wb1");
+    text->used = 0;
+    text->failed = 0;
+    if (text->file == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        sl_writer_abort(&text->writer);
+        st = sl_fail(SL_ENOMEM, "%s: no memory to compress it", path);
+    }
+free_path:
+    sl_free(path);
+    return st;
+}
+
+static enum sl_status close_text(struct text *text)
+{
+    flush(text);
+    text->failed |= gzclose(text->file) != Z_OK;
+    if (text->failed) {
+        enum sl_status st = sl_fail(SL_EIO, "%s: cannot write; is the disk full?", text->writer.path);
+        sl_writer_abort(&text->writer);
+        return st;
+    }
+    return sl_writer_close(&text->writer);
+}
+
+static void put_count(struct text *text, uint64_t count)
+{
+    put_digits(text, count);
+    put_char(text, '\n');
+}
+
+static void put_edges(struct text *text, const struct sl_raw *raw)
+{
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        put_digits(text, raw->from[e]);
+        put_char(text, ',');
+        put_count(text, raw->to[e]);
+    }
+}
+
+static void put_labels(struct text *text, const struct sl_raw *raw)
+{
+    for (uint64_t v = 0; v < raw->n_vertices; v++) {
+        if (raw->labels[v] >= 0) {
+            put_digits(text, (uint64_t)raw->labels[v]);
+        } else {
+            put_char(text, 'n');
+            put_char(text, 'a');
+            put_char(text, 'n');
+        }
+        put_char(text, '\n');
+    }
+}
+
+/* One row of a CSR table, zeros and all. */
+static void put_sparse_row(struct text *text, const struct sl_features *features, uint64_t row)
+{
+    uint64_t k = features->offsets[row];
+    for (uint32_t c = 0; c < features->n_columns; c++) {
+        if (k < features->offsets[row + 1] && features->columns[k] == c) {
+            put_float(text, features->values[k++]);
+        } else {
+            put_char(text, '0');
+        }
+        put_char(text, c + 1 < features->n_columns ? ',' : '\n');
+    }
+}
+
+static void put_dense_row(struct text *text, const struct sl_features *features, uint64_t row)
+{
+    const float *values = features->dense + row * features->n_columns;
+    for (uint32_t c = 0; c < features->n_columns; c++) {
+        put_float(text, values[c]);
+        put_char(text, c + 1 < features->n_columns ? ',' : '\n');
+    }
+}
+
+static void put_features(struct text *text, const struct sl_raw *raw)
+{
+    const struct sl_features *features = &raw->features;
+    for (uint64_t row = 0; row < features->n_rows; row++) {
+        if (features->dense != NULL) {
+            put_dense_row(text, features, row);
+        } else {
+            put_sparse_row(text, features, row);
+        }
+    }
+}
+
+static void put_ids(struct text *text, const struct sl_ids *ids)
+{
+    for (uint32_t i = 0; i < ids->n; i++) {
+        put_count(text, ids->ids[i]);
+    }
+}
+
+/* ---- The layout ---------------------------------------------------------------------------------------------------------------------------- */
+
+static enum sl_status write_count(const char *folder, const char *name, uint64_t count, struct text *text)
+{
+    enum sl_status st = open_text(folder, name, text);
+    if (st != SL_OK) {
+        return st;
+    }
+    put_count(text, count);
+    return close_text(text);
+}
+
+static enum sl_status write_table(const char *folder, const char *name, const struct sl_raw *raw,
+                                  void (*put)(struct text *text, const struct sl_raw *raw), struct text *text)
+{
+    enum sl_status st = open_text(folder, name, text);
+    if (st != SL_OK) {
+        return st;
+    }
+    put(text, raw);
+    return close_text(text);
+}
+
+static enum sl_status write_split(const char *folder, const struct sl_raw *raw, struct text *text)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
+    for (int i = 0; i < 3; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "split/%s/%s.csv.gz", raw->split, names[i]);
+        enum sl_status st = open_text(folder, name, text);
+        if (st != SL_OK) {
+            return st;
+        }
+        put_ids(text, lists[i]);
+        st = close_text(text);
+        if (st != SL_OK) {
+            return st;
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status write_all(const struct sl_raw *raw, const char *folder, struct text *text)
+{
+    enum sl_status st;
+    SL_TRY(st, write_count(folder, "raw/num-node-list.csv.gz", raw->n_vertices, text), done);
+    SL_TRY(st, write_count(folder, "raw/num-edge-list.csv.gz", raw->n_edges, text), done);
+    SL_TRY(st, write_table(folder, "raw/edge.csv.gz", raw, put_edges, text), done);
+    if (raw->labels != NULL) {
+        SL_TRY(st, write_table(folder, "raw/node-label.csv.gz", raw, put_labels, text), done);
+    }
+    if (raw->features.n_columns > 0) {
+        SL_TRY(st, write_table(folder, "raw/node-feat.csv.gz", raw, put_features, text), done);
+    }
+    if (raw->split[0] != '\0') {
+        SL_TRY(st, write_split(folder, raw, text), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
+{
+    struct text *text;
+    enum sl_status st = sl_alloc(1, sizeof *text, "a text buffer", &text);
+    if (st != SL_OK) {
+        return st;
+    }
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t users = uselocale(plain);
+    st = write_all(raw, folder, text);
+    uselocale(users);
+    freelocale(plain);
+    sl_free(text);
+    return st;
+}
+
+enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder)
+{
+    struct sl_raw raw = {.n_vertices = dataset->graph.n_vertices,
+                         .features = dataset->features,
+                         .labels = dataset->labels,
+                         .train = dataset->train,
+                         .valid = dataset->valid,
+                         .test = dataset->test};
+    memcpy(raw.split, dataset->split, sizeof raw.split);
+    enum sl_status st = sl_graph_list_edges(&dataset->graph, !directed, &raw.n_edges, &raw.from, &raw.to);
+    if (st == SL_OK) {
+        st = sl_raw_write(&raw, folder);
+        sl_free(raw.from);
+        sl_free(raw.to);
+    }
+    return st;
+}

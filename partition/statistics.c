@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Figures that describe a dataset. */
+#include "partition/statistics.h"
+
+#include "partition/features.h"
+#include "support/memory.h"
+
+static void count_edges(const struct sl_dataset *dataset, struct sl_statistics *out)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    uint64_t n_known = 0;
+    uint64_t n_agree = 0;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        uint64_t degree = graph->offsets[v + 1] - graph->offsets[v];
+        uint64_t loops = 0;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            sl_vertex u = graph->sources[e];
+            loops += u == v;
+            if (u != v && dataset->labels[u] >= 0 && dataset->labels[v] >= 0) {
+                n_known++;
+                n_agree += dataset->labels[u] == dataset->labels[v];
+            }
+        }
+        out->max_in_degree = degree > out->max_in_degree ? degree : out->max_in_degree;
+        out->n_isolated += degree == loops;
+        out->n_self_loops += loops;
+    }
+    out->homophily = n_known > 0 ? (double)n_agree / (double)n_known : 0;
+}
+
+static enum sl_status count_labels(const struct sl_dataset *dataset, struct sl_statistics *out)
+{
+    uint32_t *sizes;
+    enum sl_status st = sl_alloc_zero(dataset->n_classes, sizeof *sizes, "class sizes", &sizes);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < dataset->graph.n_vertices; v++) {
+        if (dataset->labels[v] >= 0) {
+            sizes[dataset->labels[v]]++;
+            out->n_labelled++;
+        }
+    }
+    for (uint32_t c = 0; c < dataset->n_classes; c++) {
+        out->largest_class = sizes[c] > out->largest_class ? sizes[c] : out->largest_class;
+        if (sizes[c] > 0 && (out->smallest_class == 0 || sizes[c] < out->smallest_class)) {
+            out->smallest_class = sizes[c];
+        }
+    }
+    sl_free(sizes);
+    return SL_OK;
+}
+
+enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out)
+{
+    *out = (struct sl_statistics){0};
+    count_edges(dataset, out);
+    out->n_nonzeros = sl_features_nonzeros(&dataset->features);
+    return count_labels(dataset, out);
+}

@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Layers as loops of submissions over PEs and chunks. Handles are registered just before their writer and dropped just after
+ * their last reader. */
+#include "runtime/layer.h"
+
+#include <string.h>
+
+#include "codelets/activate.h"
+#include "codelets/aggregate.h"
+#include "codelets/batchnorm.h"
+#include "codelets/exchange.h"
+#include "codelets/reduce.h"
+
+/* A layer of a step, as the functions below see it. */
+struct at {
+    struct sl_steps *s;
+    uint64_t step;
+    uint32_t i;     /* layer */
+    uint32_t from;  /* level of its input */
+    uint32_t level; /* level of its output, and its hop */
+    struct sl_layer *layer;
+};
+
+static struct at at_layer(struct sl_steps *s, uint64_t step, uint32_t i)
+{
+    uint32_t from = s->n_hops - i;
+    return (struct at){s, step, i, from, from - 1, &s->model->layer[i]};
+}
+
+static struct sl_task_args head_of(const struct at *a, uint32_t p)
+{
+    return sl_step_head(a->s, a->step, p, a->level);
+}
+
+static struct sl_block *block_of(const struct at *a, uint32_t p)
+{
+    return &sl_step_slot(a->s, a->step, p)->block[a->level];
+}
+
+/* The row where chunk c of the output level begins, which is the same row of the input level. */
+static uint32_t chunk_row(const struct sl_step_pe *pe, uint32_t level, uint32_t c)
+{
+    return c << pe->split[level].shift;
+}
+
+/* ids that PE p asks of owner q in this hop, and where they begin among its sources. */
+static uint32_t n_asked(const struct at *a, uint32_t p, uint32_t q)
+{
+    return a->s->pe[p].counts[sl_counts_request(a->s->n_hops, a->s->shards->n_parts, a->level, q)];
+}
+static const uint32_t *first_source(const struct at *a, uint32_t p)
+{
+    return a->s->pe[p].first + (size_t)a->level * (a->s->shards->n_parts + 1);
+}
+
+static starpu_data_handle_t value_of(const struct at *a, int parameter)
+{
+    return a->layer->parameter[parameter].value_handle;
+}
+
+static bool sparse_input(const struct at *a)
+{
+    return a->i == 0 && a->s->shards->is_sparse;
+}
+
+static struct sl_sparse sparse_rows(const struct at *a, uint32_t p)
+{
+    struct sl_sparse x = sl_step_shard(a->s, p)->sparse;
+    x.frontier = sl_step_slot(a->s, a->step, p)->frontier;
+    return x;
+}
+
+/* ---- products with the layer's input rows, dense or sparse ---- */
+
+/* z (a chunk whose first row is `row` of the input level) = or += h W. */
+static enum sl_status multiply(const struct at *a, uint32_t p, uint32_t row, int parameter, starpu_data_handle_t bias,
+                               starpu_data_handle_t z)
+{
+    const struct sl_step_pe *pe = &a->s->pe[p];
+    struct sl_task_args head = head_of(a, p);
+    uint32_t shift = pe->split[a->from].shift;
+    if (sparse_input(a)) {
+        struct sl_sparse x = sparse_rows(a, p);
+        return sl_dense_sparse_forward_submit(&head, &x, row, a->s->settings->input_dropout, a->s->settings->seed,
+                                              value_of(a, parameter), bias, 0, z);
+    }
+    return sl_dense_forward_submit(&head, pe->h[a->from].chunk[row >> shift], row & ((1u << shift) - 1),
+                                   value_of(a, parameter), bias, 0, z);
+}
+
+/* A fresh partial gradient of a parameter, appended to its list. */
+static enum sl_status new_partial(const struct at *a, int parameter, starpu_data_handle_t *out)
+{
+    struct sl_partials *list = &a->s->partials[parameter];
+    const struct sl_parameter *shape = &a->layer->parameter[parameter];
+    enum sl_status st = sl_matrix_register(shape->n_rows, shape->n_columns, sizeof(sl_real), &list->handle[list->n]);
+    if (st == SL_OK) {
+        *out = list->handle[list->n++];
+    }
+    return st;
+}
+
+/* GW (and the bias gradient) of one chunk of gz whose rows begin at `row` of the input level. Dense chunks leave a partial
+ * each; sparse ones, whose matrices are large, add to one partial per PE, one after the other. */
+static enum sl_status weight_gradient(const struct at *a, uint32_t p, uint32_t row, int parameter, bool with_bias,
+                                      starpu_data_handle_t gz)
+{
+    const struct sl_step_pe *pe = &a->s->pe[p];
+    struct sl_task_args head = head_of(a, p);
+    starpu_data_handle_t gw = NULL;
+    starpu_data_handle_t gb = NULL;
+    enum sl_status st;
+    int beta = sparse_input(a) && row > 0;
+    if (beta) {
+        gw = a->s->partials[parameter].handle[a->s->partials[parameter].n - 1];
+        gb = with_bias ? a->s->partials[SL_BIAS].handle[a->s->partials[SL_BIAS].n - 1] : NULL;
+    } else {
+        SL_TRY(st, new_partial(a, parameter, &gw), done);
+        SL_TRY(st, with_bias ? new_partial(a, SL_BIAS, &gb) : SL_OK, done);
+    }
+    if (sparse_input(a)) {
+        struct sl_sparse x = sparse_rows(a, p);
+        st = sl_dense_sparse_backward_weight_submit(&head, &x, row, a->s->settings->input_dropout, a->s->settings->seed,
+                                                    gz, beta, gw, gb);
+    } else {
+        uint32_t shift = pe->split[a->from].shift;
+        st = sl_dense_backward_weight_submit(&head, pe->h[a->from].chunk[row >> shift], row & ((1u << shift) - 1), gz,
+                                             gw, gb);
+    }
+done:
+    return st;
+}
+
+/* ---- forward ---- */
+
+/* y = h W_neigh, for all rows of the input level. */
+static enum sl_status project(const struct at *a)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        SL_TRY(st, sl_rows_register(&pe->split[a->from], a->layer->n_out, sizeof(sl_real), &pe->projected), done);
+        for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
+            SL_TRY(st, multiply(a, p, chunk_row(pe, a->from, c), SL_NEIGH, NULL, pe->projected.chunk[c]), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* The rows that travel and are averaged: what the layer takes in, or its projection. */
+static const struct sl_rows *exchanged(const struct at *a, uint32_t p)
+{
+    return a->layer->project_first ? &a->s->pe[p].projected : &a->s->pe[p].h[a->from];
+}
+
+/* Every owner packs the rows that the other PEs of its group asked for. */
+static enum sl_status exchange(const struct at *a)
+{
+    uint32_t n_parts = a->s->shards->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        for (uint32_t q = 0; q < n_parts; q++) {
+            uint32_t owner = sl_step_peer(a->s, p, q);
+            if (owner == p || n_asked(a, p, q) == 0) {
+                continue;
+            }
+            struct sl_task_args head = head_of(a, owner);
+            const struct sl_rows *rows = exchanged(a, owner);
+            starpu_data_handle_t *packed = &a->s->pe[p].packed[q];
+            SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), packed), done);
+            SL_TRY(st, sl_pack_submit(&head, block_of(a, owner)->inverse[p % n_parts], rows, *packed), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* The mean of each destination's sources, into chunk c of `out`. */
+static enum sl_status aggregate(const struct at *a, uint32_t p, uint32_t c, int beta, const struct sl_rows *out)
+{
+    const struct sl_step_pe *pe = &a->s->pe[p];
+    const struct sl_block *block = block_of(a, p);
+    uint32_t own = p % a->s->shards->n_parts;
+    struct sl_task_args head = head_of(a, p);
+    struct sl_source_handles sources = {a->s->shards->n_parts, own, first_source(a, p),
+                                        exchanged(a, p),       block->inverse[own], pe->packed};
+    uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)];
+    n_edges = n_edges * sl_split_size(&pe->split[a->level], c) / pe->split[a->level].n_rows;
+    return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, chunk_row(pe, a->level, c),
+                                       n_edges, &sources, beta, out->chunk[c]);
+}
+
+/* z of one chunk, in the order that the layer's widths ask for. */
+static enum sl_status combine(const struct at *a, uint32_t p, uint32_t c)
+{
+    struct sl_step_pe *pe = &a->s->pe[p];
+    struct sl_task_args head = head_of(a, p);
+    starpu_data_handle_t z = pe->z[a->level].chunk[c];
+    enum sl_status st;
+    SL_TRY(st, multiply(a, p, chunk_row(pe, a->level, c), SL_SELF, value_of(a, SL_BIAS), z), done);
+    if (a->layer->project_first) {
+        SL_TRY(st, aggregate(a, p, c, 1, &pe->z[a->level]), done);
+    } else {
+        const struct sl_rows *mean = &pe->mean[a->level];
+        SL_TRY(st, aggregate(a, p, c, 0, mean), done);
+        SL_TRY(st, sl_dense_forward_submit(&head, mean->chunk[c], 0, value_of(a, SL_NEIGH), NULL, 1, z), done);
+    }
+done:
+    return st;
+}
+
+/* Mean and variance of z over the group's rows, and the running statistics over all groups. */
+static enum sl_status batch_statistics(const struct at *a)
+{
+    struct sl_partials *moments = &a->s->partials[SL_NORM_WEIGHT]; /* free in forward */
+    struct sl_partials *unbiased = &a->s->partials[SL_NORM_BIAS];
+    uint32_t n_parts = a->s->shards->n_parts;
+    uint32_t width = a->layer->n_out;
+    struct sl_task_args head;
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < a->s->n_groups; r++) {
+        uint32_t *n_rows = a->s->chunk_rows;
+        struct sl_step_group *group = &a->s->group[r];
+        group->n_rows[a->level] = 0;
+        for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
+            struct sl_step_pe *pe = &a->s->pe[p];
+            head = head_of(a, p);
+            for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+                n_rows[moments->n] = sl_split_size(&pe->split[a->level], c);
+                group->n_rows[a->level] += n_rows[moments->n];
+                SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &moments->handle[moments->n]), done);
+                moments->n++;
+                SL_TRY(st,
+                       sl_batchnorm_moments_submit(&head, pe->z[a->level].chunk[c], moments->handle[moments->n - 1]),
+                       done);
+            }
+        }
+        if (moments->n > 0) {
+            head = head_of(a, r * n_parts);
+            SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->statistics[a->level]), done);
+            SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &unbiased->handle[unbiased->n]), done);
+            unbiased->n++;
+            SL_TRY(st,
+                   sl_batchnorm_merge_submit(&head, moments->n, moments->handle, n_rows, group->statistics[a->level],
+                                             unbiased->handle[unbiased->n - 1]),
+                   done);
+        }
+        sl_partials_drop(moments);
+    }
+    head = head_of(a, 0);
+    SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n, unbiased->handle, a->layer->running_handle), done);
+done:
+    sl_partials_drop(moments);
+    sl_partials_drop(unbiased);
+    return st;
+}
+
+/* What activate needs to know of the layer, for PE p. */
+static struct sl_activate_layer activation(const struct at *a, uint32_t p)
+{
+    static const enum sl_activate_norm norms[] = {
+        [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
+    struct sl_activate_layer layer = {.norm = norms[a->s->model->norm], .dropout = a->s->settings->dropout};
+    layer.seed = a->s->settings->seed;
+    layer.frontier = sl_step_slot(a->s, a->step, p)->frontier;
+    layer.dataset_ids = a->s->shards->dataset_ids;
+    if (layer.norm != SL_ACTIVATE_PLAIN) {
+        layer.weight = value_of(a, SL_NORM_WEIGHT);
+        layer.bias = value_of(a, SL_NORM_BIAS);
+    }
+    if (layer.norm == SL_ACTIVATE_BATCH) {
+        layer.statistics = a->s->group[p / a->s->shards->n_parts].statistics[a->level];
+    }
+    return layer;
+}
+
+/* h = dropout(ReLU(norm(z))) (+ residual). */
+static enum sl_status activate(const struct at *a)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        const struct sl_split *split = &pe->split[a->level];
+        struct sl_activate_layer layer = activation(a, p);
+        struct sl_task_args head = head_of(a, p);
+        uint32_t shift = pe->split[a->from].shift;
+        SL_TRY(st, sl_rows_register(split, a->layer->n_out, 1, &pe->gate[a->level]), done);
+        SL_TRY(st, sl_rows_register(split, a->layer->n_out, sizeof(sl_real), &pe->h[a->level]), done);
+        for (uint32_t c = 0; c < split->n_chunks; c++) {
+            uint32_t row = chunk_row(pe, a->level, c);
+            starpu_data_handle_t residual = a->layer->residual ? pe->h[a->from].chunk[row >> shift] : NULL;
+            SL_TRY(st,
+                   sl_activate_forward_submit(&head, &layer, row, pe->z[a->level].chunk[c], residual,
+                                              row & ((1u << shift) - 1), pe->gate[a->level].chunk[c],
+                                              pe->h[a->level].chunk[c]),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+static void drop_packed(struct sl_steps *s)
+{
+    for (uint32_t p = 0; p < s->n_pes; p++) {
+        for (uint32_t q = 0; q < s->shards->n_parts; q++) {
+            sl_handle_drop(&s->pe[p].packed[q]);
+        }
+        sl_rows_drop(&s->pe[p].projected);
+    }
+}
+
+enum sl_status sl_layer_forward(struct sl_steps *s, uint64_t step, uint32_t i)
+{
+    struct at a = at_layer(s, step, i);
+    enum sl_status st;
+    SL_TRY(st, a.layer->project_first ? project(&a) : SL_OK, done);
+    SL_TRY(st, exchange(&a), done);
+    for (uint32_t p = 0; p < s->n_pes; p++) {
+        struct sl_step_pe *pe = &s->pe[p];
+        const struct sl_split *split = &pe->split[a.level];
+        SL_TRY(st, sl_rows_register(split, a.layer->n_out, sizeof(sl_real), &pe->z[a.level]), done);
+        if (!a.layer->project_first) {
+            SL_TRY(st, sl_rows_register(split, a.layer->n_in, sizeof(sl_real), &pe->mean[a.level]), done);
+        }
+        for (uint32_t c = 0; c < split->n_chunks; c++) {
+            SL_TRY(st, combine(&a, p, c), done);
+        }
+    }
+    drop_packed(s);
+    if (a.layer->hidden) {
+        SL_TRY(st, s->model->norm == SL_NORM_BATCH ? batch_statistics(&a) : SL_OK, done);
+        SL_TRY(st, activate(&a), done);
+    }
+done:
+    return st;
+}
+
+/* ---- backward ---- */
+
+/* Batch norm: each group's [sum GY zhat | sum GY], which are also its share of the norm's gradients. */
+static enum sl_status batch_sums(const struct at *a)
+{
+    struct sl_partials *sums = &a->s->partials[SL_SELF]; /* free until the layer's products */
+    uint32_t n_parts = a->s->shards->n_parts;
+    uint32_t width = a->layer->n_out;
+    struct sl_task_args head;
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < a->s->n_groups; r++) {
+        struct sl_step_group *group = &a->s->group[r];
+        for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
+            struct sl_step_pe *pe = &a->s->pe[p];
+            struct sl_activate_layer layer = activation(a, p);
+            head = head_of(a, p);
+            for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+                SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &sums->handle[sums->n]), done);
+                sums->n++;
+                SL_TRY(st,
+                       sl_activate_batch_sums_submit(&head, &layer, pe->z[a->level].chunk[c],
+                                                     pe->gate[a->level].chunk[c], pe->gh.chunk[c],
+                                                     sums->handle[sums->n - 1]),
+                       done);
+            }
+        }
+        head = head_of(a, r * n_parts);
+        SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->sums), done);
+        SL_TRY(st, sl_reduce_submit(&head, sums->n, sums->handle, group->sums), done);
+        sl_partials_drop(sums);
+    }
+    starpu_data_handle_t of_groups[SL_MAX_PES];
+    for (uint32_t r = 0; r < a->s->n_groups; r++) {
+        of_groups[r] = a->s->group[r].sums;
+    }
+    head = head_of(a, 0);
+    st = sl_batchnorm_gradient_submit(&head, a->s->n_groups, of_groups,
+                                      a->layer->parameter[SL_NORM_WEIGHT].gradient_handle,
+                                      a->layer->parameter[SL_NORM_BIAS].gradient_handle);
+done:
+    sl_partials_drop(sums);
+    return st;
+}
+
+/* gz from gh, through dropout, ReLU and norm. */
+static enum sl_status deactivate(const struct at *a)
+{
+    bool batch = a->s->model->norm == SL_NORM_BATCH;
+    enum sl_status st = SL_OK;
+    SL_TRY(st, batch ? batch_sums(a) : SL_OK, done);
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        struct sl_step_group *group = &a->s->group[p / a->s->shards->n_parts];
+        struct sl_activate_layer layer = activation(a, p);
+        struct sl_task_args head = head_of(a, p);
+        SL_TRY(st, sl_rows_register(&pe->split[a->level], a->layer->n_out, sizeof(sl_real), &pe->gz), done);
+        for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+            starpu_data_handle_t gw = NULL;
+            starpu_data_handle_t gb = NULL;
+            if (layer.norm == SL_ACTIVATE_LAYER) {
+                SL_TRY(st, new_partial(a, SL_NORM_WEIGHT, &gw), done);
+                SL_TRY(st, new_partial(a, SL_NORM_BIAS, &gb), done);
+            }
+            SL_TRY(st,
+                   sl_activate_backward_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
+                                               pe->gh.chunk[c], batch ? group->sums : NULL,
+                                               batch ? group->n_rows[a->level] : 0, pe->gz.chunk[c], gw, gb),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+/* Gradients of W_self and the bias, chunk by chunk. */
+static enum sl_status self_gradient(const struct at *a)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+            SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->level, c), SL_SELF, true, pe->gz.chunk[c]), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* Not projecting first: gradient of W_neigh from the mean, and of the mean unless nothing below wants it. */
+static enum sl_status mean_gradient(const struct at *a)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        struct sl_task_args head = head_of(a, p);
+        if (a->i > 0) {
+            SL_TRY(st, sl_rows_register(&pe->split[a->level], a->layer->n_in, sizeof(sl_real), &pe->ga), done);
+        }
+        for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+            starpu_data_handle_t gw;
+            SL_TRY(st, new_partial(a, SL_NEIGH, &gw), done);
+            SL_TRY(st,
+                   sl_dense_backward_weight_submit(&head, pe->mean[a->level].chunk[c], 0, pe->gz.chunk[c], gw, NULL),
+                   done);
+            if (a->i > 0) {
+                SL_TRY(st,
+                       sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, SL_NEIGH), 0,
+                                                      pe->ga.chunk[c], 0),
+                       done);
+            }
+        }
+    }
+done:
+    return st;
+}
+
+/* The gradient that travels back: of the mean, or of z where the layer projects first. */
+static const struct sl_rows *returned(const struct at *a, uint32_t p)
+{
+    return a->layer->project_first ? &a->s->pe[p].gz : &a->s->pe[p].ga;
+}
+
+/* Every PE packs, for each other owner, the gradients of the rows it got from there. */
+static enum sl_status send_back(const struct at *a)
+{
+    uint32_t n_parts = a->s->shards->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        const struct sl_rows *gradient = returned(a, p);
+        const struct sl_block *block = block_of(a, p);
+        uint64_t n_edges = a->s->pe[p].counts[sl_counts_edges(a->s->n_hops, a->level)];
+        struct sl_task_args head = head_of(a, p);
+        for (uint32_t q = 0; q < n_parts; q++) {
+            uint32_t n = n_asked(a, p, q);
+            if (q == p % n_parts || n == 0) {
+                continue;
+            }
+            starpu_data_handle_t *sent = &a->s->pe[p].sent[q];
+            SL_TRY(st, sl_matrix_register(n, gradient->n_columns, sizeof(sl_real), sent), done);
+            SL_TRY(st,
+                   sl_aggregate_backward_submit(&head, block->edge_offsets, block->back_offsets, block->back_rows,
+                                                first_source(a, p)[q], n_edges * n / first_source(a, p)[n_parts],
+                                                gradient, *sent),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+/* Every owner adds up the gradients of its rows of the input level, into `out` of each PE. */
+static enum sl_status accumulate(const struct at *a, uint32_t p, struct sl_rows *out)
+{
+    uint32_t n_parts = a->s->shards->n_parts;
+    uint32_t own = p % n_parts;
+    const struct sl_block *block = block_of(a, p);
+    struct sl_step_pe *pe = &a->s->pe[p];
+    starpu_data_handle_t sent[SL_MAX_PES];
+    uint32_t n_sent[SL_MAX_PES];
+    struct sl_task_args head = head_of(a, p);
+    enum sl_status st;
+    for (uint32_t peer = 0; peer < n_parts; peer++) {
+        uint32_t from = sl_step_peer(a->s, p, peer);
+        sent[peer] = a->s->pe[from].sent[own];
+        n_sent[peer] = n_asked(a, from, own);
+    }
+    struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
+                                   .back_offsets = block->back_offsets,
+                                   .back_rows = block->back_rows,
+                                   .t0 = first_source(a, p)[own],
+                                   .n_own = n_asked(a, p, own),
+                                   .gm = returned(a, p),
+                                   .n_peers = n_parts,
+                                   .own = own,
+                                   .inverse = block->inverse,
+                                   .sent = sent,
+                                   .n_sent = n_sent};
+    SL_TRY(st, sl_rows_register(&pe->split[a->from], shares.gm->n_columns, sizeof(sl_real), out), done);
+    for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
+        SL_TRY(st, sl_accumulate_submit(&head, &shares, chunk_row(pe, a->from, c), out->chunk[c]), done);
+    }
+done:
+    return st;
+}
+
+/* Projecting first: gradient of W_neigh from gy, and gh = gy W_neigh^T unless nothing below wants it. */
+static enum sl_status projected_gradient(const struct at *a, uint32_t p)
+{
+    struct sl_step_pe *pe = &a->s->pe[p];
+    struct sl_task_args head = head_of(a, p);
+    enum sl_status st = SL_OK;
+    if (a->i > 0) {
+        SL_TRY(st, sl_rows_register(&pe->split[a->from], a->layer->n_in, sizeof(sl_real), &pe->gh_next), done);
+    }
+    for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
+        SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->from, c), SL_NEIGH, false, pe->gy.chunk[c]), done);
+        if (a->i > 0) {
+            SL_TRY(st,
+                   sl_dense_backward_input_submit(&head, pe->gy.chunk[c], value_of(a, SL_NEIGH), 0,
+                                                  pe->gh_next.chunk[c], 0),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+/* gh += gz W_self^T (+ gh of the residual) on the self rows, chunk by chunk in order. */
+static enum sl_status self_rows(const struct at *a, uint32_t p)
+{
+    struct sl_step_pe *pe = &a->s->pe[p];
+    struct sl_task_args head = head_of(a, p);
+    uint32_t shift = pe->split[a->from].shift;
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+        uint32_t row = chunk_row(pe, a->level, c);
+        starpu_data_handle_t gh = pe->gh_next.chunk[row >> shift];
+        uint32_t row0 = row & ((1u << shift) - 1);
+        SL_TRY(st, sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, SL_SELF), 1, gh, row0), done);
+        if (a->layer->residual) {
+            SL_TRY(st, sl_activate_residual_backward_submit(&head, pe->gh.chunk[c], gh, row0), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* gh of the input level becomes gh of the next layer's output; the rest of this layer is done with. */
+static void step_down(const struct at *a)
+{
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        sl_rows_drop(&pe->gh);
+        pe->gh = pe->gh_next;
+        pe->gh_next = (struct sl_rows){0};
+        sl_rows_drop(&pe->gz);
+        sl_rows_drop(&pe->ga);
+        sl_rows_drop(&pe->gy);
+        sl_rows_drop(&pe->z[a->level]);
+        sl_rows_drop(&pe->gate[a->level]);
+        sl_rows_drop(&pe->mean[a->level]);
+        sl_rows_drop(&pe->h[a->from]);
+        for (uint32_t q = 0; q < a->s->shards->n_parts; q++) {
+            sl_handle_drop(&pe->sent[q]);
+        }
+    }
+    for (uint32_t r = 0; r < a->s->n_groups; r++) {
+        sl_handle_drop(&a->s->group[r].sums);
+        sl_handle_drop(&a->s->group[r].statistics[a->level]);
+    }
+}
+
+enum sl_status sl_layer_backward(struct sl_steps *s, uint64_t step, uint32_t i)
+{
+    struct at a = at_layer(s, step, i);
+    bool project_first = a.layer->project_first;
+    enum sl_status st;
+    SL_TRY(st, a.layer->hidden ? deactivate(&a) : SL_OK, done);
+    SL_TRY(st, self_gradient(&a), done);
+    SL_TRY(st, project_first ? SL_OK : mean_gradient(&a), done);
+    if (i > 0 || project_first) {
+        SL_TRY(st, send_back(&a), done);
+    }
+    for (uint32_t p = 0; (i > 0 || project_first) && p < s->n_pes; p++) {
+        SL_TRY(st, accumulate(&a, p, project_first ? &s->pe[p].gy : &s->pe[p].gh_next), done);
+        SL_TRY(st, project_first ? projected_gradient(&a, p) : SL_OK, done);
+        SL_TRY(st, i > 0 ? self_rows(&a, p) : SL_OK, done);
+    }
+    step_down(&a);
+done:
+    return st;
+}
+
+/* ---- synchronise, optimise ---- */
+
+enum sl_status sl_layer_update(struct sl_steps *s, uint64_t step, uint32_t i, const struct sl_adam *adam)
+{
+    struct sl_task_args head = sl_step_head(s, step, 0, 0);
+    enum sl_status st = SL_OK;
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
+        struct sl_partials *partials = &s->partials[k];
+        bool summed = s->model->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
+        if (parameter->n_rows == 0) {
+            continue;
+        }
+        if (!summed) {
+            SL_TRY(st, sl_reduce_submit(&head, partials->n, partials->handle, parameter->gradient_handle), done);
+            sl_partials_drop(partials);
+        }
+        SL_TRY(st,
+               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
+                                  parameter->moment1_handle, parameter->moment2_handle),
+               done);
+    }
+done:
+    return st;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One layer of one step as submissions: stages 6 to 8 forward, 10 backward, 11 and 12; and the small things all of
+ * runtime/step.c asks for. Layer i takes level L - i to level L - i - 1.
+ *
+ *   not projecting first   forward: pack h; mean = aggregate(h); z = h_self W_self + b + mean W_neigh
+ *                          backward: ga = gz W_neigh^T travels back; gh = accumulate(ga), then += gz W_self^T on the self rows
+ *   projecting first       forward: y = h W_neigh; pack y; z = h_self W_self + b + aggregate(y)
+ *                          backward: gz travels back; gy = accumulate(gz); gh = gy W_neigh^T, then += gz W_self^T
+ */
+#ifndef SL_RUNTIME_LAYER_H
+#define SL_RUNTIME_LAYER_H
+
+#include "runtime/step.h"
+
+/* Submissions: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_layer_forward(struct sl_steps *steps, uint64_t step, uint32_t i);
+enum sl_status sl_layer_backward(struct sl_steps *steps, uint64_t step, uint32_t i);
+enum sl_status sl_layer_update(struct sl_steps *steps, uint64_t step, uint32_t i, const struct sl_adam *adam);
+
+/* ---- what a step is made of ---- */
+
+/* The slice of an epoch's order that a step trains on. */
+struct sl_seeds {
+    uint64_t epoch;
+    uint32_t first, n;
+};
+struct sl_seeds sl_step_seeds(const struct sl_steps *steps, uint64_t step);
+
+/* The head of a task's arguments. */
+struct sl_task_args sl_step_head(const struct sl_steps *steps, uint64_t step, uint32_t pe, uint32_t hop);
+
+/* How hop is sampled: hop 0, at the seeds, uses the last entry of --fanout. */
+struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
+
+/* The part PE p holds; its share of the step's slot; the PE that is number `peer` in p's group. */
+static inline struct sl_shard *sl_step_shard(const struct sl_steps *steps, uint32_t p)
+{
+    return &steps->shards->part[p % steps->shards->n_parts];
+}
+static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint64_t step, uint32_t p)
+{
+    return &steps->slot[step % steps->settings->depth].pe[p];
+}
+static inline uint32_t sl_step_peer(const struct sl_steps *steps, uint32_t p, uint32_t peer)
+{
+    return p - p % steps->shards->n_parts + peer;
+}
+
+/* Wait for the step's counts, copy them, split every PE's levels into chunks, and add up the sizes. */
+enum sl_status sl_step_sizes(struct sl_steps *steps, uint64_t step, struct sl_step_sizes *sizes_out);
+
+/* Drop all compute handles that are left, after success or failure. */
+void sl_step_drop(struct sl_steps *steps);
+
+/* Drop and forget a list of partials. */
+void sl_partials_drop(struct sl_partials *partials);
+
+#endif

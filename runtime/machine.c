@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * StarPU's configuration in one place. The environment is set where only the environment decides. */
+#include "runtime/machine.h"
+
+#include <errno.h>
+#include <starpu.h>
+#include <starpu_sched_ctx.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/dense.h"
+#include "runtime/pool.h"
+
+#define DEFAULT_SCHED "lws"
+
+/* " eager prio lws .." */
+static void list_policies(char *out, size_t bytes)
+{
+    struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; policies[i] != NULL && used < bytes; i++) {
+        used += (size_t)snprintf(out + used, bytes - used, " %s", policies[i]->policy_name);
+    }
+}
+
+static enum sl_status check_sched(const char *name)
+{
+    char known[640];
+    struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
+    for (int i = 0; policies[i] != NULL; i++) {
+        if (strcmp(policies[i]->policy_name, name) == 0) {
+            return SL_OK;
+        }
+    }
+    list_policies(known, sizeof known);
+    return sl_fail(SL_EINVAL, "--sched: StarPU has no scheduler '%.100s'; it has%s", name, known);
+}
+
+/* StarPU 1.3 traces into /tmp unless told not to, and $STARPU_SCHED beats the configuration. */
+static enum sl_status prepare_environment(const char *sched)
+{
+    if (setenv("STARPU_FXT_TRACE", "0", 1) != 0 || setenv("STARPU_SCHED", sched, 1) != 0) {
+        return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    }
+    return SL_OK;
+}
+
+static const char *wanted_sched(const struct sl_settings *settings)
+{
+    const char *inherited = getenv("STARPU_SCHED");
+    if (settings->sched != NULL) {
+        return settings->sched;
+    }
+    return inherited != NULL && inherited[0] != '\0' ? inherited : DEFAULT_SCHED;
+}
+
+enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
+{
+    struct starpu_conf conf;
+    struct sl_machine machine = {0};
+    enum sl_status st;
+    snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings));
+    SL_TRY(st, check_sched(machine.sched), failed);
+    SL_TRY(st, sl_topology_read(&machine.topology), failed);
+    SL_TRY(st, prepare_environment(machine.sched), failed);
+    uint32_t n_cpus = settings->cpus == 0 ? machine.topology.n_cores : settings->cpus;
+    if (n_cpus > STARPU_MAXCPUS) {
+        st = sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", n_cpus,
+                     STARPU_MAXCPUS);
+        goto failed;
+    }
+    starpu_conf_init(&conf);
+    conf.precedence_over_environment_variables = 1;
+    conf.sched_policy_name = machine.sched;
+    conf.ncpus = (int)n_cpus;
+    conf.ncuda = 0;
+    conf.nopencl = 0;
+    conf.catch_signals = 0;
+    sl_pool_install();
+    int error = starpu_init(&conf);
+    if (error != 0) {
+        sl_pool_remove();
+        st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
+                              : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        goto failed;
+    }
+    sl_dense_setup();
+    machine.started = true;
+    machine.n_workers = starpu_worker_get_count();
+    *out = machine;
+    return SL_OK;
+failed:
+    *out = (struct sl_machine){0};
+    return st;
+}
+
+void sl_machine_stop(struct sl_machine *machine)
+{
+    if (machine->started) {
+        starpu_task_wait_for_all();
+        starpu_shutdown();
+        sl_pool_remove();
+    }
+    *machine = (struct sl_machine){0};
+}
+
+void sl_machine_worker_name(unsigned worker, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    starpu_worker_get_name((int)worker, out, bytes);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * StarPU started and stopped for a run: workers, scheduler, memory, one BLAS thread per worker. StarPU is one in a process, so a
+ * process has at most one of these at a time.
+ */
+#ifndef SL_RUNTIME_MACHINE_H
+#define SL_RUNTIME_MACHINE_H
+
+#include "runtime/settings.h"
+#include "runtime/topology.h"
+
+/* What StarPU gives this run. */
+struct sl_machine {
+    struct sl_topology topology;
+    bool started;
+    unsigned n_workers;
+    char sched[64]; /* the scheduler in force */
+};
+
+/* Start StarPU with --cpus workers (0: one per core of the cpuset) and the scheduler --sched (NULL: $STARPU_SCHED, else lws).
+ * No traces are made, and StarPU leaves signals alone.
+ * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for. SL_ENODEV: no
+ * worker. SL_ESTARPU. On failure nothing runs and *out is empty. */
+enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
+
+/* Wait for all tasks and stop. An empty struct is allowed. */
+void sl_machine_stop(struct sl_machine *machine);
+
+/* The name of a worker ("CPU 0"), into `out`. */
+void sl_machine_worker_name(unsigned worker, char *out, size_t bytes);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Sums of array sizes. */
+#include "runtime/memory_need.h"
+
+#include <math.h>
+
+#include "support/real.h"
+
+/* Vertices and edges of one group's step, by level and hop, at the most. */
+struct bound {
+    double vertices[SL_MAX_LAYERS + 1];
+    double edges[SL_MAX_LAYERS];
+};
+
+static struct bound bound_step(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    struct bound b;
+    double n = dataset->graph.n_vertices;
+    double n_edges = (double)dataset->graph.n_edges;
+    b.vertices[0] = fmin((double)s->batch_size * s->group_size, dataset->train.n);
+    for (uint32_t hop = 0; hop < s->layers; hop++) {
+        double fanout = s->fanout[s->layers - 1 - hop];
+        b.edges[hop] = s->sampler == SL_SAMPLER_FULL ? n_edges : fmin(n_edges, b.vertices[hop] * fanout);
+        b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
+    }
+    return b;
+}
+
+static double width(const struct sl_settings *s, const struct sl_dataset *dataset, uint32_t level)
+{
+    if (level == s->layers) {
+        return dataset->features.dense != NULL ? dataset->features.n_columns : 0;
+    }
+    return level == 0 ? dataset->n_classes : s->hidden;
+}
+
+static double model_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    double entries = 0;
+    for (uint32_t i = 0; i < s->layers; i++) {
+        double in = i == 0 ? dataset->features.n_columns : s->hidden;
+        double out = i + 1 < s->layers ? s->hidden : dataset->n_classes;
+        entries += 2 * in * out + 3 * out;
+    }
+    return entries * sizeof(sl_real) * (4 + 2 + (double)s->pes * s->chunks); /* state, best and file copies, partials */
+}
+
+static double training_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    struct bound b = bound_step(s, dataset);
+    double groups = (double)s->pes / s->group_size;
+    double rows = 0;
+    double ids = 0;
+    for (uint32_t level = 0; level <= s->layers; level++) { /* z, h and their gradients, the mean, a byte of gate */
+        double arrays = level == s->layers ? 1 : 5.25;
+        rows += b.vertices[level] * width(s, dataset, level) * arrays * sizeof(sl_real);
+        ids += b.vertices[level] * 16 + (level < s->layers ? b.edges[level] * 8 : 0);
+    }
+    return groups * (rows + s->depth * ids) + s->depth * (double)s->pes * dataset->graph.n_vertices * 0.2;
+}
+
+static double evaluation_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    double n = dataset->graph.n_vertices;
+    double most = 0;
+    for (uint32_t level = s->layers; level > 0; level--) { /* input, output before and after activation */
+        double here = width(s, dataset, level) + 2.25 * width(s, dataset, level - 1);
+        most = fmax(most, n * here * sizeof(sl_real));
+    }
+    return most;
+}
+
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                        const struct sl_partition *partition)
+{
+    const struct sl_features *f = &dataset->features;
+    double n = dataset->graph.n_vertices;
+    double graph = 2 * (8 * (n + 1) + 4 * (double)partition->graph.n_edges) + 30 * n;
+    double table = f->dense != NULL ? 4 * n * f->n_columns : 8 * ((double)f->offsets[f->n_rows] + n);
+    double work = fmax(training_bytes(settings, dataset), evaluation_bytes(settings, dataset));
+    return (uint64_t)(graph + 2 * table + model_bytes(settings, dataset) + work) + (32u << 20);
+}

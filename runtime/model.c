@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Parameters: made, named, read and written. Files hold matrices output by input, we hold them input by output. */
+#include "runtime/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/random.h"
+
+/* ---- making ---- */
+
+static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *what, sl_real **array_out,
+                                 starpu_data_handle_t *handle_out)
+{
+    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, what, array_out);
+    if (st == SL_OK) {
+        starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
+                                    sizeof **array_out);
+    }
+    return st;
+}
+
+static enum sl_status open_parameter(uint32_t n_rows, uint32_t n_columns, struct sl_parameter *p)
+{
+    enum sl_status st;
+    if ((uint64_t)n_rows * n_columns >= UINT32_MAX) {
+        return sl_fail(SL_EINVAL, "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows,
+                       n_columns);
+    }
+    SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a second moment", &p->moment2, &p->moment2_handle), done);
+    p->n_rows = n_rows;
+    p->n_columns = n_columns;
+done:
+    return st;
+}
+
+/* Xavier uniform with ReLU's gain: U(-a, a), a = sqrt(2) sqrt(6 / (in + out)). */
+static void initialise_matrix(uint64_t seed, uint32_t layer, uint32_t which, struct sl_parameter *p)
+{
+    struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
+    double bound = sqrt(2.0) * sqrt(6.0 / ((double)p->n_rows + p->n_columns));
+    for (uint32_t r = 0; r < p->n_rows; r++) {
+        for (uint32_t c = 0; c < p->n_columns; c++) {
+            double u = sl_random_unit(&draw, r, c);
+            p->value[(size_t)r * p->n_columns + c] = (sl_real)(bound * (2 * u - 1));
+        }
+    }
+}
+
+static enum sl_status open_norm(const struct sl_settings *settings, struct sl_layer *layer)
+{
+    enum sl_status st;
+    SL_TRY(st, open_parameter(1, layer->n_out, &layer->parameter[SL_NORM_WEIGHT]), done);
+    SL_TRY(st, open_parameter(1, layer->n_out, &layer->parameter[SL_NORM_BIAS]), done);
+    for (uint32_t c = 0; c < layer->n_out; c++) {
+        layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
+    }
+    if (settings->norm == SL_NORM_BATCH) {
+        SL_TRY(st, open_array(2, layer->n_out, "running statistics", &layer->running, &layer->running_handle), done);
+        for (uint32_t c = 0; c < layer->n_out; c++) {
+            layer->running[layer->n_out + c] = 1;
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features,
+                                 uint32_t n_classes, bool sparse, struct sl_layer *layer)
+{
+    enum sl_status st;
+    layer->hidden = i + 1 < settings->layers;
+    layer->n_in = i == 0 ? n_features : settings->hidden;
+    layer->n_out = layer->hidden ? settings->hidden : n_classes;
+    layer->project_first = layer->n_in > layer->n_out || (i == 0 && sparse);
+    layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
+    SL_TRY(st, open_parameter(layer->n_in, layer->n_out, &layer->parameter[SL_SELF]), done);
+    SL_TRY(st, open_parameter(layer->n_in, layer->n_out, &layer->parameter[SL_NEIGH]), done);
+    SL_TRY(st, open_parameter(1, layer->n_out, &layer->parameter[SL_BIAS]), done);
+    initialise_matrix(settings->seed, i, SL_SELF, &layer->parameter[SL_SELF]);
+    initialise_matrix(settings->seed, i, SL_NEIGH, &layer->parameter[SL_NEIGH]);
+    if (layer->hidden && settings->norm != SL_NORM_NONE) {
+        st = open_norm(settings, layer);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                             struct sl_model *out)
+{
+    enum sl_status st = SL_OK;
+    *out = (struct sl_model){.n_layers = settings->layers, .norm = settings->norm};
+    for (uint32_t i = 0; i < out->n_layers; i++) {
+        SL_TRY(st, open_layer(settings, i, n_features, n_classes, sparse, &out->layer[i]), undo);
+    }
+    return SL_OK;
+undo:
+    sl_model_free(out);
+    return st;
+}
+
+static void close_array(sl_real *array, starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_unregister(handle);
+    }
+    sl_free(array);
+}
+
+void sl_model_free(struct sl_model *model)
+{
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &layer->parameter[k];
+            close_array(p->value, p->value_handle);
+            close_array(p->gradient, p->gradient_handle);
+            close_array(p->moment1, p->moment1_handle);
+            close_array(p->moment2, p->moment2_handle);
+        }
+        close_array(layer->running, layer->running_handle);
+    }
+    *model = (struct sl_model){0};
+}
+
+/* ---- every array of a model, one after the other ---- */
+
+/* An array that is saved: `entry` of the parameter, or the running statistics. */
+struct item {
+    char name[SL_TENSOR_NAME_BYTES];
+    sl_real *array;
+    uint32_t n_rows, n_columns; /* as we hold it */
+    bool matrix;                /* saved transposed; else a vector */
+};
+
+static void name_item(struct item *item, const char *stem, uint32_t layer, const char *suffix, const char *state)
+{
+    snprintf(item->name, sizeof item->name, "%s.%u.%s%s", stem, layer, suffix, state);
+}
+
+static uint32_t list_parameter(uint32_t i, int k, const struct sl_parameter *p, bool state, struct item *out)
+{
+    static const char *const stems[] = {"layers", "layers", "layers", "norms", "norms"};
+    static const char *const suffixes[] = {"fc_self.weight", "fc_neigh.weight", "fc_self.bias", "weight", "bias"};
+    sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
+    static const char *const states[] = {"", ".moment1", ".moment2"};
+    uint32_t n = p->n_rows == 0 ? 0 : state ? 3 : 1;
+    for (uint32_t j = 0; j < n; j++) {
+        out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
+        out[j].matrix = k == SL_SELF || k == SL_NEIGH;
+        name_item(&out[j], stems[k], i, suffixes[k], states[j]);
+    }
+    return n;
+}
+
+static uint32_t list_items(const struct sl_model *model, bool state, struct item *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            n += list_parameter(i, k, &layer->parameter[k], state, out + n);
+        }
+        for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
+            out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
+            out[n].n_columns = layer->n_out;
+            name_item(&out[n++], "norms", i, row == 0 ? "running_mean" : "running_var", "");
+        }
+    }
+    return n;
+}
+
+/* The other order of a matrix, n_rows x n_columns in. */
+static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl_real *out)
+{
+    for (uint32_t r = 0; r < n_rows; r++) {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            out[(size_t)c * n_rows + r] = in[(size_t)r * n_columns + c];
+        }
+    }
+}
+
+/* ---- files ---- */
+
+static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
+{
+    sl_real *data;
+    size_t n = (size_t)item->n_rows * item->n_columns;
+    enum sl_status st = sl_alloc(n, sizeof *data, "a tensor", &data);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (item->matrix) {
+        transpose(item->n_rows, item->n_columns, item->array, data);
+        *out = sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, data);
+    } else {
+        memcpy(data, item->array, n * sizeof *data);
+        *out = sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_model_tensors(const struct sl_model *model, bool state, struct sl_tensor *tensors_out,
+                                uint32_t *n_out)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, state, items);
+    enum sl_status st = SL_OK;
+    uint32_t i = 0;
+    for (; i < n; i++) {
+        SL_TRY(st, copy_item(&items[i], &tensors_out[i]), undo);
+    }
+    *n_out = n;
+    return SL_OK;
+undo:
+    sl_model_tensors_free(tensors_out, i);
+    return st;
+}
+
+void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        sl_free((void *)(uintptr_t)tensors[i].data);
+    }
+}
+
+/* Read every array into one block first, so that a bad file leaves the model alone. */
+static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct item *item = &items[i];
+        struct sl_tensor wanted =
+            item->matrix ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, NULL)
+                         : sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, NULL);
+        SL_TRY(st, sl_tensors_get(tensors, &wanted, all), done);
+        all += (size_t)item->n_rows * item->n_columns;
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, state, items);
+    size_t n_entries = 0;
+    sl_real *all = NULL;
+    enum sl_status st;
+    for (uint32_t i = 0; i < n; i++) {
+        n_entries += (size_t)items[i].n_rows * items[i].n_columns;
+    }
+    SL_TRY(st, sl_alloc(n_entries, sizeof *all, "a model to load", &all), done);
+    SL_TRY(st, read_items(items, n, tensors, all), done);
+    const sl_real *from = all;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
+        if (items[i].matrix) {
+            transpose(items[i].n_columns, items[i].n_rows, from, items[i].array);
+        } else {
+            memcpy(items[i].array, from, count * sizeof *from);
+        }
+        from += count;
+    }
+done:
+    sl_free(all);
+    return st;
+}
+
+/* ---- host access ---- */
+
+static enum sl_status acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+{
+    if (handle == NULL || starpu_data_acquire(handle, mode) == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused to hand out a parameter");
+}
+
+enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &layer->parameter[k];
+            SL_TRY(st, acquire(p->value_handle, mode), done);
+            SL_TRY(st, acquire(p->gradient_handle, mode), done);
+            SL_TRY(st, acquire(p->moment1_handle, mode), done);
+            SL_TRY(st, acquire(p->moment2_handle, mode), done);
+        }
+        SL_TRY(st, acquire(layer->running_handle, mode), done);
+    }
+done:
+    return st;
+}
+
+static void release(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_release(handle);
+    }
+}
+
+void sl_model_release(struct sl_model *model)
+{
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &layer->parameter[k];
+            release(p->value_handle);
+            release(p->gradient_handle);
+            release(p->moment1_handle);
+            release(p->moment2_handle);
+        }
+        release(layer->running_handle);
+    }
+}
+
+size_t sl_model_entries(const struct sl_model *model)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, false, items);
+    size_t n_entries = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        n_entries += (size_t)items[i].n_rows * items[i].n_columns;
+    }
+    return n_entries;
+}
+
+void sl_model_read(const struct sl_model *model, sl_real *values_out)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, false, items);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
+        memcpy(values_out, items[i].array, count * sizeof *values_out);
+        values_out += count;
+    }
+}
+
+void sl_model_write(struct sl_model *model, const sl_real *values)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, false, items);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
+        memcpy(items[i].array, values, count * sizeof *values);
+        values += count;
+    }
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The GraphSAGE-mean model: its shape, its parameters in StarPU's hands, and their names in files.
+ *
+ * Layer i (0 at the input) takes rows of width[i] to rows of width[i + 1]: z = h W_self + mean(h) W_neigh + b (Hamilton et al.
+ * 2017, as in DGL's SAGEConv with the mean aggregator); hidden layers end in dropout(ReLU(norm(z))) (+ h).
+ */
+#ifndef SL_RUNTIME_MODEL_H
+#define SL_RUNTIME_MODEL_H
+
+#include <starpu.h>
+
+#include "runtime/safetensors.h"
+#include "runtime/settings.h"
+#include "support/real.h"
+
+/* One trained array: rows x columns, row major, of sl_real, and the arrays that follow it. Memory is the model's. */
+struct sl_parameter {
+    uint32_t n_rows, n_columns; /* 0: this layer has none */
+    sl_real *value, *gradient, *moment1, *moment2;
+    starpu_data_handle_t value_handle, gradient_handle, moment1_handle, moment2_handle;
+};
+
+enum { SL_SELF, SL_NEIGH, SL_BIAS, SL_NORM_WEIGHT, SL_NORM_BIAS, SL_N_PARAMETERS }; /* of a layer */
+
+struct sl_layer {
+    uint32_t n_in, n_out;
+    bool hidden;        /* ends in activation */
+    bool project_first; /* n_in > n_out, or sparse input: rows are multiplied by W_neigh before they are exchanged */
+    bool residual;      /* hidden, asked for, and n_in == n_out */
+    struct sl_parameter parameter[SL_N_PARAMETERS]; /* self, neigh: n_in x n_out; the others: 1 x n_out */
+    sl_real *running;   /* batch norm: 2 x n_out, mean row and variance row; else NULL */
+    starpu_data_handle_t running_handle;
+};
+
+struct sl_model {
+    uint32_t n_layers;
+    int norm; /* enum sl_norm */
+    struct sl_layer layer[SL_MAX_LAYERS];
+};
+
+/* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for both matrices (Glorot, Bengio 2010), biases
+ * zero, norms one and zero, moments zero. Each entry is a function of (seed, parameter, row, column). StarPU is up.
+ * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                             struct sl_model *out);
+
+/* Unregister the handles (waits for the tasks that use them) and release the memory. An empty model is allowed. */
+void sl_model_free(struct sl_model *model);
+
+/* The most tensors that sl_model_tensors lists for one model. */
+#define SL_MODEL_TENSORS (SL_MAX_LAYERS * 17)
+
+/* List the model's tensors with the names and shapes of DGL's SAGEConv: layers.I.fc_self.weight [out, in],
+ * layers.I.fc_self.bias, layers.I.fc_neigh.weight, norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var;
+ * `state` adds Adam's moments (.moment1, .moment2 behind the name) and keeps full precision. Data are copies, to be released
+ * with sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
+enum sl_status sl_model_tensors(const struct sl_model *model, bool state, struct sl_tensor *tensors_out,
+                                uint32_t *n_out);
+void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
+
+/* Fill the model from a file's tensors of those names. SL_EFILE: a tensor is missing, or its shape is not this model's
+ * (message: both shapes). On failure the model is as it was. The same rule of acquiring. */
+enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
+
+/* Wait until no task writes the parameters any more, so that the host may read or write the arrays; pair with a release. */
+enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);
+void sl_model_release(struct sl_model *model);
+
+/* Copies of all values and running statistics, for keeping the best; the array has sl_model_entries elements. */
+size_t sl_model_entries(const struct sl_model *model);
+void sl_model_read(const struct sl_model *model, sl_real *values_out);
+void sl_model_write(struct sl_model *model, const sl_real *values);
+
+#endif

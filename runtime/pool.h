@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Memory of compute buffers on runs without GPUs: StarPU's own allocation cache keeps no unpinned memory, so every buffer would
+ * be mapped, faulted and unmapped anew. These hooks give StarPU blocks of size classes (an eighth of a power of two) from free
+ * lists, which are kept until the end.
+ *
+ * One pool in a process, as StarPU is one. All functions but the hooks: when no task runs.
+ */
+#ifndef SL_RUNTIME_POOL_H
+#define SL_RUNTIME_POOL_H
+
+#include <stdint.h>
+
+/* Hand the pool to StarPU; before starpu_init. */
+void sl_pool_install(void);
+
+/* Give all blocks back to the system and StarPU its own allocation; after starpu_shutdown. */
+void sl_pool_remove(void);
+
+/* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */
+uint64_t sl_pool_blocks(void);
+
+/* Bytes of those blocks. Thread safe. */
+uint64_t sl_pool_bytes(void);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What steps stand on: the ring of slots, the seeds of a step, its sizes, and the clearing up. */
+#include <string.h>
+
+#include "codelets/exchange.h"
+#include "runtime/layer.h"
+#include "support/memory.h"
+
+/* Fewest rows of a chunk, as a power of two: smaller tasks cost more than they do. */
+#define MIN_SHIFT 6
+
+/* ---- what a step is made of ---- */
+
+struct sl_seeds sl_step_seeds(const struct sl_steps *s, uint64_t step)
+{
+    uint64_t batch = (uint64_t)s->n_pes * s->settings->batch_size;
+    uint64_t first = step % s->n_per_epoch * batch;
+    uint64_t rest = s->shards->n_train - first;
+    return (struct sl_seeds){step / s->n_per_epoch, (uint32_t)first, (uint32_t)(rest < batch ? rest : batch)};
+}
+
+struct sl_task_args sl_step_head(const struct sl_steps *s, uint64_t step, uint32_t pe, uint32_t hop)
+{
+    return (struct sl_task_args){.run = s->run, .step = step, .pe = pe, .hop = hop};
+}
+
+struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
+{
+    static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
+                                                    [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
+                                                    [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
+    return (struct sl_sample_rule){.method = methods[s->settings->sampler],
+                                   .fanout = s->settings->fanout[s->n_hops - 1 - hop],
+                                   .layer_dependency = s->settings->layer_dependency,
+                                   .kappa = s->settings->kappa};
+}
+
+/* ---- sizes ---- */
+
+static void split_levels(const struct sl_steps *s, struct sl_step_pe *pe)
+{
+    uint32_t shift = MIN_SHIFT;
+    for (uint32_t level = 0; level <= s->n_hops; level++) {
+        pe->split[level] = sl_split_rows(pe->counts[sl_counts_rows(level)], s->settings->chunks, shift);
+        shift = pe->split[level].shift;
+    }
+}
+
+static void place_sources(const struct sl_steps *s, struct sl_step_pe *pe)
+{
+    uint32_t n_parts = s->shards->n_parts;
+    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
+        uint32_t *first = pe->first + (size_t)hop * (n_parts + 1);
+        first[0] = 0;
+        for (uint32_t q = 0; q < n_parts; q++) {
+            first[q + 1] = first[q] + pe->counts[sl_counts_request(s->n_hops, n_parts, hop, q)];
+        }
+    }
+}
+
+static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes *sizes)
+{
+    const uint32_t *counts = s->pe[p].counts;
+    uint32_t n_parts = s->shards->n_parts;
+    for (uint32_t level = 0; level <= s->n_hops; level++) {
+        sizes->vertices[level] += counts[sl_counts_rows(level)];
+    }
+    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
+        const struct sl_layer *layer = &s->model->layer[s->n_hops - 1 - hop];
+        uint64_t row = sizeof(sl_real) * (layer->project_first ? layer->n_out : layer->n_in);
+        uint64_t n_ids = 0;
+        for (uint32_t q = 0; q < n_parts; q++) {
+            n_ids += q == p % n_parts ? 0 : counts[sl_counts_request(s->n_hops, n_parts, hop, q)];
+        }
+        sizes->edges[hop] += counts[sl_counts_edges(s->n_hops, hop)];
+        sizes->id_bytes += n_ids * sizeof(sl_vertex);
+        sizes->row_bytes += n_ids * row;
+        sizes->row_gradient_bytes += hop + 1 < s->n_hops || layer->project_first ? n_ids * row : 0;
+    }
+}
+
+/* Bytes of the feature rows that PE p reads: dense rows, or the sparse rows' columns and values. */
+static enum sl_status feature_bytes(struct sl_steps *s, uint64_t step, uint32_t p, uint64_t *bytes)
+{
+    const struct sl_shard *part = sl_step_shard(s, p);
+    uint32_t n = s->pe[p].counts[sl_counts_rows(s->n_hops)];
+    if (!s->shards->is_sparse) {
+        *bytes += (uint64_t)n * s->shards->n_features * sizeof(float);
+        return SL_OK;
+    }
+    starpu_data_handle_t handle = sl_step_slot(s, step, p)->frontier;
+    if (starpu_data_acquire(handle, STARPU_R) != 0) {
+        return sl_fail(SL_ESTARPU, "StarPU refused to hand out the frontier of step %llu", (unsigned long long)step);
+    }
+    const sl_vertex *frontier = starpu_data_get_local_ptr(handle);
+    const uint64_t *offsets = s->shards->sparse_offsets + part->first + p % s->shards->n_parts;
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t row = frontier[r] - part->first;
+        *bytes += (offsets[row + 1] - offsets[row]) * (sizeof(float) + sizeof(uint32_t));
+    }
+    starpu_data_release(handle);
+    return SL_OK;
+}
+
+/* Every PE sends its share of each gradient and gets the sum back, as a ring all-reduce does: 2 (P - 1) models in all. */
+static uint64_t weight_bytes(const struct sl_steps *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n_hops; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            const struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
+            n += (uint64_t)parameter->n_rows * parameter->n_columns;
+        }
+    }
+    return 2 * (uint64_t)(s->n_pes - 1) * n * sizeof(sl_real);
+}
+
+enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out)
+{
+    size_t bytes = sl_counts_size(s->n_hops, s->shards->n_parts) * sizeof(uint32_t);
+    struct sl_step_sizes sizes = {.n_seeds = sl_step_seeds(s, step).n, .weight_bytes = weight_bytes(s)};
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < s->n_pes; p++) {
+        starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
+        if (starpu_data_acquire(handle, STARPU_R) != 0) {
+            return sl_fail(SL_ESTARPU, "StarPU refused to hand out the counts of step %llu", (unsigned long long)step);
+        }
+        memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
+        starpu_data_release(handle);
+        SL_TRY(st, sl_failure_status(&s->run->failure), done);
+        split_levels(s, &s->pe[p]);
+        place_sources(s, &s->pe[p]);
+        add_sizes(s, p, &sizes);
+        SL_TRY(st, feature_bytes(s, step, p, &sizes.feature_bytes), done);
+    }
+    *sizes_out = sizes;
+done:
+    return st;
+}
+
+/* ---- clearing up ---- */
+
+void sl_partials_drop(struct sl_partials *partials)
+{
+    for (uint32_t i = 0; i < partials->n; i++) {
+        sl_handle_drop(&partials->handle[i]);
+    }
+    partials->n = 0;
+}
+
+static void drop_pe(struct sl_step_pe *pe, uint32_t n_hops, uint32_t n_parts)
+{
+    for (uint32_t level = 0; level < n_hops; level++) {
+        sl_rows_drop(&pe->z[level]);
+        sl_rows_drop(&pe->gate[level]);
+        sl_rows_drop(&pe->mean[level]);
+    }
+    for (uint32_t level = 0; level <= n_hops; level++) {
+        sl_rows_drop(&pe->h[level]);
+    }
+    sl_rows_drop(&pe->projected);
+    sl_rows_drop(&pe->gh);
+    sl_rows_drop(&pe->gz);
+    sl_rows_drop(&pe->ga);
+    sl_rows_drop(&pe->gy);
+    sl_rows_drop(&pe->gh_next);
+    for (uint32_t q = 0; pe->sent != NULL && q < n_parts; q++) {
+        sl_handle_drop(&pe->packed[q]);
+        sl_handle_drop(&pe->sent[q]);
+    }
+}
+
+void sl_step_drop(struct sl_steps *s)
+{
+    for (uint32_t p = 0; s->pe != NULL && p < s->n_pes; p++) {
+        drop_pe(&s->pe[p], s->n_hops, s->shards->n_parts);
+    }
+    for (uint32_t r = 0; s->group != NULL && r < s->n_groups; r++) {
+        sl_handle_drop(&s->group[r].sums);
+        for (uint32_t level = 0; level < s->n_hops; level++) {
+            sl_handle_drop(&s->group[r].statistics[level]);
+        }
+    }
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        sl_partials_drop(&s->partials[k]);
+    }
+}
+
+/* ---- open, close ---- */
+
+static enum sl_status open_orders(struct sl_steps *s)
+{
+    uint32_t n = s->shards->n_train;
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 2; i++) {
+        SL_TRY(st, sl_alloc(n, sizeof *s->order[i], "the epoch's order", &s->order[i]), done);
+        starpu_vector_data_register(&s->order_handle[i], STARPU_MAIN_RAM, (uintptr_t)s->order[i], n, sizeof **s->order);
+    }
+    starpu_vector_data_register(&s->keys, -1, 0, n, sizeof(struct sl_permute_key));
+done:
+    return st;
+}
+
+static enum sl_status open_pe(const struct sl_steps *s, struct sl_step_pe *pe)
+{
+    uint32_t n_parts = s->shards->n_parts;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(sl_counts_size(s->n_hops, n_parts), sizeof *pe->counts, "counts", &pe->counts), done);
+    SL_TRY(st, sl_alloc((size_t)s->n_hops * (n_parts + 1), sizeof *pe->first, "source positions", &pe->first), done);
+    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *pe->packed, "packed rows", &pe->packed), done);
+    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *pe->sent, "packed gradients", &pe->sent), done);
+done:
+    return st;
+}
+
+static enum sl_status open_slots(struct sl_steps *s)
+{
+    struct sl_slot_shape shape = {.shards = s->shards, .n_pes = s->n_pes, .n_hops = s->n_hops};
+    uint64_t n_seeds = (uint64_t)s->settings->batch_size * s->n_pes / s->n_groups + 1;
+    enum sl_status st;
+    shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
+    shape.full = s->settings->sampler == SL_SAMPLER_FULL;
+    shape.max_fanout = s->max_fanout;
+    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
+        shape.fanout[hop] = sl_step_rule(s, hop).fanout;
+    }
+    SL_TRY(st, sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot), done);
+    for (uint32_t i = 0; i < s->settings->depth; i++) {
+        SL_TRY(st, sl_slot_open(&shape, &s->slot[i]), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
+                             struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out)
+{
+    enum sl_status st;
+    uint64_t batch = (uint64_t)settings->pes * settings->batch_size;
+    *out = (struct sl_steps){.settings = settings, .run = run, .shards = shards, .model = model};
+    out->n_pes = settings->pes;
+    out->n_groups = settings->pes / shards->n_parts;
+    out->n_hops = settings->layers;
+    out->n_per_epoch = (uint32_t)((shards->n_train + batch - 1) / batch);
+    out->n_steps = n_steps;
+    out->n_sampled = first_step;
+    out->n_ordered = first_step / (out->n_per_epoch == 0 ? 1 : out->n_per_epoch);
+    for (uint32_t hop = 0; settings->sampler == SL_SAMPLER_LABOR && hop < out->n_hops; hop++) {
+        out->max_fanout = settings->fanout[hop] > out->max_fanout ? settings->fanout[hop] : out->max_fanout;
+    }
+    size_t n_partials = (size_t)out->n_pes * settings->chunks;
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        SL_TRY(st,
+               sl_alloc_zero(n_partials, sizeof(starpu_data_handle_t), "partial gradients", &out->partials[k].handle),
+               undo);
+    }
+    SL_TRY(st, sl_alloc_zero(n_partials, sizeof *out->chunk_rows, "chunk sizes", &out->chunk_rows), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->group, "groups", &out->group), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "PEs", &out->pe), undo);
+    for (uint32_t p = 0; p < out->n_pes; p++) {
+        SL_TRY(st, open_pe(out, &out->pe[p]), undo);
+    }
+    SL_TRY(st, open_orders(out), undo);
+    SL_TRY(st, open_slots(out), undo);
+    return SL_OK;
+undo:
+    sl_steps_close(out);
+    return st;
+}
+
+static void unregister(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_unregister_no_coherency(handle);
+    }
+}
+
+void sl_steps_close(struct sl_steps *steps)
+{
+    for (uint32_t i = 0; steps->slot != NULL && i < steps->settings->depth; i++) {
+        sl_slot_close(&steps->slot[i]);
+    }
+    sl_free(steps->slot);
+    for (int i = 0; i < 2; i++) {
+        unregister(steps->order_handle[i]);
+        sl_free(steps->order[i]);
+    }
+    unregister(steps->keys);
+    for (uint32_t p = 0; steps->pe != NULL && p < steps->n_pes; p++) {
+        sl_free(steps->pe[p].counts);
+        sl_free(steps->pe[p].first);
+        sl_free(steps->pe[p].packed);
+        sl_free(steps->pe[p].sent);
+    }
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        sl_free(steps->partials[k].handle);
+    }
+    sl_free(steps->chunk_rows);
+    sl_free(steps->group);
+    sl_free(steps->pe);
+    *steps = (struct sl_steps){0};
+}

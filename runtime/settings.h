@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The settings of a run: one field per option of coop_sage, `--batch-size` = STARLING_BATCH_SIZE = batch_size.
+ */
+#ifndef SL_RUNTIME_SETTINGS_H
+#define SL_RUNTIME_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/option.h"
+
+#define SL_MAX_LAYERS 16
+
+enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
+enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
+enum sl_sync { SL_SYNC_ALLREDUCE };
+enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
+enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME };
+enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
+
+/* Strings belong to the settings (sl_settings_free). NULL: not given. */
+struct sl_settings {
+    /* data */
+    char *dataset;      /* "arxiv" */
+    char *data_path;
+    char *split;
+    char *features;
+    bool directed;
+    int normalize_features; /* enum sl_normalize */
+    char *cache;
+    /* model */
+    uint32_t layers;        /* 1 .. SL_MAX_LAYERS */
+    uint32_t hidden;
+    double dropout;         /* [0, 1) */
+    double input_dropout;   /* [0, 1) */
+    int norm;               /* enum sl_norm */
+    bool residual;
+    char *load;
+    /* minibatch */
+    uint32_t pes;           /* P; 0 until sl_run_open decides */
+    uint32_t group_size;    /* G; 0: = pes */
+    uint32_t batch_size;    /* B, seeds per PE and step */
+    uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
+    uint32_t n_fanout;      /* 0: 10 per layer */
+    int sampler;            /* enum sl_sampler */
+    bool layer_dependency;
+    uint32_t kappa;         /* 0: the same variates for ever */
+    uint32_t depth;         /* ring slots: batches sampled ahead, >= 1 */
+    uint32_t chunks;        /* row blocks a PE's frontier is split into; 0 until sl_run_open decides */
+    int partition;          /* enum sl_partition_method */
+    /* gradients */
+    int sync;               /* enum sl_sync */
+    /* training */
+    uint32_t epochs;
+    double lr;
+    int lr_schedule;        /* enum sl_lr_schedule; cosine to 0 over the epochs; step: times 0.1 at each third of them */
+    double weight_decay;    /* coupled L2 */
+    uint32_t patience;      /* evaluations without a better validation score before stopping; 0: never */
+    uint64_t seed;
+    uint32_t eval_every;    /* epochs; 0: only after the last */
+    /* output */
+    char *metrics;
+    bool metrics_steps;
+    char *save;
+    char *predict;
+    char *embed;
+    char *checkpoint;
+    int resume;             /* enum sl_resume */
+    bool quiet;
+    bool json;              /* the metrics on standard output, instead of the lines for people */
+    /* StarPU */
+    uint32_t cpus;          /* CPU workers; 0: one per core of the cpuset */
+    char *sched;            /* NULL: StarPU's own choice for the machine */
+    int placement;          /* enum sl_placement */
+};
+
+/* The option table of coop_sage: order, groups, defaults, help. */
+extern const struct sl_option_table sl_settings_table;
+
+/* Fill with the defaults. SL_ENOMEM. */
+enum sl_status sl_settings_init(struct sl_settings *settings);
+
+/* Refuse what contradicts itself before any work is done: fanout length, kappa without labor, group size that does not divide
+ * pes, resume without checkpoint, and so on. Fills in what follows from the rest (group_size, fanout).
+ * SL_EINVAL with the option's name, what was found, and what would do. */
+enum sl_status sl_settings_check(struct sl_settings *settings);
+
+/* Release the strings and empty the struct. */
+void sl_settings_free(struct sl_settings *settings);
+
+#endif

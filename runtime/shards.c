@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Copies of the dataset in part order, registered part by part. */
+#include "runtime/shards.h"
+
+#include <string.h>
+
+#include "codelets/score.h"
+#include "support/memory.h"
+
+/* ---- copies in the order of new ids ---- */
+
+static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, float **out)
+{
+    size_t width = from->n_columns;
+    enum sl_status st = sl_alloc_zero((size_t)from->n_rows * width + 1, sizeof **out, "features in part order", out);
+    for (uint32_t v = 0; st == SL_OK && v < from->n_rows; v++) {
+        float *row = *out + v * width;
+        uint32_t id = dataset_ids[v];
+        if (from->dense != NULL) {
+            memcpy(row, from->dense + id * width, width * sizeof *row);
+            continue;
+        }
+        for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
+            row[from->columns[e]] = from->values[e];
+        }
+    }
+    return st;
+}
+
+/* Part q's offsets start at entry first[q] + q and at zero: each part has its own end. */
+static enum sl_status copy_sparse(const struct sl_features *from, const struct sl_partition *partition,
+                                  struct sl_shards *out)
+{
+    enum sl_status st;
+    uint64_t n_values = from->offsets[from->n_rows];
+    SL_TRY(st, sl_alloc((size_t)from->n_rows + out->n_parts, 8, "feature offsets", &out->sparse_offsets), done);
+    SL_TRY(st, sl_alloc(n_values + 1, 4, "feature columns", &out->sparse_columns), done);
+    SL_TRY(st, sl_alloc(n_values + 1, 4, "feature values", &out->sparse_values), done);
+    SL_TRY(st, sl_alloc((size_t)out->n_parts + 1, 8, "feature parts", &out->sparse_first), done);
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        uint64_t *offsets = out->sparse_offsets + partition->first[q] + q;
+        out->sparse_first[q] = n;
+        *offsets = 0;
+        for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
+            uint64_t begin = from->offsets[partition->dataset_ids[v]];
+            uint64_t count = from->offsets[partition->dataset_ids[v] + 1] - begin;
+            memcpy(out->sparse_columns + n, from->columns + begin, count * sizeof *from->columns);
+            memcpy(out->sparse_values + n, from->values + begin, count * sizeof *from->values);
+            n += count;
+            offsets++;
+            *offsets = n - out->sparse_first[q];
+        }
+    }
+    out->sparse_first[out->n_parts] = n;
+done:
+    return st;
+}
+
+static void mark_set(const struct sl_ids *ids, const sl_vertex *new_ids, uint8_t set, uint8_t *set_of)
+{
+    for (uint32_t i = 0; i < ids->n; i++) {
+        set_of[new_ids[ids->ids[i]]] = set;
+    }
+}
+
+static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition, bool dense,
+                                  struct sl_shards *out)
+{
+    enum sl_status st;
+    uint32_t n = dataset->graph.n_vertices;
+    out->is_sparse = dataset->features.dense == NULL && !dense;
+    if (out->is_sparse) {
+        SL_TRY(st, copy_sparse(&dataset->features, partition, out), done);
+    } else {
+        SL_TRY(st, copy_dense(&dataset->features, partition->dataset_ids, &out->table), done);
+    }
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
+    SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
+    for (uint32_t v = 0; v < n; v++) {
+        out->label_of[v] = dataset->labels[partition->dataset_ids[v]];
+        out->iota[v] = v;
+    }
+    mark_set(&dataset->train, partition->new_ids, SL_SET_TRAIN, out->set_of);
+    mark_set(&dataset->valid, partition->new_ids, SL_SET_VALID, out->set_of);
+    mark_set(&dataset->test, partition->new_ids, SL_SET_TEST, out->set_of);
+done:
+    return st;
+}
+
+/* ---- registration ---- */
+
+/* A read-only vector; an empty one is registered with one element that nobody reads. */
+static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
+{
+    starpu_data_handle_t handle;
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, element);
+    starpu_data_set_sequential_consistency_flag(handle, 0);
+    return handle;
+}
+
+static enum sl_status check_size(const char *what, uint32_t part, uint64_t n)
+{
+    return n < UINT32_MAX ? SL_OK
+                          : sl_fail(SL_EINVAL,
+                                    "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
+                                    "--group-size)",
+                                    part, (unsigned long long)n, what);
+}
+
+static enum sl_status register_features(struct sl_shards *out, uint32_t q)
+{
+    struct sl_shard *part = &out->part[q];
+    uint32_t n = part->end - part->first;
+    enum sl_status st;
+    if (!out->is_sparse) {
+        st = check_size("feature entries", q, (uint64_t)n * out->n_features);
+        if (st == SL_OK) {
+            starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM,
+                                        (uintptr_t)(out->table + (size_t)part->first * out->n_features),
+                                        out->n_features, out->n_features, n == 0 ? 1 : n, sizeof(float));
+            starpu_data_set_sequential_consistency_flag(part->features, 0);
+        }
+        return st;
+    }
+    uint64_t begin = out->sparse_first[q];
+    uint64_t n_values = out->sparse_first[q + 1] - begin;
+    st = check_size("feature values", q, n_values);
+    if (st == SL_OK) {
+        part->sparse.offsets = readable(out->sparse_offsets + part->first + q, (uint64_t)n + 1, 8);
+        part->sparse.columns = readable(out->sparse_columns + begin, n_values, 4);
+        part->sparse.values = readable(out->sparse_values + begin, n_values, 4);
+        part->sparse.dataset_ids = out->dataset_ids;
+        part->sparse.first = part->first;
+    }
+    return st;
+}
+
+static enum sl_status register_part(struct sl_shards *out, uint32_t q)
+{
+    struct sl_shard *part = &out->part[q];
+    const struct sl_partition *partition = out->partition;
+    const uint64_t *offsets = partition->graph.offsets;
+    part->first = partition->first[q];
+    part->end = partition->first[q + 1];
+    uint32_t n = part->end - part->first;
+    for (uint32_t v = part->first; v < part->end; v++) {
+        part->n_train += out->set_of[v] == SL_SET_TRAIN;
+    }
+    uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    enum sl_status st = check_size("in-edges", q, n_edges);
+    if (st != SL_OK) {
+        return st;
+    }
+    part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
+    part->graph.offsets = readable(offsets + part->first, (uint64_t)n + 1, 8);
+    part->graph.sources = readable(partition->graph.sources + offsets[part->first], n_edges, 4);
+    part->graph.dataset_ids = out->dataset_ids;
+    part->graph.first = out->first;
+    part->labels = readable(out->label_of + part->first, n, 4);
+    part->sets = readable(out->set_of + part->first, n, 1);
+    return register_features(out, q);
+}
+
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                              struct sl_shards *out)
+{
+    enum sl_status st;
+    uint32_t n = dataset->graph.n_vertices;
+    *out = (struct sl_shards){.n_parts = partition->n_parts, .n_vertices = n, .partition = partition};
+    out->n_features = dataset->features.n_columns;
+    out->n_classes = dataset->n_classes;
+    out->n_train = dataset->train.n;
+    out->n_valid = dataset->valid.n;
+    out->n_test = dataset->test.n;
+    SL_TRY(st, copy_tables(dataset, partition, dense, out), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
+    out->dataset_ids = readable(partition->dataset_ids, n, 4);
+    out->new_ids = readable(partition->new_ids, n, 4);
+    out->ids = readable(out->iota, n, 4);
+    out->first = readable(partition->first, (uint64_t)out->n_parts + 1, 4);
+    out->train_ids = readable(dataset->train.ids, dataset->train.n, 4);
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        SL_TRY(st, register_part(out, q), undo);
+    }
+    return SL_OK;
+undo:
+    sl_shards_close(out);
+    return st;
+}
+
+static void unregister(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_unregister_no_coherency(handle);
+    }
+}
+
+void sl_shards_close(struct sl_shards *shards)
+{
+    for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
+        struct sl_shard *part = &shards->part[q];
+        unregister(part->graph.offsets);
+        unregister(part->graph.sources);
+        unregister(part->features);
+        unregister(part->sparse.offsets);
+        unregister(part->sparse.columns);
+        unregister(part->sparse.values);
+        unregister(part->labels);
+        unregister(part->sets);
+    }
+    unregister(shards->dataset_ids);
+    unregister(shards->new_ids);
+    unregister(shards->ids);
+    unregister(shards->first);
+    unregister(shards->train_ids);
+    sl_free(shards->part);
+    sl_free(shards->table);
+    sl_free(shards->sparse_offsets);
+    sl_free(shards->sparse_first);
+    sl_free(shards->sparse_columns);
+    sl_free(shards->sparse_values);
+    sl_free(shards->label_of);
+    sl_free(shards->set_of);
+    sl_free(shards->iota);
+    *shards = (struct sl_shards){0};
+}

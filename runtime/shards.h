@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The partitioned graph in StarPU's hands: for each part its in-edges, features, labels and split, as handles that tasks only
+ * read (their sequential consistency is off).
+ */
+#ifndef SL_RUNTIME_SHARDS_H
+#define SL_RUNTIME_SHARDS_H
+
+#include "codelets/dense.h"
+#include "codelets/sample.h"
+#include "partition/partition.h"
+
+/* Part q: ids first .. end - 1. Row i of its tables is id first + i. */
+struct sl_shard {
+    uint32_t first, end;
+    uint32_t n_train;
+    struct sl_part_handles graph;
+    starpu_data_handle_t features; /* floats [n x F]; NULL where sparse */
+    struct sl_sparse sparse;       /* .frontier is filled in per use; all NULL where dense */
+    starpu_data_handle_t labels;   /* int32, by row */
+    starpu_data_handle_t sets;     /* uint8, by row: SL_SET_TRAIN .. */
+};
+
+struct sl_shards {
+    uint32_t n_parts;
+    uint32_t n_vertices;
+    uint32_t n_features, n_classes;
+    uint32_t n_train, n_valid, n_test;
+    bool is_sparse;
+    struct sl_shard *part;
+    starpu_data_handle_t dataset_ids; /* uint32, N */
+    starpu_data_handle_t new_ids;     /* uint32, N */
+    starpu_data_handle_t ids;         /* uint32, N: 0, 1, 2, .. : a frontier of everything */
+    starpu_data_handle_t first;       /* uint32, G + 1 */
+    starpu_data_handle_t train_ids;   /* uint32: dataset ids */
+    struct sl_partition *partition;   /* borrowed */
+    /* memory behind the handles */
+    float *table;                     /* dense features by new id, or NULL */
+    uint64_t *sparse_offsets;         /* part after part, each from zero, n + 1 of them */
+    uint64_t *sparse_first;           /* G + 1: where a part's columns and values begin */
+    uint32_t *sparse_columns;
+    float *sparse_values;
+    int32_t *label_of;
+    uint8_t *set_of;
+    sl_vertex *iota;
+};
+
+/* Lay the dataset out part by part and register it. Features are held sparse where the dataset holds them so and `dense` is
+ * false. Dataset and partition must outlive the shards, but for the dataset's features and labels, which are copied.
+ * SL_EINVAL: a part has 2^32 feature entries or more (message: use more PEs). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                              struct sl_shards *out);
+
+/* Wait for the readers, unregister, release. An empty struct is allowed. */
+void sl_shards_close(struct sl_shards *shards);
+
+#endif

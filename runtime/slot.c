@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Capacities, memory and handles of a slot. */
+#include "runtime/slot.h"
+
+#include <string.h>
+
+#include "codelets/exchange.h"
+#include "support/memory.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A vector of n elements over fresh memory that the slot owns. */
+static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+                                 starpu_data_handle_t *out)
+{
+    void *memory;
+    if (n >= UINT32_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a smaller --batch-size or "
+                       "--fanout, or more --pes",
+                       what, (unsigned long long)n);
+    }
+    n = n == 0 ? 1 : n;
+    enum sl_status st = clear ? sl_alloc_zero(n, element, what, &memory) : sl_alloc(n, element, what, &memory);
+    if (st == SL_OK) {
+        slot->memory[slot->n_memory++] = memory;
+        starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
+    }
+    return st;
+}
+
+/* The block of one hop for a PE whose part has n_part vertices and whose frontier has at most n_rows. */
+static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop,
+                                uint64_t n_rows)
+{
+    const struct sl_shards *shards = shape->shards;
+    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    const uint64_t *offsets = shards->partition->graph.offsets;
+    uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    struct sl_block *block = &slot->pe[p].block[hop];
+    enum sl_status st;
+    if (!shape->full) {
+        n_edges = smaller(n_edges, n_rows * shape->fanout[hop]);
+    }
+    SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, &block->edge_offsets), done);
+    SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, &block->edge_sources), done);
+    SL_TRY(st, add_vector(slot, smaller(n_edges, shards->n_vertices) + 1, 4, "back offsets", false, &block->back_offsets),
+           done);
+    SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, &block->back_rows), done);
+    SL_TRY(st, sl_alloc_zero(slot->n_parts, sizeof *block->request, "requests", &block->request), done);
+    SL_TRY(st, sl_alloc_zero(slot->n_parts, sizeof *block->inverse, "inverses", &block->inverse), done);
+    for (uint32_t q = 0; q < slot->n_parts; q++) {
+        uint64_t n_ids = smaller(n_edges, shards->part[q].end - shards->part[q].first);
+        SL_TRY(st, add_vector(slot, n_ids + 1, 4, "requested ids", false, &block->request[q]), done);
+        SL_TRY(st, add_vector(slot, part->end - part->first, 4, "request rows", false, &block->inverse[q]), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
+{
+    const struct sl_shards *shards = shape->shards;
+    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    struct sl_slot_pe *pe = &slot->pe[p];
+    uint32_t n_part = part->end - part->first;
+    enum sl_status st;
+    SL_TRY(st, add_vector(slot, n_part, 4, "frontier", false, &pe->frontier), done);
+    SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, &pe->index), done);
+    memset(slot->memory[slot->n_memory - 1], 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
+    SL_TRY(st, add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, &pe->marks),
+           done);
+    SL_TRY(st, add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, &pe->counts), done);
+    SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
+    uint64_t n_rows = smaller(shape->n_seeds, part->n_train);
+    for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
+        SL_TRY(st, add_block(slot, shape, p, hop, n_rows), done);
+        n_rows = n_part;
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out)
+{
+    enum sl_status st;
+    *out = (struct sl_slot){.n_pes = shape->n_pes, .n_hops = shape->n_hops, .n_parts = shape->shards->n_parts};
+    size_t n_memory = (size_t)out->n_pes * (4 + out->n_hops * (4 + 2 * (size_t)out->n_parts));
+    SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
+    for (uint32_t p = 0; p < out->n_pes; p++) {
+        SL_TRY(st, add_pe(out, shape, p), undo);
+    }
+    return SL_OK;
+undo:
+    sl_slot_close(out);
+    return st;
+}
+
+static void unregister(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_unregister_no_coherency(handle);
+    }
+}
+
+static void close_block(struct sl_block *block, uint32_t n_parts)
+{
+    unregister(block->edge_offsets);
+    unregister(block->edge_sources);
+    unregister(block->back_offsets);
+    unregister(block->back_rows);
+    for (uint32_t q = 0; block->inverse != NULL && q < n_parts; q++) {
+        unregister(block->request[q]);
+        unregister(block->inverse[q]);
+    }
+    sl_free(block->request);
+    sl_free(block->inverse);
+}
+
+void sl_slot_close(struct sl_slot *slot)
+{
+    for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
+        struct sl_slot_pe *pe = &slot->pe[p];
+        unregister(pe->frontier);
+        unregister(pe->index);
+        unregister(pe->marks);
+        unregister(pe->counts);
+        for (uint32_t hop = 0; pe->block != NULL && hop < slot->n_hops; hop++) {
+            close_block(&pe->block[hop], slot->n_parts);
+        }
+        sl_free(pe->block);
+    }
+    for (uint32_t i = 0; i < slot->n_memory; i++) {
+        sl_free(slot->memory[i]);
+    }
+    sl_free(slot->memory);
+    sl_free(slot->pe);
+    *slot = (struct sl_slot){0};
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The spine of a minibatch: the order of the submissions is the order of the stages, and nothing else happens here. Layers are
+ * in runtime/layer.c, the ring in runtime/ring.c. */
+#include "runtime/step.h"
+
+#include <string.h>
+
+#include "codelets/exchange.h"
+#include "codelets/gather.h"
+#include "codelets/loss.h"
+#include "runtime/layer.h"
+
+/* ---- sampling phase ---- */
+
+/* The training ids of an epoch in their order, once. */
+static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
+{
+    struct sl_task_args head = sl_step_head(s, epoch * s->n_per_epoch, 0, 0);
+    s->n_ordered = epoch + 1;
+    return sl_permute_submit(&head, s->settings->seed, epoch, s->shards->n_train, s->shards->train_ids,
+                             s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
+}
+
+/* Give each PE the seeds of its group that it owns. */
+static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
+{
+    struct sl_seeds seeds = sl_step_seeds(s, step);
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+        const struct sl_shard *part = sl_step_shard(s, p);
+        uint64_t group = p / s->shards->n_parts;
+        uint32_t begin = seeds.first + (uint32_t)(group * seeds.n / s->n_groups);
+        uint32_t end = seeds.first + (uint32_t)((group + 1) * seeds.n / s->n_groups);
+        struct sl_task_args head = sl_step_head(s, step, p, 0);
+        st = sl_seed_submit(&head, s->n_hops, s->order_handle[seeds.epoch % 2], begin, end, part->first, part->end,
+                            slot->pe[p].frontier, slot->pe[p].index, slot->pe[p].counts);
+    }
+    return st;
+}
+
+/* Draw the in-edges of every PE's frontier. */
+static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+{
+    struct sl_sample_rule rule = sl_step_rule(s, hop);
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+        struct sl_slot_pe *pe = &slot->pe[p];
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, s->n_hops,
+                              s->shards->n_vertices, s->max_fanout, pe->frontier, pe->marks, pe->counts,
+                              &pe->block[hop]);
+    }
+    return st;
+}
+
+/* Every owner takes the ids its group asks of it into its frontier. */
+static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
+{
+    uint32_t n_parts = s->shards->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+        starpu_data_handle_t request[SL_MAX_PES];
+        struct sl_slot_pe *pe = &slot->pe[p];
+        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        for (uint32_t peer = 0; peer < n_parts; peer++) {
+            request[peer] = slot->pe[sl_step_peer(s, p, peer)].block[hop].request[p % n_parts];
+        }
+        st = sl_merge_submit(&head, s->n_hops, n_parts, request, part->first, part->end, pe->frontier, pe->index,
+                             pe->counts, pe->block[hop].inverse);
+    }
+    return st;
+}
+
+enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
+{
+    struct sl_slot *slot = &s->slot[step % s->settings->depth];
+    uint64_t epoch = step / s->n_per_epoch;
+    enum sl_status st = SL_OK;
+    if (epoch >= s->n_ordered) {
+        SL_TRY(st, permute(s, epoch), done);
+    }
+    SL_TRY(st, seed(s, step, slot), done);
+    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
+        SL_TRY(st, sample(s, step, hop, slot), done);
+        SL_TRY(st, merge(s, step, hop, slot), done);
+    }
+    s->n_sampled = step + 1;
+done:
+    return st;
+}
+
+/* ---- compute phase ---- */
+
+/* Every owner reads the features of its last frontier. */
+static enum sl_status gather(struct sl_steps *s, uint64_t step)
+{
+    uint32_t level = s->n_hops;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; !s->shards->is_sparse && p < s->n_pes; p++) {
+        struct sl_step_pe *pe = &s->pe[p];
+        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_task_args head = sl_step_head(s, step, p, level);
+        SL_TRY(st, sl_rows_register(&pe->split[level], s->shards->n_features, sizeof(sl_real), &pe->h[level]), done);
+        for (uint32_t c = 0; c < pe->split[level].n_chunks; c++) {
+            SL_TRY(st,
+                   sl_gather_submit(&head, sl_step_slot(s, step, p)->frontier, c << pe->split[level].shift,
+                                    part->features, part->first, s->settings->input_dropout, s->settings->seed,
+                                    s->shards->dataset_ids, pe->h[level].chunk[c]),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+/* The seeds' loss and the gradient of their logits. */
+static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
+{
+    struct sl_partials *partials = &s->partials[0];
+    struct sl_task_args head;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < s->n_pes; p++) {
+        struct sl_step_pe *pe = &s->pe[p];
+        const struct sl_shard *part = sl_step_shard(s, p);
+        head = sl_step_head(s, step, p, 0);
+        SL_TRY(st, sl_rows_register(&pe->split[0], s->shards->n_classes, sizeof(sl_real), &pe->gz), done);
+        for (uint32_t c = 0; c < pe->split[0].n_chunks; c++) {
+            starpu_data_handle_t *share = &partials->handle[partials->n];
+            SL_TRY(st, sl_matrix_register(1, 1, sizeof(double), share), done);
+            partials->n++;
+            SL_TRY(st,
+                   sl_loss_submit(&head, pe->z[0].chunk[c], sl_step_slot(s, step, p)->frontier,
+                                  c << pe->split[0].shift, part->labels, part->first,
+                                  1.0 / sl_step_seeds(s, step).n, pe->gz.chunk[c], *share),
+                   done);
+        }
+    }
+    head = sl_step_head(s, step, 0, 0);
+    SL_TRY(st, sl_loss_sum_submit(&head, partials->n, partials->handle, total), done);
+done:
+    sl_partials_drop(partials);
+    return st;
+}
+
+enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
+                               starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
+    SL_TRY(st, gather(s, step), done);
+    for (uint32_t i = 0; i < s->n_hops; i++) {
+        SL_TRY(st, sl_layer_forward(s, step, i), done);
+    }
+    SL_TRY(st, loss(s, step, loss_total), done);
+    for (uint32_t i = s->n_hops; i-- > 0;) {
+        SL_TRY(st, sl_layer_backward(s, step, i), done);
+        SL_TRY(st, sl_layer_update(s, step, i, adam), done);
+    }
+done:
+    sl_step_drop(s);
+    return st;
+}
+
+enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
+                              starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
+{
+    enum sl_status st = SL_OK;
+    uint64_t ahead = step + s->settings->depth;
+    while (st == SL_OK && s->n_sampled < ahead && s->n_sampled < s->n_steps) {
+        st = sl_step_sample(s, s->n_sampled);
+    }
+    SL_TRY(st, st, done);
+    SL_TRY(st, sl_step_compute(s, step, adam, loss_total, sizes_out), done);
+    if (s->n_sampled == ahead && ahead < s->n_steps) {
+        SL_TRY(st, sl_step_sample(s, ahead), done);
+    }
+done:
+    return st;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One minibatch as StarPU tasks: the spine. Read step.c from sl_step_sample on: it is the table of stages, in order.
+ *
+ * P PEs in P/G groups; PE p holds part p mod G and cooperates with the PEs of group p / G. Level l of a PE is its frontier
+ * S_p^l: level 0 the seeds, level L the input rows; layer i of the model takes level L - i to level L - i - 1, hop l joins
+ * level l + 1 to level l. One thread submits, strictly in step order, because StarPU orders accesses by submission.
+ */
+#ifndef SL_RUNTIME_STEP_H
+#define SL_RUNTIME_STEP_H
+
+#include "codelets/optimize.h"
+#include "codelets/rows.h"
+#include "codelets/task.h"
+#include "runtime/model.h"
+#include "runtime/shards.h"
+#include "runtime/slot.h"
+
+/* What one PE computes with; handles are dropped as soon as their last reader has been submitted. Levels index the arrays. */
+struct sl_step_pe {
+    uint32_t *counts; /* the host's copy (codelets/sample.h) */
+    uint32_t *first;  /* L x (G + 1): in each hop, the position of each owner's first source */
+    struct sl_split split[SL_MAX_LAYERS + 1];
+    struct sl_rows h[SL_MAX_LAYERS + 1];    /* layer inputs: level L gathered features, others activations */
+    struct sl_rows z[SL_MAX_LAYERS];        /* before the activation; level 0: the logits */
+    struct sl_rows gate[SL_MAX_LAYERS];
+    struct sl_rows mean[SL_MAX_LAYERS];     /* where the layer does not project first */
+    struct sl_rows projected;               /* y, of the layer in hand */
+    struct sl_rows gh, gz;                  /* gradients of h and z at the level in hand */
+    struct sl_rows ga;                      /* gradient of the mean, where the layer does not project first */
+    struct sl_rows gy;                      /* gradient of y, where it does */
+    struct sl_rows gh_next;                 /* gradient of h one level up, being made */
+    starpu_data_handle_t *packed;           /* G: rows from each owner */
+    starpu_data_handle_t *sent;             /* G: row gradients to each owner */
+};
+
+/* Batch norm of one group: by level. */
+struct sl_step_group {
+    uint64_t n_rows[SL_MAX_LAYERS];
+    starpu_data_handle_t statistics[SL_MAX_LAYERS];
+    starpu_data_handle_t sums;
+};
+
+/* Partial gradients of one parameter, in the fixed order of their sum. */
+struct sl_partials {
+    uint32_t n;
+    starpu_data_handle_t *handle; /* room for P x chunks */
+};
+
+/* What all steps of a run share. */
+struct sl_steps {
+    const struct sl_settings *settings; /* borrowed, as the next three */
+    struct sl_run *run;
+    struct sl_shards *shards;
+    struct sl_model *model;
+    uint32_t n_pes;            /* P */
+    uint32_t n_groups;         /* P / G */
+    uint32_t n_hops;           /* L */
+    uint32_t n_per_epoch;      /* steps */
+    uint64_t n_steps;          /* of the whole run: no step is sampled beyond it */
+    uint32_t max_fanout;       /* of any hop */
+    uint64_t n_sampled;        /* steps whose sampling phase has been submitted */
+    struct sl_slot *slot;      /* depth of them; step i samples into slot i mod depth */
+    sl_vertex *order[2];       /* training ids of even and odd epochs, in their order */
+    starpu_data_handle_t order_handle[2];
+    starpu_data_handle_t keys; /* scratch of the permutation */
+    uint64_t n_ordered;        /* epochs whose order has been submitted */
+    struct sl_step_pe *pe;     /* compute phase of the step in hand, one per PE */
+    struct sl_step_group *group; /* and one per group */
+    struct sl_partials partials[SL_N_PARAMETERS]; /* of the layer in hand */
+    uint32_t *chunk_rows;      /* P x chunks: rows behind each of a group's moments */
+};
+
+/* What a step's sample turned out to be, summed over the PEs. */
+struct sl_step_sizes {
+    uint32_t n_seeds;                          /* m */
+    uint64_t vertices[SL_MAX_LAYERS + 1];      /* by level */
+    uint64_t edges[SL_MAX_LAYERS];             /* by hop */
+    uint64_t id_bytes, row_bytes, row_gradient_bytes, weight_bytes; /* between PEs */
+    uint64_t feature_bytes;                    /* gathered */
+};
+
+/* Prepare the ring. Steps first_step .. n_steps - 1 will be run. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
+                             struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out);
+
+/* Wait for the tasks, release. An empty struct is allowed. */
+void sl_steps_close(struct sl_steps *steps);
+
+/* Submit step `step`'s whole work and the sampling of the step that will use its slot next:
+ * waits for its sizes (which holds up no worker: later samples and earlier compute are already in the graph), submits the
+ * compute phase, then the sampling phase of step + depth. Calls come in step order. adam: this step's. loss: one double, the
+ * step's mean loss over its seeds, written by the graph. Returns the failure of an earlier task where there is one. */
+enum sl_status sl_step_submit(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
+                              starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);
+
+/* The two phases on their own, for tests that look in between. */
+enum sl_status sl_step_sample(struct sl_steps *steps, uint64_t step);
+enum sl_status sl_step_compute(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
+                               starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);
+
+#endif

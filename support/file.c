@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Files as wholes, on POSIX calls. */
+#include "support/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/memory.h"
+
+/* ---- Reading ------------------------------------------------------------------------------------------------------------- */
+
+/* Read from `stream` up to its end into a block that doubles. */
+static enum sl_status read_stream(FILE *stream, const char *path, size_t limit, char **out, size_t *bytes_out)
+{
+    enum sl_status st;
+    char *text = NULL;
+    size_t room = 1 << 16;
+    size_t have = 0;
+    SL_TRY(st, sl_alloc(room, 1, path, &text), fail);
+    for (;;) {
+        have += fread(text + have, 1, room - 1 - have, stream);
+        if (have > limit) {
+            st = sl_fail(SL_EFILE, "%s: longer than the %zu bytes such a file may have", path, limit);
+            goto free_text;
+        }
+        if (have < room - 1) {
+            break;
+        }
+        room *= 2;
+        SL_TRY(st, sl_realloc(&text, room, 1, path), free_text);
+    }
+    if (ferror(stream)) {
+        st = sl_fail(SL_EIO, "%s: cannot read: %s", path, strerror(errno));
+        goto free_text;
+    }
+    text[have] = '\0';
+    *out = text;
+    *bytes_out = have;
+    return SL_OK;
+free_text:
+    sl_free(text);
+fail:
+    return st;
+}
+
+enum sl_status sl_file_read(const char *path, size_t limit, char **out, size_t *bytes_out)
+{
+    FILE *stream = fopen(path, "rbe");
+    if (stream == NULL) {
+        return sl_fail(SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
+    }
+    enum sl_status st = read_stream(stream, path, limit, out, bytes_out);
+    fclose(stream);
+    return st;
+}
+
+enum sl_status sl_file_map(const char *path, struct sl_map *out)
+{
+    *out = (struct sl_map){0};
+    enum sl_status st = SL_OK;
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return sl_fail(SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
+    }
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        st = sl_fail(SL_EIO, "%s: cannot be mapped: expected a regular file", path);
+        goto close_fd;
+    }
+    if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            st = sl_fail(SL_EIO, "%s: cannot map %lld bytes: %s", path, (long long)info.st_size, strerror(errno));
+            goto close_fd;
+        }
+        *out = (struct sl_map){.data = data, .bytes = (size_t)info.st_size};
+    }
+close_fd:
+    close(fd);
+    return st;
+}
+
+void sl_file_unmap(struct sl_map *map)
+{
+    if (map->data != NULL) {
+        munmap((void *)map->data, map->bytes);
+    }
+    *map = (struct sl_map){0};
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------------- */
+
+/* The path with symbolic links resolved where it exists, else as it is. */
+static enum sl_status resolve(const char *path, char **out)
+{
+    char *real = realpath(path, NULL);
+    enum sl_status st = sl_strdup(real != NULL ? real : path, out);
+    free(real);
+    return st;
+}
+
+/* Make a new file beside `path`, with the mode of the file it will replace. */
+static enum sl_status open_temporary(const char *path, const struct stat *old, char **name_out, FILE **out)
+{
+    static atomic_uint counter;
+    char *name;
+    enum sl_status st = sl_format(&name, "%s.tmp-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    if (st != SL_OK) {
+        return st;
+    }
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (stream == NULL) {
+        st = sl_fail(SL_EIO, "%s: cannot make a file in its folder: %s", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+            unlink(name);
+        }
+        sl_free(name);
+        return st;
+    }
+    if (old != NULL && fchmod(fd, old->st_mode & 07777) != 0) {
+        /* The new file then has the default mode: a lesser evil than no file. */
+    }
+    *name_out = name;
+    *out = stream;
+    return SL_OK;
+}
+
+static enum sl_status open_in_place(const char *path, FILE **out)
+{
+    *out = fopen(path, "wbe");
+    return *out != NULL ? SL_OK : sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
+}
+
+enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
+{
+    *out = (struct sl_writer){0};
+    struct sl_writer writer = {0};
+    struct stat info;
+    enum sl_status st = resolve(path, &writer.path);
+    if (st != SL_OK) {
+        return st;
+    }
+    bool exists = stat(path, &info) == 0;
+    if (exists && !S_ISREG(info.st_mode)) {
+        /* By the caller's name: what /dev/stdout resolves to may not be a path that can be opened. */
+        st = open_in_place(path, &writer.stream);
+    } else {
+        st = open_temporary(writer.path, exists ? &info : NULL, &writer.temporary, &writer.stream);
+    }
+    if (st != SL_OK) {
+        sl_free(writer.path);
+        return st;
+    }
+    *out = writer;
+    return SL_OK;
+}
+
+static enum sl_status write_failed(const struct sl_writer *writer)
+{
+    return sl_fail(SL_EIO, "%s: cannot write: %s", writer->path, strerror(errno));
+}
+
+enum sl_status sl_writer_put(struct sl_writer *writer, const void *data, size_t bytes)
+{
+    return bytes == 0 || fwrite(data, 1, bytes, writer->stream) == bytes ? SL_OK : write_failed(writer);
+}
+
+enum sl_status sl_writer_sync(struct sl_writer *writer)
+{
+    if (fflush(writer->stream) != 0) {
+        return write_failed(writer);
+    }
+    /* A pipe or a terminal has no stable storage: that is no failure. */
+    return fsync(fileno(writer->stream)) == 0 || errno == EINVAL || errno == ENOTSUP ? SL_OK : write_failed(writer);
+}
+
+enum sl_status sl_writer_close(struct sl_writer *writer)
+{
+    enum sl_status st = SL_OK;
+    bool bad = ferror(writer->stream) != 0;
+    if (fclose(writer->stream) != 0 || bad) {
+        st = write_failed(writer);
+    }
+    writer->stream = NULL;
+    if (st == SL_OK && writer->temporary != NULL && rename(writer->temporary, writer->path) != 0) {
+        st = sl_fail(SL_EIO, "%s: cannot rename the finished file to this name: %s", writer->path, strerror(errno));
+    }
+    if (st == SL_OK) {
+        sl_free(writer->temporary);
+        writer->temporary = NULL;
+    }
+    sl_writer_abort(writer);
+    return st;
+}
+
+void sl_writer_abort(struct sl_writer *writer)
+{
+    if (writer->stream != NULL) {
+        fclose(writer->stream);
+    }
+    if (writer->temporary != NULL) {
+        unlink(writer->temporary);
+    }
+    sl_free(writer->temporary);
+    sl_free(writer->path);
+    *writer = (struct sl_writer){0};
+}
+
+/* ---- Folders and paths ----------------------------------------------------------------------------------------------------- */
+
+/* Make every folder of `path`, of which each '/' ends one; the string is changed and put back. */
+static enum sl_status make_folders(char *path)
+{
+    for (char *end = path + 1;; end++) {
+        if (*end != '/' && *end != '\0') {
+            continue;
+        }
+        char kept = *end;
+        *end = '\0';
+        bool bad = mkdir(path, 0777) != 0 && errno != EEXIST;
+        int why = errno;
+        if ((bad || kept == '\0') && !sl_folder_exists(path)) {
+            return sl_fail(SL_EIO, "%s: cannot make this folder: %s", path, strerror(bad ? why : ENOTDIR));
+        }
+        *end = kept;
+        if (kept == '\0') {
+            return SL_OK;
+        }
+    }
+}
+
+enum sl_status sl_folder_make(const char *path)
+{
+    char *copy;
+    enum sl_status st = sl_strdup(path, &copy);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (copy[0] != '\0') {
+        st = make_folders(copy);
+    }
+    sl_free(copy);
+    return st;
+}
+
+enum sl_status sl_folder_make_parents(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL || slash == path) {
+        return SL_OK;
+    }
+    char *folder;
+    enum sl_status st = sl_format(&folder, "%.*s", (int)(slash - path), path);
+    if (st == SL_OK) {
+        st = sl_folder_make(folder);
+        sl_free(folder);
+    }
+    return st;
+}
+
+bool sl_folder_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool sl_file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool sl_folder_writable(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && (info.st_mode & 0222) != 0 &&
+           access(path, W_OK | X_OK) == 0;
+}
+
+enum sl_status sl_path_join(const char *folder, const char *name, char **out)
+{
+    size_t length = strlen(folder);
+    if (name[0] == '/' || length == 0) {
+        return sl_strdup(name, out);
+    }
+    return sl_format(out, folder[length - 1] == '/' ? "%s%s" : "%s/%s", folder, name);
+}
+
+enum sl_status sl_format(char **out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text;
+    enum sl_status st = sl_alloc((size_t)length + 1, 1, "a string", &text);
+    if (st != SL_OK) {
+        return st;
+    }
+    va_start(args, format);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    *out = text;
+    return SL_OK;
+}
+
+/* ---- Checksum -------------------------------------------------------------------------------------------------------------- */
+
+#define LANES 4
+
+/* One word into one lane: multiply, turn, multiply, so that each input bit reaches the high half and comes back down. */
+static inline uint64_t mix(uint64_t lane, uint64_t word)
+{
+    lane += word * 0xc2b2ae3d27d4eb4fu;
+    lane = lane << 31 | lane >> 33;
+    return lane * 0x9e3779b185ebca87u;
+}
+
+static uint64_t finish(uint64_t h)
+{
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
+    h = (h ^ h >> 29) * 0xc4ceb9fe1a85ec53u;
+    return h ^ h >> 32;
+}
+
+uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    uint64_t lane[LANES] = {start + 1, start ^ 0x165667b19e3779f9u, start * 3 + 7, ~start};
+    size_t left = bytes;
+    for (; left >= sizeof lane; left -= sizeof lane, p += sizeof lane) {
+        uint64_t word[LANES];
+        memcpy(word, p, sizeof word);
+        for (int i = 0; i < LANES; i++) {
+            lane[i] = mix(lane[i], word[i]);
+        }
+    }
+    uint64_t rest[LANES] = {0};
+    if (left > 0) {
+        memcpy(rest, p, left);
+    }
+    uint64_t h = bytes;
+    for (int i = 0; i < LANES; i++) {
+        h = mix(h, mix(lane[i], rest[i]));
+    }
+    return finish(h);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Checked allocation. Every block starts a cache line after a small header that holds its size. */
+#include "support/memory.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_BYTES 64
+
+static atomic_long live;
+static atomic_long ration = -1;
+
+/* What stands before each block: where the system's block starts, and how long ours is. */
+struct header {
+    void *start;
+    size_t bytes;
+};
+
+static int rationed(void)
+{
+    long left = atomic_load(&ration);
+    while (left >= 0) {
+        if (left == 0) {
+            return 1;
+        }
+        if (atomic_compare_exchange_weak(&ration, &left, left - 1)) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static enum sl_status allocate(size_t count, size_t size, const char *what, int zero, void **out)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 2 * LINE_BYTES) {
+        return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", what, count,
+                       size);
+    }
+    char *start = rationed() ? NULL : zero ? calloc(1, bytes + 2 * LINE_BYTES) : malloc(bytes + 2 * LINE_BYTES);
+    if (start == NULL) {
+        return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width", what,
+                       bytes);
+    }
+    char *block = start + (LINE_BYTES - (uintptr_t)start % LINE_BYTES) % LINE_BYTES + LINE_BYTES;
+    ((struct header *)(void *)block)[-1] = (struct header){.start = start, .bytes = bytes};
+    atomic_fetch_add(&live, 1);
+    *out = block;
+    return SL_OK;
+}
+
+enum sl_status sl_alloc(size_t count, size_t size, const char *what, void *out)
+{
+    return allocate(count, size, what, 0, out);
+}
+
+enum sl_status sl_alloc_zero(size_t count, size_t size, const char *what, void *out)
+{
+    return allocate(count, size, what, 1, out);
+}
+
+enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *what)
+{
+    void *old = *(void **)block;
+    void *fresh = NULL;
+    enum sl_status st = allocate(count, size, what, 0, &fresh);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (old != NULL) {
+        size_t had = ((struct header *)old)[-1].bytes;
+        memcpy(fresh, old, had < count * size ? had : count * size);
+        sl_free(old);
+    }
+    *(void **)block = fresh;
+    return SL_OK;
+}
+
+enum sl_status sl_strdup(const char *text, char **out)
+{
+    size_t bytes = strlen(text) + 1;
+    enum sl_status st = sl_alloc(bytes, 1, "a string", out);
+    if (st == SL_OK) {
+        memcpy(*out, text, bytes);
+    }
+    return st;
+}
+
+void sl_free(void *block)
+{
+    if (block != NULL) {
+        free(((struct header *)block)[-1].start);
+        atomic_fetch_sub(&live, 1);
+    }
+}
+
+void sl_memory_ration(long allow)
+{
+    atomic_store(&ration, allow);
+}
+
+long sl_memory_live(void)
+{
+    return atomic_load(&live);
+}

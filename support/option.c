@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Reading options. What is printed about them is in option_print.c. */
+#include "support/option.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/memory.h"
+
+#define LABEL_BYTES 96     /* "--name" or an environment variable */
+#define EXPECTED_BYTES 320 /* the words for what a value may be */
+
+static void *field(const struct sl_option *option, void *settings)
+{
+    return (char *)settings + option->offset;
+}
+
+static const void *field_const(const struct sl_option *option, const void *settings)
+{
+    return (const char *)settings + option->offset;
+}
+
+/* ---- What a value may be ------------------------------------------------------------------------------------------ */
+
+static uint64_t largest(const struct sl_option *option)
+{
+    if (option->max > 0) {
+        return (uint64_t)option->max;
+    }
+    return option->kind == SL_OPTION_U64 ? UINT64_MAX : UINT32_MAX;
+}
+
+static void describe_real(const struct sl_option *option, char *out, size_t bytes)
+{
+    if (option->max > 0) {
+        snprintf(out, bytes, "a number from %g to %s%g", option->min, option->below ? "below " : "", option->max);
+    } else {
+        snprintf(out, bytes, "a number of at least %g", option->min);
+    }
+}
+
+/* "one of none, layer, batch" */
+static void describe_choices(const struct sl_option *option, char *out, size_t bytes)
+{
+    size_t used = (size_t)snprintf(out, bytes, "one of ");
+    for (const char *c = option->choices; *c != '\0' && used + 3 < bytes; c++) {
+        out[used++] = *c;
+        if (*c == ',') {
+            out[used++] = ' ';
+        }
+    }
+    out[used] = '\0';
+}
+
+static void describe(const struct sl_option *option, char *out, size_t bytes)
+{
+    unsigned long long low = (unsigned long long)option->min;
+    unsigned long long high = largest(option);
+    switch (option->kind) {
+    case SL_OPTION_FLAG: snprintf(out, bytes, "yes or no"); break;
+    case SL_OPTION_U32:
+    case SL_OPTION_U64: snprintf(out, bytes, "a whole number from %llu to %llu", low, high); break;
+    case SL_OPTION_REAL: describe_real(option, out, bytes); break;
+    case SL_OPTION_STRING: snprintf(out, bytes, "%s", option->argument != NULL ? option->argument : "a text"); break;
+    case SL_OPTION_CHOICE: describe_choices(option, out, bytes); break;
+    case SL_OPTION_U32_LIST:
+        snprintf(out, bytes, "1 to %u whole numbers from %llu to %llu, separated by commas", option->capacity, low,
+                 high);
+        break;
+    }
+}
+
+static enum sl_status refuse(const struct sl_option *option, const char *label, const char *text)
+{
+    char expected[EXPECTED_BYTES];
+    describe(option, expected, sizeof expected);
+    return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s", label, text, expected);
+}
+
+/* ---- Reading one value -------------------------------------------------------------------------------------------- */
+
+/* Read decimal digits at *text, move it behind them; false: none there, or too many. */
+static bool read_whole(const char **text, uint64_t *out)
+{
+    const char *p = *text;
+    uint64_t value = 0;
+    for (; isdigit((unsigned char)*p); p++) {
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+            return false;
+        }
+    }
+    bool any = p != *text;
+    *text = p;
+    *out = value;
+    return any;
+}
+
+static bool in_range(const struct sl_option *option, uint64_t value)
+{
+    return value >= (uint64_t)option->min && value <= largest(option);
+}
+
+static bool set_flag(const char *text, bool *out)
+{
+    static const char *const words[][2] = {{"yes", "no"}, {"1", "0"}, {"true", "false"}, {"on", "off"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i][0]) == 0 || strcmp(text, words[i][1]) == 0) {
+            *out = strcmp(text, words[i][0]) == 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_whole(const struct sl_option *option, const char *text, void *out)
+{
+    uint64_t value;
+    if (!read_whole(&text, &value) || *text != '\0' || !in_range(option, value)) {
+        return false;
+    }
+    if (option->kind == SL_OPTION_U64) {
+        *(uint64_t *)out = value;
+    } else {
+        *(uint32_t *)out = (uint32_t)value;
+    }
+    return true;
+}
+
+static bool set_real(const struct sl_option *option, const char *text, double *out)
+{
+    if (text[0] == '\0' || strspn(text, "0123456789.eE+-") != strlen(text)) {
+        return false; /* no spaces, hexadecimal digits, nan or inf, all of which strtod would take */
+    }
+    char *end;
+    double value = strtod(text, &end);
+    bool low = value >= option->min;
+    bool high = option->max <= 0 || value < option->max || (value <= option->max && !option->below);
+    if (*end != '\0' || !isfinite(value) || !low || !high) {
+        return false;
+    }
+    *out = value + 0.0; /* no minus zero */
+    return true;
+}
+
+static bool set_choice(const struct sl_option *option, const char *text, int *out)
+{
+    size_t length = strlen(text);
+    int position = 0;
+    for (const char *name = option->choices;; position++) {
+        size_t n = strcspn(name, ",");
+        if (n == length && memcmp(name, text, n) == 0) {
+            *out = position;
+            return true;
+        }
+        if (name[n] == '\0') {
+            return false;
+        }
+        name += n + 1;
+    }
+}
+
+static bool set_list(const struct sl_option *option, const char *text, void *settings)
+{
+    uint32_t entries[SL_MAX_OPTION_LIST];
+    uint32_t n = 0;
+    for (;; text++) {
+        uint64_t value;
+        if (n == option->capacity || !read_whole(&text, &value) || !in_range(option, value)) {
+            return false;
+        }
+        entries[n++] = (uint32_t)value;
+        if (*text == '\0') {
+            break;
+        }
+        if (*text != ',') {
+            return false;
+        }
+    }
+    memcpy(field(option, settings), entries, n * sizeof *entries);
+    *(uint32_t *)((char *)settings + option->offset_n) = n;
+    return true;
+}
+
+static enum sl_status set_string(const char *text, char **out)
+{
+    char *copy = NULL;
+    if (text[0] != '\0') {
+        enum sl_status st = sl_strdup(text, &copy);
+        if (st != SL_OK) {
+            return st;
+        }
+    }
+    sl_free(*out);
+    *out = copy;
+    return SL_OK;
+}
+
+/* Read `text` into the option's field; `label` is how the user wrote the option. The field is untouched on failure. */
+static enum sl_status set(const struct sl_option *option, const char *label, const char *text, void *settings)
+{
+    void *out = field(option, settings);
+    bool good = false;
+    switch (option->kind) {
+    case SL_OPTION_FLAG: good = set_flag(text, out); break;
+    case SL_OPTION_U32:
+    case SL_OPTION_U64: good = set_whole(option, text, out); break;
+    case SL_OPTION_REAL: good = set_real(option, text, out); break;
+    case SL_OPTION_STRING: return set_string(text, out);
+    case SL_OPTION_CHOICE: good = set_choice(option, text, out); break;
+    case SL_OPTION_U32_LIST: good = set_list(option, text, settings); break;
+    }
+    return good ? SL_OK : refuse(option, label, text);
+}
+
+/* What the option stands for without a value; NULL: it needs one. */
+static const char *bare_text(const struct sl_option *option)
+{
+    return option->kind == SL_OPTION_FLAG ? "yes" : option->bare;
+}
+
+/* ---- Defaults ----------------------------------------------------------------------------------------------------- */
+
+static void clear(const struct sl_option *option, void *settings)
+{
+    void *out = field(option, settings);
+    switch (option->kind) {
+    case SL_OPTION_FLAG: *(bool *)out = false; break;
+    case SL_OPTION_U32: *(uint32_t *)out = 0; break;
+    case SL_OPTION_U64: *(uint64_t *)out = 0; break;
+    case SL_OPTION_REAL: *(double *)out = 0; break;
+    case SL_OPTION_STRING: *(char **)out = NULL; break;
+    case SL_OPTION_CHOICE: *(int *)out = 0; break;
+    case SL_OPTION_U32_LIST: *(uint32_t *)((char *)settings + option->offset_n) = 0; break;
+    }
+}
+
+enum sl_status sl_option_defaults(const struct sl_option_table *table, void *settings)
+{
+    assert(table->n_options <= SL_MAX_OPTIONS);
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options; i++) {
+        clear(&table->options[i], settings);
+    }
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        char label[LABEL_BYTES];
+        if (option->initial != NULL) {
+            snprintf(label, sizeof label, "default of --%s", option->name);
+            SL_TRY(st, set(option, label, option->initial, settings), free_strings);
+        }
+    }
+    return SL_OK;
+
+free_strings:
+    sl_option_free(table, settings);
+    return st;
+}
+
+void sl_option_free(const struct sl_option_table *table, void *settings)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (table->options[i].kind == SL_OPTION_STRING) {
+            char **text = field(&table->options[i], settings);
+            sl_free(*text);
+            *text = NULL;
+        }
+    }
+}
+
+/* ---- Names -------------------------------------------------------------------------------------------------------- */
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/* Insertions, removals and replacements that make `a` of `b` (Levenshtein 1966); names longer than a row are far away. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[48];
+    size_t n = strlen(b);
+    if (n + 1 > sizeof row / sizeof *row) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= n; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t corner = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t replaced = corner + (a[i - 1] != b[j - 1]);
+            corner = row[j];
+            row[j] = smallest(row[j] + 1, row[j - 1] + 1, replaced);
+        }
+    }
+    return row[n];
+}
+
+/* The one of our names a mistyped one most likely stands for; NULL: none is near. A beginning counts as near. */
+static const char *nearest(const struct sl_option_table *table, const char *name)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(name) < 6 ? 3 : 4; /* one more than what is allowed */
+    for (size_t i = 0; i < table->n_options; i++) {
+        const char *ours = table->options[i].name;
+        bool begins = strlen(name) >= 3 && strncmp(ours, name, strlen(name)) == 0;
+        size_t distance = begins ? 1 : edit_distance(name, ours);
+        if (distance < best_distance && distance < strlen(ours)) {
+            best = ours;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+static void program_name(const struct sl_option_table *table, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "",
+             table->command != NULL ? table->command : "");
+}
+
+static enum sl_status unknown(const struct sl_option_table *table, const char *name)
+{
+    char program[LABEL_BYTES];
+    program_name(table, program, sizeof program);
+    const char *near = nearest(table, name);
+    if (near != NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; did you mean --%s?", name, program, near);
+    }
+    return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s --help lists those it has", name, program, program);
+}
+
+const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (strcmp(table->options[i].name, name) == 0) {
+            return &table->options[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- The command line --------------------------------------------------------------------------------------------- */
+
+/* Where sl_option_parse stands. */
+struct reader {
+    const struct sl_option_table *table;
+    int argc;
+    char **argv;
+    int at; /* argv[at] is looked at */
+    void *settings;
+    struct sl_option_parse *parse;
+};
+
+static enum sl_option_action action_of(const char *argument)
+{
+    static const struct {
+        const char *name;
+        enum sl_option_action action;
+    } actions[] = {{"-h", SL_OPTION_HELP},
+                   {"--help", SL_OPTION_HELP},
+                   {"--version", SL_OPTION_VERSION},
+                   {"--print-man", SL_OPTION_MAN},
+                   {"--print-completion", SL_OPTION_COMPLETION}};
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        if (strcmp(argument, actions[i].name) == 0) {
+            return actions[i].action;
+        }
+    }
+    return SL_OPTION_RUN;
+}
+
+/* The value of a long option: behind '=', or the next argument, which must not look like a long option. */
+static enum sl_status value_of(struct reader *r, const struct sl_option *option, const char *equals, const char **out)
+{
+    if (equals != NULL) {
+        *out = equals + 1;
+        return SL_OK;
+    }
+    if (bare_text(option) != NULL) {
+        *out = bare_text(option);
+        return SL_OK;
+    }
+    if (r->at + 1 < r->argc && strncmp(r->argv[r->at + 1], "--", 2) != 0) {
+        *out = r->argv[++r->at];
+        return SL_OK;
+    }
+    char expected[EXPECTED_BYTES];
+    describe(option, expected, sizeof expected);
+    return sl_fail(SL_EINVAL, "--%s: found no value, expected %s", option->name, expected);
+}
+
+/* --no-NAME of a flag; NULL: it is not one. */
+static const struct sl_option *negated(const struct sl_option_table *table, const char *name)
+{
+    const struct sl_option *option = strncmp(name, "no-", 3) == 0 ? sl_option_find(table, name + 3) : NULL;
+    return option != NULL && option->kind == SL_OPTION_FLAG ? option : NULL;
+}
+
+/* Read the long option at r->at, and its value if that is the next argument. */
+static enum sl_status read_long(struct reader *r)
+{
+    char name[LABEL_BYTES];
+    char label[LABEL_BYTES + 2];
+    const char *start = r->argv[r->at] + 2;
+    const char *equals = strchr(start, '=');
+    snprintf(name, sizeof name, "%.*s", equals != NULL ? (int)(equals - start) : (int)strnlen(start, LABEL_BYTES),
+             start);
+    snprintf(label, sizeof label, "--%s", name);
+    const char *text = "no";
+    enum sl_status st = SL_OK;
+    const struct sl_option *option = sl_option_find(r->table, name);
+    if (option != NULL) {
+        st = value_of(r, option, equals, &text);
+    } else {
+        option = negated(r->table, name);
+        if (option == NULL) {
+            return unknown(r->table, name);
+        }
+        if (equals != NULL) {
+            return sl_fail(SL_EINVAL, "%s: found a value, expected none", label);
+        }
+    }
+    if (st == SL_OK) {
+        st = set(option, label, text, r->settings);
+    }
+    if (st == SL_OK) {
+        r->parse->sources[option - r->table->options] = SL_FROM_COMMAND_LINE;
+    }
+    return st;
+}
+
+/* Read all of argv, up to an action. */
+static enum sl_status read_arguments(struct reader *r)
+{
+    bool positional_only = false;
+    for (r->at = 1; r->at < r->argc; r->at++) {
+        char *argument = r->argv[r->at];
+        if (positional_only || argument[0] != '-' || argument[1] == '\0') {
+            r->argv[++r->parse->n_arguments] = argument;
+        } else if (strcmp(argument, "--") == 0) {
+            positional_only = true;
+        } else if (action_of(argument) != SL_OPTION_RUN) {
+            r->parse->action = action_of(argument);
+            return SL_OK;
+        } else if (argument[1] != '-') {
+            return sl_fail(SL_EINVAL, "%.200s: no such option; options are written --name, see --help", argument);
+        } else {
+            enum sl_status st = read_long(r);
+            if (st != SL_OK) {
+                return st;
+            }
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_arguments(const struct sl_option_table *table, int n, char **argv)
+{
+    char program[LABEL_BYTES];
+    program_name(table, program, sizeof program);
+    if (n > table->max_arguments) {
+        return sl_fail(SL_EINVAL, "%s: found argument '%.200s', expected %s%s; see --help", program,
+                       argv[table->max_arguments + 1], table->max_arguments > 0 ? "no more than " : "only options",
+                       table->max_arguments > 0 ? table->arguments : "");
+    }
+    if (n < table->min_arguments) {
+        return sl_fail(SL_EINVAL, "%s: found %d argument%s, expected %s; see --help", program, n, n == 1 ? "" : "s",
+                       table->arguments);
+    }
+    return SL_OK;
+}
+
+/* ---- The environment ---------------------------------------------------------------------------------------------- */
+
+static void environment_name(const char *prefix, const char *name, char *out, size_t bytes)
+{
+    size_t used = (size_t)snprintf(out, bytes, "%s", prefix);
+    for (; *name != '\0' && used + 1 < bytes; name++) {
+        out[used++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
+    }
+    out[used] = '\0';
+}
+
+/* An option that may stand bare may be switched on by any word a flag takes, too: STARLING_RESUME=1. */
+static enum sl_status set_from_environment(const struct sl_option *option, const char *label, const char *text,
+                                           void *settings)
+{
+    bool on;
+    if (option->bare != NULL && set_flag(text, &on) && on) {
+        text = option->bare;
+    }
+    return set(option, label, text, settings);
+}
+
+static enum sl_status read_environment(struct reader *r)
+{
+    for (size_t i = 0; i < r->table->n_options && r->table->env_prefix != NULL; i++) {
+        const struct sl_option *option = &r->table->options[i];
+        char label[LABEL_BYTES];
+        environment_name(r->table->env_prefix, option->name, label, sizeof label);
+        const char *text = getenv(label);
+        if (text == NULL || text[0] == '\0' || r->parse->sources[i] == SL_FROM_COMMAND_LINE) {
+            continue;
+        }
+        enum sl_status st = set_from_environment(option, label, text, r->settings);
+        if (st != SL_OK) {
+            return st;
+        }
+        r->parse->sources[i] = SL_FROM_ENVIRONMENT;
+    }
+    return SL_OK;
+}
+
+/* ---- All together ------------------------------------------------------------------------------------------------- */
+
+enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, char **argv, void *settings,
+                               struct sl_option_parse *out)
+{
+    assert(table->n_options <= SL_MAX_OPTIONS);
+    memset(out, 0, sizeof *out);
+    struct reader r = {.table = table, .argc = argc, .argv = argv, .settings = settings, .parse = out};
+    enum sl_status st = read_arguments(&r);
+    if (st == SL_OK && out->action == SL_OPTION_RUN) {
+        st = check_arguments(table, out->n_arguments, argv);
+    }
+    if (st == SL_OK && out->action == SL_OPTION_RUN) {
+        st = read_environment(&r);
+    }
+    return st;
+}
+
+enum sl_status sl_option_set(const struct sl_option_table *table, const char *name, const char *text, void *settings)
+{
+    char label[LABEL_BYTES];
+    snprintf(label, sizeof label, "--%s", name);
+    const struct sl_option *option = sl_option_find(table, name);
+    if (option == NULL) {
+        return unknown(table, name);
+    }
+    if (text == NULL) {
+        text = bare_text(option);
+    }
+    return text != NULL ? set(option, label, text, settings) : refuse(option, label, "");
+}
+
+/* ---- Values as text ----------------------------------------------------------------------------------------------- */
+
+/* The shortest decimal form that reads back as the same number. */
+static void real_text(double value, char *out, size_t bytes)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, bytes, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) {
+            return;
+        }
+    }
+}
+
+static void list_text(const struct sl_option *option, const void *settings, char *out, size_t bytes)
+{
+    const uint32_t *entries = field_const(option, settings);
+    uint32_t n = *(const uint32_t *)((const char *)settings + option->offset_n);
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < n && used < bytes; i++) {
+        used += (size_t)snprintf(out + used, bytes - used, "%s%u", i > 0 ? "," : "", entries[i]);
+    }
+}
+
+void sl_option_choice_name(const struct sl_option *option, int position, char *out, size_t bytes)
+{
+    const char *name = option->choices;
+    for (int i = 0; i < position && name != NULL; i++) {
+        name = strchr(name, ',');
+        name = name != NULL ? name + 1 : NULL;
+    }
+    snprintf(out, bytes, "%.*s", name != NULL && position >= 0 ? (int)strcspn(name, ",") : 0, name != NULL ? name : "");
+}
+
+enum sl_status sl_option_text(const struct sl_option *option, const void *settings, char **out)
+{
+    char text[12 * SL_MAX_OPTION_LIST];
+    const void *value = field_const(option, settings);
+    const char *source = text;
+    switch (option->kind) {
+    case SL_OPTION_FLAG: source = *(const bool *)value ? "yes" : "no"; break;
+    case SL_OPTION_U32: snprintf(text, sizeof text, "%u", *(const uint32_t *)value); break;
+    case SL_OPTION_U64: snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value); break;
+    case SL_OPTION_REAL: real_text(*(const double *)value, text, sizeof text); break;
+    case SL_OPTION_STRING: source = *(char *const *)value != NULL ? *(char *const *)value : ""; break;
+    case SL_OPTION_CHOICE: sl_option_choice_name(option, *(const int *)value, text, sizeof text); break;
+    case SL_OPTION_U32_LIST: list_text(option, settings, text, sizeof text); break;
+    }
+    return sl_strdup(source, out);
+}
+
+const char *sl_option_source_name(enum sl_option_source source)
+{
+    switch (source) {
+    case SL_FROM_DEFAULT: return "default";
+    case SL_FROM_ENVIRONMENT: return "environment";
+    case SL_FROM_COMMAND_LINE: return "command line";
+    }
+    return "unknown";
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Printing option tables: help, values, man page, completion. */
+#include <ctype.h>
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/option.h"
+
+#define LINE_COLUMNS 100
+#define TEXT_COLUMN 30 /* where the help texts start */
+
+static enum sl_status stream_status(FILE *stream)
+{
+    return fflush(stream) == 0 && !ferror(stream) ? SL_OK
+                                                  : sl_fail(SL_EIO, "cannot write the output; is the disk full?");
+}
+
+/* "coop_sage" or "starling_data convert". */
+static void print_program(const struct sl_option_table *table, FILE *stream)
+{
+    fprintf(stream, "%s%s%s", table->program, table->command != NULL ? " " : "",
+            table->command != NULL ? table->command : "");
+}
+
+static const char *default_of(const struct sl_option *option)
+{
+    return option->shown != NULL ? option->shown : option->initial;
+}
+
+/* The unit behind the default's number; NULL: none, or the number is 1 and the plural would be wrong. */
+static const char *default_unit(const struct sl_option *option)
+{
+    bool plural = option->shown == NULL && option->initial != NULL && strcmp(option->initial, "1") != 0;
+    return plural ? option->unit : NULL;
+}
+
+static void print_capitalised(const char *text, FILE *stream)
+{
+    fputc(toupper((unsigned char)text[0]), stream);
+    fputs(text + 1, stream);
+}
+
+static bool starts_group(const struct sl_option_table *table, size_t i)
+{
+    const char *group = table->options[i].group;
+    return group != NULL &&
+           (i == 0 || table->options[i - 1].group == NULL || strcmp(group, table->options[i - 1].group) != 0);
+}
+
+/* A flag that is on by default, so that what a user would type is --no-NAME. */
+static bool flag_is_on(const struct sl_option *option)
+{
+    return option->kind == SL_OPTION_FLAG && option->initial != NULL && strcmp(option->initial, "yes") == 0;
+}
+
+/* The option as typed: "--norm none|layer|batch", "--resume[=auto]", "--no-quiet" where the flag is on by default. */
+static void spell(const struct sl_option *option, char *out, size_t bytes)
+{
+    const char *argument = option->argument != NULL ? option->argument : option->choices;
+    if (option->kind == SL_OPTION_FLAG) {
+        snprintf(out, bytes, "--%s%s", flag_is_on(option) ? "no-" : "", option->name);
+        return;
+    }
+    bool bare = option->bare != NULL;
+    snprintf(out, bytes, "--%s%s%s%s", option->name, bare ? "[=" : " ", argument != NULL ? argument : "TEXT",
+             bare ? "]" : "");
+    if (option->argument == NULL && option->choices != NULL) {
+        for (char *comma = strchr(out, ','); comma != NULL; comma = strchr(comma, ',')) {
+            *comma = '|';
+        }
+    }
+}
+
+/* ---- Help --------------------------------------------------------------------------------------------------------- */
+
+/* Print words from `column` on, the lines after the first indented to `indent`; returns the column it stops at. */
+static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
+{
+    while (*text != '\0') {
+        size_t n = strcspn(text, " ");
+        if (column + n + 1 > LINE_COLUMNS && column > indent) {
+            fprintf(stream, "\n%*s", (int)indent, "");
+            column = indent;
+        }
+        fprintf(stream, "%s%.*s", column > indent ? " " : "", (int)n, text);
+        column += n + (column > indent);
+        text += n + strspn(text + n, " ");
+    }
+    return column;
+}
+
+static void print_default(const struct sl_option *option, size_t column, FILE *stream)
+{
+    const char *value = default_of(option);
+    char text[256];
+    const char *unit = default_unit(option);
+    if (value != NULL && option->kind != SL_OPTION_FLAG) {
+        snprintf(text, sizeof text, "[%s%s%s]", value, unit != NULL ? " " : "", unit != NULL ? unit : "");
+        wrap(text, column, TEXT_COLUMN, stream);
+    }
+    fputc('\n', stream);
+}
+
+static void print_entry(const char *name, FILE *stream)
+{
+    int used = fprintf(stream, "  %s", name);
+    if (used + 2 > TEXT_COLUMN) {
+        fputc('\n', stream);
+        used = 0;
+    }
+    fprintf(stream, "%*s", TEXT_COLUMN - used, "");
+}
+
+static void print_commands(const struct sl_option_table *table, FILE *stream)
+{
+    fprintf(stream, "\nCommands:\n");
+    for (size_t i = 0; i < table->n_commands; i++) {
+        print_entry(table->commands[i].command, stream);
+        wrap(table->commands[i].summary, TEXT_COLUMN, TEXT_COLUMN, stream);
+        fputc('\n', stream);
+    }
+    fprintf(stream, "\n`%s COMMAND --help` explains a command.\n", table->program);
+}
+
+static void print_environment(const struct sl_option_table *table, FILE *stream)
+{
+    if (table->env_prefix == NULL || table->n_options == 0) {
+        return;
+    }
+    char text[256];
+    snprintf(
+        text, sizeof text,
+        "Each option can be set by an environment variable: %s and the option's name in capitals, with _ for -. The "
+        "command line wins.",
+        table->env_prefix);
+    fputc('\n', stream);
+    wrap(text, 0, 0, stream);
+    fputc('\n', stream);
+}
+
+static void print_usage(const struct sl_option_table *table, FILE *stream)
+{
+    fprintf(stream, "Usage: ");
+    print_program(table, stream);
+    fprintf(stream, "%s%s%s%s\n", table->n_commands > 0 ? " COMMAND" : "", " [OPTION]...",
+            table->arguments != NULL ? " " : "", table->arguments != NULL ? table->arguments : "");
+    print_capitalised(table->summary, stream);
+    fprintf(stream, ".\n");
+}
+
+static void print_option(const struct sl_option_table *table, size_t i, FILE *stream)
+{
+    const struct sl_option *option = &table->options[i];
+    char name[256];
+    if (starts_group(table, i)) {
+        fputc('\n', stream);
+        print_capitalised(option->group, stream);
+        fprintf(stream, ":\n");
+    }
+    spell(option, name, sizeof name);
+    print_entry(name, stream);
+    print_default(option, wrap(option->help, TEXT_COLUMN, TEXT_COLUMN, stream), stream);
+}
+
+static void print_help(const struct sl_option_table *table, FILE *stream)
+{
+    print_usage(table, stream);
+    if (table->n_commands > 0) {
+        print_commands(table, stream);
+    }
+    for (size_t i = 0; i < table->n_options; i++) {
+        print_option(table, i, stream);
+    }
+    fprintf(stream, "\nOther:\n");
+    print_entry("-h, --help", stream);
+    fprintf(stream, "print this help and exit\n");
+    print_entry("--version", stream);
+    fprintf(stream, "print the version and exit\n");
+    print_environment(table, stream);
+}
+
+/* ---- Man page ----------------------------------------------------------------------------------------------------- */
+
+/* Print text as roff takes it: no character of it is a command, hyphens can be copied, an empty line starts a paragraph. */
+static void roff(const char *text, FILE *stream)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        bool line_start = c == text || c[-1] == '\n';
+        if (c[0] == '\n' && c[1] == '\n') {
+            fprintf(stream, "\n.PP\n");
+            c++;
+        } else if (*c == '\\') {
+            fprintf(stream, "\\e");
+        } else if (*c == '-') {
+            fprintf(stream, "\\-");
+        } else if (line_start && (*c == '.' || *c == '\'')) {
+            fprintf(stream, "\\&%c", *c);
+        } else {
+            fputc(*c, stream);
+        }
+    }
+}
+
+static void man_option(const struct sl_option *option, FILE *stream)
+{
+    char name[256];
+    spell(option, name, sizeof name);
+    fprintf(stream, ".TP\n.B ");
+    roff(name, stream);
+    fputc('\n', stream);
+    roff(option->help, stream);
+    const char *value = default_of(option);
+    const char *unit = default_unit(option);
+    if (value != NULL && option->kind != SL_OPTION_FLAG) {
+        fprintf(stream, " (default: ");
+        roff(value, stream);
+        fprintf(stream, "%s%s)", unit != NULL ? " " : "", unit != NULL ? unit : "");
+    }
+    fprintf(stream, ".\n");
+}
+
+static void man_options(const struct sl_option_table *table, FILE *stream)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (starts_group(table, i)) {
+            fprintf(stream, ".SS ");
+            print_capitalised(table->options[i].group, stream);
+            fputc('\n', stream);
+        }
+        man_option(&table->options[i], stream);
+    }
+}
+
+static void man_synopsis(const struct sl_option_table *table, FILE *stream)
+{
+    fprintf(stream, ".B ");
+    print_program(table, stream);
+    fprintf(stream, "\n.RI [ OPTION ]...");
+    if (table->arguments != NULL) {
+        fprintf(stream, "\n.I ");
+        roff(table->arguments, stream);
+    }
+    fputc('\n', stream);
+}
+
+static void man_commands(const struct sl_option_table *table, FILE *stream)
+{
+    for (size_t i = 0; i < table->n_commands; i++) {
+        const struct sl_option_table *command = &table->commands[i];
+        fprintf(stream, ".SH COMMAND ");
+        for (const char *c = command->command; *c != '\0'; c++) {
+            fputc(toupper((unsigned char)*c), stream);
+        }
+        fputc('\n', stream);
+        man_synopsis(command, stream);
+        fprintf(stream, ".PP\n");
+        roff(command->description != NULL ? command->description : command->summary, stream);
+        fprintf(stream, "%s\n", command->description != NULL ? "" : ".");
+        man_options(command, stream);
+    }
+}
+
+static void man_environment(const struct sl_option_table *table, FILE *stream)
+{
+    if (table->env_prefix == NULL) {
+        return;
+    }
+    fprintf(stream, ".SH ENVIRONMENT\nEach option can be set by a variable: ");
+    roff(table->env_prefix, stream);
+    fprintf(stream, " and the option's name in capitals, with _ for \\-.\n"
+                    "The command line is stronger than the environment, which is stronger than the default.\n"
+                    "An empty variable counts as not set.\n");
+}
+
+static void print_man(const struct sl_option_table *table, const char *version, FILE *stream)
+{
+    fprintf(stream, ".TH ");
+    for (const char *c = table->program; *c != '\0'; c++) {
+        fputc(toupper((unsigned char)*c), stream);
+    }
+    fprintf(stream, " 1 \"\" \"Starling %s\" \"Starling\"\n.SH NAME\n%s \\- ", version, table->program);
+    roff(table->summary, stream);
+    fprintf(stream, "\n.SH SYNOPSIS\n");
+    if (table->n_commands == 0) {
+        man_synopsis(table, stream);
+    }
+    for (size_t i = 0; i < table->n_commands; i++) {
+        fprintf(stream, "%s", i > 0 ? ".br\n" : "");
+        man_synopsis(&table->commands[i], stream);
+    }
+    fprintf(stream, ".SH DESCRIPTION\n");
+    roff(table->description != NULL ? table->description : table->summary, stream);
+    fprintf(stream, "%s\n.SH OPTIONS\n", table->description != NULL ? "" : ".");
+    man_options(table, stream);
+    fprintf(stream, ".SS Other\n.TP\n.B \\-h, \\-\\-help\nPrint the help and exit.\n"
+                    ".TP\n.B \\-\\-version\nPrint the version and exit.\n");
+    man_commands(table, stream);
+    man_environment(table, stream);
+    fprintf(stream, ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong.\n");
+}
+
+/* ---- Completion --------------------------------------------------------------------------------------------------- */
+
+/* The bash command that lists what may stand as this option's value. */
+static void completion_values(const struct sl_option *option, FILE *stream)
+{
+    if (option->choices != NULL) {
+        fprintf(stream, "words='");
+        for (const char *c = option->choices; *c != '\0'; c++) {
+            fputc(*c == ',' ? ' ' : *c, stream);
+        }
+        fputc('\'', stream);
+    } else if (option->argument != NULL && strstr(option->argument, "FILE") != NULL) {
+        fprintf(stream, "paths=-f");
+    } else if (option->argument != NULL && strstr(option->argument, "DIR") != NULL) {
+        fprintf(stream, "paths=-d");
+    } else {
+        fprintf(stream, ":");
+    }
+}
+
+/* The cases of one table: an option that wants a value, then the names of all options. */
+static void completion_cases(const struct sl_option_table *table, const char *indent, FILE *stream)
+{
+    fprintf(stream, "%scase \"$previous\" in\n", indent);
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (table->options[i].kind != SL_OPTION_FLAG) {
+            fprintf(stream, "%s--%s) ", indent, table->options[i].name);
+            completion_values(&table->options[i], stream);
+            fprintf(stream, " ;;\n");
+        }
+    }
+    fprintf(stream, "%s*) words='--help --version", indent);
+    for (size_t i = 0; i < table->n_options; i++) {
+        const struct sl_option *option = &table->options[i];
+        fprintf(stream, " --%s%s", flag_is_on(option) ? "no-" : "", option->name);
+    }
+    for (size_t i = 0; i < table->n_commands; i++) {
+        fprintf(stream, " %s", table->commands[i].command);
+    }
+    fprintf(stream, "'%s ;;\n%sesac\n", table->max_arguments > 0 ? "; paths=-f" : "", indent);
+}
+
+static void print_completion(const struct sl_option_table *table, FILE *stream)
+{
+    fprintf(stream, "# bash completion for %s\n_%s()\n{\n", table->program, table->program);
+    fprintf(stream, "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} words= paths=\n"
+                    "    if [[ $current == = ]]; then\n"
+                    "        current=\n"
+                    "    elif [[ $previous == = ]]; then\n"
+                    "        previous=${COMP_WORDS[COMP_CWORD-2]}\n"
+                    "    fi\n"
+                    "    case \"${COMP_WORDS[1]}\" in\n");
+    for (size_t i = 0; i < table->n_commands; i++) {
+        fprintf(stream, "    %s)\n", table->commands[i].command);
+        completion_cases(&table->commands[i], "        ", stream);
+        fprintf(stream, "        ;;\n");
+    }
+    fprintf(stream, "    *)\n");
+    completion_cases(table, "        ", stream);
+    fprintf(stream,
+            "        ;;\n    esac\n"
+            "    COMPREPLY=()\n"
+            "    [[ -z $words ]] || mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+            "    if [[ -n $paths ]]; then\n"
+            "        mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen \"$paths\" -- \"$current\")\n"
+            "        compopt -o filenames 2>/dev/null\n"
+            "    fi\n"
+            "}\n"
+            "complete -F _%s %s\n",
+            table->program, table->program);
+}
+
+/* ---- Public ------------------------------------------------------------------------------------------------------- */
+
+enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_option_action action, const char *version,
+                               FILE *stream)
+{
+    switch (action) {
+    case SL_OPTION_RUN: return SL_OK;
+    case SL_OPTION_HELP: print_help(table, stream); break;
+    case SL_OPTION_VERSION: fprintf(stream, "%s %s\n", table->program, version); break;
+    case SL_OPTION_MAN: print_man(table, version, stream); break;
+    case SL_OPTION_COMPLETION: print_completion(table, stream); break;
+    }
+    return stream_status(stream);
+}
+
+enum sl_status sl_option_print_values(const struct sl_option_table *table, const void *settings,
+                                      const enum sl_option_source *sources, FILE *stream)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        char *text;
+        enum sl_status st = sl_option_text(&table->options[i], settings, &text);
+        if (st != SL_OK) {
+            return st;
+        }
+        fprintf(stream, "%s %s", table->options[i].name, text[0] != '\0' ? text : "-");
+        fprintf(stream, sources != NULL ? " (%s)\n" : "\n", sources != NULL ? sl_option_source_name(sources[i]) : "");
+        sl_free(text);
+    }
+    return stream_status(stream);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The number type of all rows and weights, and the width of ids.
+ *
+ * The product computes in float. The tests link a second build of the same sources with SL_REAL_DOUBLE, so that reference
+ * figures can be met to 1e-9; no run-time choice is made of it.
+ */
+#ifndef SL_SUPPORT_REAL_H
+#define SL_SUPPORT_REAL_H
+
+#include <stdint.h>
+
+#ifdef SL_REAL_DOUBLE
+typedef double sl_real;
+#else
+typedef float sl_real;
+#endif
+
+/* A vertex, 0 .. N-1: either the dataset's own id or the renumbered one; each header says which. */
+typedef uint32_t sl_vertex;
+
+/* Compile a hot loop for several x86-64 levels and pick one when the program starts: one binary serves all nodes of a cluster.
+ * Off where the compiler cannot, and under sanitizers, whose start-up it disturbs. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
+#define SL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define SL_CLONES
+#endif
+
+/* "No vertex", "no row". N is therefore at most 2^32 - 2. */
+#define SL_NONE UINT32_MAX
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The message of each thread. */
+#include "support/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char message[SL_MESSAGE_BYTES];
+
+enum sl_status sl_fail(enum sl_status status, const char *format, ...)
+{
+    char text[SL_MESSAGE_BYTES]; /* an argument may be the old message itself */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(message, sizeof message, "%s", text);
+    return status;
+}
+
+const char *sl_message(void)
+{
+    return message;
+}
+
+const char *sl_status_name(enum sl_status status)
+{
+    switch (status) {
+    case SL_OK: return "success";
+    case SL_EINVAL: return "invalid argument";
+    case SL_EFILE: return "bad file";
+    case SL_ENOMEM: return "out of memory";
+    case SL_EIO: return "input or output failed";
+    case SL_ENOTSUP: return "not supported";
+    case SL_ENODEV: return "no device";
+    case SL_ESTARPU: return "StarPU failed";
+    case SL_EMETIS: return "METIS failed";
+    case SL_EINTERRUPT: return "interrupted";
+    case SL_ENUMERIC: return "not a number";
+    case SL_EINTERNAL: return "internal error";
+    case SL_ENOTFOUND: return "not found";
+    }
+    return "unknown status";
+}

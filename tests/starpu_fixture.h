@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * StarPU for the tests of submissions: started and stopped with some CPU workers, and handles over the test's own memory.
+ */
+#ifndef SL_TESTS_STARPU_FIXTURE_H
+#define SL_TESTS_STARPU_FIXTURE_H
+
+#include <starpu.h>
+
+#include "codelets/dense.h"
+#include "codelets/rows.h"
+#include "codelets/task.h"
+#include "support/memory.h"
+#include "tests/kernel.h"
+
+/* The run of all tasks of a test, and its head; valid between fixture_start and fixture_stop. */
+static struct sl_run run;
+static struct sl_task_args head;
+
+static MAYBE_UNUSED const unsigned worker_counts[] = {1, 3};
+#define N_WORKER_COUNTS (sizeof worker_counts / sizeof worker_counts[0])
+
+/* build-aux/test-env sets all this; here for a test that is started by hand. */
+static MAYBE_UNUSED void fixture_environment(void)
+{
+    static char home[] = "/tmp/starling-test-XXXXXX";
+    if (getenv("STARPU_HOME") == NULL) {
+        assert_non_null(mkdtemp(home));
+        setenv("STARPU_HOME", home, 1);
+    }
+    setenv("STARPU_HOSTNAME", "test", 0);
+    setenv("STARPU_SILENT", "1", 0);
+    setenv("STARPU_CALIBRATE", "0", 0);
+    setenv("STARPU_FXT_TRACE", "0", 0);
+    setenv("STARPU_WORKERS_NOBIND", "1", 0);
+    setenv("HWLOC_COMPONENTS", "-pci", 0);
+}
+
+/* Start StarPU with n CPU workers, as far as it was built for so many. */
+static MAYBE_UNUSED void fixture_start(unsigned n_workers)
+{
+    struct starpu_conf conf;
+    fixture_environment();
+    sl_dense_setup();
+    assert_int_equal(starpu_conf_init(&conf), 0);
+    conf.precedence_over_environment_variables = 1;
+    conf.ncpus = n_workers < STARPU_MAXCPUS ? (int)n_workers : STARPU_MAXCPUS;
+    conf.ncuda = 0;
+    conf.nopencl = 0;
+    conf.catch_signals = 0;
+    assert_int_equal(starpu_init(&conf), 0);
+    assert_int_equal(sl_run_init(&run), SL_OK);
+    head = (struct sl_task_args){.run = &run, .step = 7, .hop = 1};
+}
+
+static MAYBE_UNUSED void fixture_stop(void)
+{
+    starpu_task_wait_for_all();
+    sl_run_free(&run);
+    starpu_shutdown();
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* From now on no task of the run may do its work. */
+static MAYBE_UNUSED void fixture_fail(void)
+{
+    sl_failure_set(&run.failure, sl_fail(SL_EIO, "the test says so"));
+}
+
+/* The run ended well; if not, say how. */
+static MAYBE_UNUSED void expect_no_failure(void)
+{
+    enum sl_status st = sl_failure_status(&run.failure);
+    if (st != SL_OK) {
+        fail_msg("a task failed: %s", sl_message());
+    }
+}
+
+/* A submission succeeded. */
+static MAYBE_UNUSED void expect_ok(enum sl_status st)
+{
+    if (st != SL_OK) {
+        fail_msg("%s: %s", sl_status_name(st), sl_message());
+    }
+}
+
+static MAYBE_UNUSED starpu_data_handle_t matrix_of(void *data, uint32_t n_rows, uint32_t n_columns, size_t element)
+{
+    starpu_data_handle_t handle;
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)data, n_columns, n_columns, n_rows, element);
+    return handle;
+}
+
+static MAYBE_UNUSED starpu_data_handle_t rows_of(sl_real *data, uint32_t n_rows, uint32_t n_columns)
+{
+    return matrix_of(data, n_rows, n_columns, sizeof *data);
+}
+
+static MAYBE_UNUSED starpu_data_handle_t vector_of(const void *data, uint32_t n, size_t element)
+{
+    starpu_data_handle_t handle;
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)data, n, element);
+    return handle;
+}
+
+/* Wait for the tasks on them and give the memory back to the test. */
+static MAYBE_UNUSED void unregister(unsigned n, const starpu_data_handle_t *handles)
+{
+    for (unsigned i = 0; i < n; i++) {
+        starpu_data_unregister(handles[i]);
+    }
+}
+
+#define UNREGISTER(handles) unregister(sizeof(handles) / sizeof((handles)[0]), (handles))
+
+#endif

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/dense.h: products and adjoints against three loops, sparse against dense, submissions against kernels. */
+#include "codelets/dense.h"
+
+#include "codelets/dropout.h"
+#include "tests/starpu_fixture.h"
+
+#define SEED 4242
+
+/* Rows, input width, output width: single rows and columns, odd widths, more rows than a tile of column sums, wide outputs. */
+static const uint32_t shapes[][3] = {{0, 3, 4},  {1, 1, 1},   {1, 9, 5},   {5, 1, 3},    {4, 8, 1},  {17, 13, 7},
+                                     {64, 3, 2}, {65, 16, 8}, {200, 5, 3}, {3, 33, 300}, {7, 0, 4},  {130, 40, 65}};
+#define N_SHAPES (sizeof shapes / sizeof shapes[0])
+
+/* ---- three loops ---- */
+
+/* C [m x n] += A B, element (i, k) of A at a[i * ra + k * ca]. */
+static void multiply(uint32_t m, uint32_t n, uint32_t k, const sl_real *a, size_t ra, size_t ca, const sl_real *b,
+                     size_t rb, size_t cb, double *c)
+{
+    for (uint32_t i = 0; i < m; i++) {
+        for (uint32_t j = 0; j < n; j++) {
+            for (uint32_t p = 0; p < k; p++) {
+                c[(size_t)i * n + j] += (double)a[i * ra + p * ca] * (double)b[p * rb + j * cb];
+            }
+        }
+    }
+}
+
+static double *in_double(size_t n, const sl_real *x)
+{
+    double *y = need(n, sizeof *y);
+    for (size_t i = 0; i < n; i++) {
+        y[i] = (double)x[i];
+    }
+    return y;
+}
+
+static void check_forward(uint32_t rows, uint32_t in, uint32_t out, int beta, int with_bias)
+{
+    sl_real *x = noisy((size_t)rows * in, 1);
+    sl_real *w = noisy((size_t)in * out, 2);
+    sl_real *bias = noisy(out, 3);
+    sl_real *z = noisy((size_t)rows * out, 4);
+    double *wanted = in_double((size_t)rows * out, z);
+    for (size_t i = 0; beta == 0 && i < (size_t)rows * out; i++) {
+        wanted[i] = with_bias ? (double)bias[i % out] : 0;
+        z[i] = (sl_real)NAN; /* what is overwritten is not read */
+    }
+    multiply(rows, out, in, x, in, 1, w, out, 1, wanted);
+    sl_dense_forward_cpu(rows, in, out, x, w, with_bias ? bias : NULL, beta, z);
+    expect_rows("Z", (size_t)rows * out, z, wanted, rounding(in + 1, 1));
+    free(x);
+    free(w);
+    free(bias);
+    free(z);
+    free(wanted);
+}
+
+static void test_forward(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        check_forward(shapes[s][0], shapes[s][1], shapes[s][2], 0, 0);
+        check_forward(shapes[s][0], shapes[s][1], shapes[s][2], 0, 1);
+        check_forward(shapes[s][0], shapes[s][1], shapes[s][2], 1, 0);
+    }
+}
+
+static void check_backward_input(uint32_t rows, uint32_t in, uint32_t out, int beta)
+{
+    sl_real *gz = noisy((size_t)rows * out, 1);
+    sl_real *w = noisy((size_t)in * out, 2);
+    sl_real *gx = noisy((size_t)rows * in, 3);
+    double *wanted = in_double((size_t)rows * in, gx);
+    for (size_t i = 0; beta == 0 && i < (size_t)rows * in; i++) {
+        wanted[i] = 0;
+        gx[i] = (sl_real)NAN;
+    }
+    multiply(rows, in, out, gz, out, 1, w, 1, out, wanted);
+    sl_dense_backward_input_cpu(rows, in, out, gz, w, beta, gx);
+    expect_rows("GX", (size_t)rows * in, gx, wanted, rounding(out + 1, 1));
+    free(gz);
+    free(w);
+    free(gx);
+    free(wanted);
+}
+
+static void check_backward_weight(uint32_t rows, uint32_t in, uint32_t out, int with_bias)
+{
+    sl_real *x = noisy((size_t)rows * in, 1);
+    sl_real *gz = noisy((size_t)rows * out, 2);
+    sl_real *gw = poisoned((size_t)in * out);
+    sl_real *gb = poisoned(out);
+    sl_real *one = need(rows, sizeof *one);
+    double *wanted = need((size_t)in * out, sizeof *wanted);
+    double *wanted_bias = need(out, sizeof *wanted_bias);
+    for (uint32_t i = 0; i < rows; i++) {
+        one[i] = 1;
+    }
+    multiply(in, out, rows, x, 1, in, gz, out, 1, wanted);
+    multiply(1, out, rows, one, rows, 1, gz, out, 1, wanted_bias);
+    sl_dense_backward_weight_cpu(rows, in, out, x, gz, gw, with_bias ? gb : NULL);
+    expect_rows("GW", (size_t)in * out, gw, wanted, rounding(rows, 1));
+    if (with_bias) {
+        expect_rows("GB", out, gb, wanted_bias, rounding(rows, 1));
+    } else {
+        assert_true(gb[0] == (sl_real)-12345.5);
+    }
+    free(x);
+    free(gz);
+    free(gw);
+    free(gb);
+    free(one);
+    free(wanted);
+    free(wanted_bias);
+}
+
+static void test_backward(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        check_backward_input(shapes[s][0], shapes[s][1], shapes[s][2], 0);
+        check_backward_input(shapes[s][0], shapes[s][1], shapes[s][2], 1);
+        check_backward_weight(shapes[s][0], shapes[s][1], shapes[s][2], 0);
+        check_backward_weight(shapes[s][0], shapes[s][1], shapes[s][2], 1);
+    }
+}
+
+/* <X W, Y> = <X, Y W^T> = <W, X^T Y>: the three products are each other's adjoints. */
+static void test_adjoint(void **state)
+{
+    (void)state;
+    enum { ROWS = 31, IN = 19, OUT = 11 };
+    sl_real *x = noisy(ROWS * IN, 1);
+    sl_real *w = noisy(IN * OUT, 2);
+    sl_real *y = noisy(ROWS * OUT, 3);
+    sl_real *z = poisoned(ROWS * OUT);
+    sl_real *gx = poisoned(ROWS * IN);
+    sl_real *gw = poisoned(IN * OUT);
+    sl_dense_forward_cpu(ROWS, IN, OUT, x, w, NULL, 0, z);
+    sl_dense_backward_input_cpu(ROWS, IN, OUT, y, w, 0, gx);
+    sl_dense_backward_weight_cpu(ROWS, IN, OUT, x, y, gw, NULL);
+    double wanted = inner(ROWS * OUT, z, y);
+    double tolerance = rounding(ROWS * IN * OUT, 2);
+    expect_near("<X, GX>", inner(ROWS * IN, x, gx), wanted, tolerance);
+    expect_near("<W, GW>", inner(IN * OUT, w, gw), wanted, tolerance);
+    free(x);
+    free(w);
+    free(y);
+    free(z);
+    free(gx);
+    free(gw);
+}
+
+/* ---- sparse rows ---- */
+
+#define PART 29
+#define FIRST 500
+
+/* A part's CSR rows, of 0 to some entries, and the same rows written out. */
+struct sparse_case {
+    uint32_t n_rows, n_in;
+    uint64_t offsets[PART + 1];
+    uint32_t *columns;
+    float *values;
+    sl_vertex *ids;
+    sl_vertex *dataset_ids;
+    struct sl_sparse_rows x;
+};
+
+static struct sparse_case *make_sparse(uint32_t n_rows, uint32_t n_in, double dropout)
+{
+    struct sparse_case *c = need(1, sizeof *c);
+    c->n_rows = n_rows;
+    c->n_in = n_in;
+    c->columns = need((size_t)PART * n_in, sizeof *c->columns);
+    c->values = need((size_t)PART * n_in, sizeof *c->values);
+    c->ids = need(n_rows, sizeof *c->ids);
+    c->dataset_ids = need(FIRST + PART, sizeof *c->dataset_ids);
+    for (uint32_t v = 0; v < PART; v++) {
+        c->offsets[v + 1] = c->offsets[v];
+        for (uint32_t k = 0; k < n_in; k++) {
+            if (v % 7 != 0 && (noise(v, k) > 0.5 || v == 1)) { /* row 1 is full, every seventh is empty */
+                c->columns[c->offsets[v + 1]] = k;
+                c->values[c->offsets[v + 1]++] = (float)noise(77 + v, k);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        c->ids[i] = FIRST + (i * 5 + 1) % PART;
+    }
+    for (uint32_t v = 0; v < FIRST + PART; v++) {
+        c->dataset_ids[v] = (v * 31 + 7) % (FIRST + PART);
+    }
+    c->x = (struct sl_sparse_rows){
+        .offsets = c->offsets,
+        .columns = c->columns,
+        .values = c->values,
+        .ids = c->ids,
+        .dataset_ids = dropout > 0 ? c->dataset_ids : NULL,
+        .first = FIRST,
+        .dropout = dropout,
+        .draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 1},
+    };
+    return c;
+}
+
+static void free_sparse(struct sparse_case *c)
+{
+    free(c->columns);
+    free(c->values);
+    free(c->ids);
+    free(c->dataset_ids);
+    free(c);
+}
+
+/* The rows wanted as a dense matrix, dropout applied. */
+static sl_real *written_out(const struct sparse_case *c)
+{
+    uint32_t threshold = sl_dropout_threshold(c->x.dropout);
+    sl_real *x = need((size_t)c->n_rows * c->n_in, sizeof *x);
+    for (uint32_t i = 0; i < c->n_rows; i++) {
+        uint32_t v = c->ids[i] - FIRST;
+        for (uint64_t e = c->offsets[v]; e < c->offsets[v + 1]; e++) {
+            uint16_t bits[8];
+            uint32_t k = c->columns[e];
+            sl_dropout_bits(&c->x.draw, c->dataset_ids[c->ids[i]], k / 8, bits);
+            double factor = bits[k % 8] >= threshold ? sl_dropout_scale(threshold) : 0;
+            x[(size_t)i * c->n_in + k] = (sl_real)((double)c->values[e] * factor);
+        }
+    }
+    return x;
+}
+
+static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropout, int beta)
+{
+    struct sparse_case *c = make_sparse(rows, in, dropout);
+    sl_real *x = written_out(c);
+    sl_real *w = noisy((size_t)in * out, 2);
+    sl_real *bias = noisy(out, 3);
+    sl_real *z = noisy((size_t)rows * out, 4);
+    sl_real *gz = noisy((size_t)rows * out, 5);
+    sl_real *gw = noisy((size_t)in * out, 6);
+    sl_real *gb = noisy(out, 7);
+    double *z_wanted = in_double((size_t)rows * out, z);
+    double *gw_wanted = in_double((size_t)in * out, gw);
+    double *gb_wanted = in_double(out, gb);
+    for (size_t i = 0; beta == 0 && i < (size_t)rows * out; i++) {
+        z_wanted[i] = (double)bias[i % out];
+        z[i] = (sl_real)NAN;
+    }
+    for (size_t i = 0; beta == 0 && i < (size_t)in * out; i++) {
+        gw_wanted[i] = 0;
+        gw[i] = (sl_real)NAN;
+    }
+    for (uint32_t k = 0; k < out; k++) {
+        gb_wanted[k] *= beta;
+        for (uint32_t i = 0; i < rows; i++) {
+            gb_wanted[k] += (double)gz[(size_t)i * out + k];
+        }
+    }
+    multiply(rows, out, in, x, in, 1, w, out, 1, z_wanted);
+    multiply(in, out, rows, x, 1, in, gz, out, 1, gw_wanted);
+    double scale = sl_dropout_scale(sl_dropout_threshold(dropout));
+    sl_dense_sparse_forward_cpu(&c->x, rows, out, w, beta ? NULL : bias, beta, z);
+    expect_rows("sparse Z", (size_t)rows * out, z, z_wanted, rounding(in + 1, scale));
+    sl_dense_sparse_backward_weight_cpu(&c->x, rows, in, out, gz, beta, gw, gb);
+    expect_rows("sparse GW", (size_t)in * out, gw, gw_wanted, rounding(rows + 1, scale));
+    expect_rows("sparse GB", out, gb, gb_wanted, rounding(rows + 1, 1));
+    sl_dense_sparse_forward_cpu(&c->x, rows, out, w, NULL, 0, z); /* no bias: starts from zero */
+    multiply(rows, out, in, x, in, 1, w, out, 1, memset(z_wanted, 0, (size_t)rows * out * sizeof *z_wanted));
+    expect_rows("sparse Z without a bias", (size_t)rows * out, z, z_wanted, rounding(in + 1, scale));
+    free(x);
+    free(w);
+    free(bias);
+    free(z);
+    free(gz);
+    free(gw);
+    free(gb);
+    free(z_wanted);
+    free(gw_wanted);
+    free(gb_wanted);
+    free_sparse(c);
+}
+
+static void test_sparse(void **state)
+{
+    (void)state;
+    const uint32_t sparse_shapes[][3] = {{0, 5, 3}, {1, 1, 1}, {9, 17, 5}, {40, 70, 33}, {29, 8, 64}};
+    for (size_t s = 0; s < 5; s++) {
+        for (int beta = 0; beta < 2; beta++) {
+            check_sparse(sparse_shapes[s][0], sparse_shapes[s][1], sparse_shapes[s][2], 0, beta);
+            check_sparse(sparse_shapes[s][0], sparse_shapes[s][1], sparse_shapes[s][2], 0.35, beta);
+        }
+    }
+}
+
+/* ---- submissions ---- */
+
+enum { D = 21, S = 30, F = 13, H = 9, ROW0 = 6 }; /* D rows from row ROW0 of S */
+
+/* One product through StarPU and one by the kernel, compared to the bit. */
+static void check_forward_submission(int beta, int with_bias)
+{
+    sl_real *x = noisy(S * F, 1);
+    sl_real *w = noisy(F * H, 2);
+    sl_real *bias = noisy(H, 3);
+    sl_real *z = noisy(D * H, 4);
+    sl_real *wanted = noisy(D * H, 4);
+    starpu_data_handle_t handles[] = {rows_of(x, S, F), rows_of(w, F, H), rows_of(bias, 1, H), rows_of(z, D, H)};
+    sl_dense_forward_cpu(D, F, H, x + ROW0 * F, w, with_bias ? bias : NULL, beta, wanted);
+    expect_ok(sl_dense_forward_submit(&head, handles[0], ROW0, handles[1], with_bias ? handles[2] : NULL, beta,
+                                      handles[3]));
+    UNREGISTER(handles);
+    expect_same("Z", D * H, sizeof *z, z, wanted);
+    free(x);
+    free(w);
+    free(bias);
+    free(z);
+    free(wanted);
+}
+
+/* beta 0 from the whole of GX's rows, beta 1 into rows ROW0 .. of a larger one. */
+static void check_backward_input_submission(int beta)
+{
+    uint32_t gx_rows = beta == 0 ? D : S;
+    uint32_t row0 = beta == 0 ? 0 : ROW0;
+    sl_real *gz = noisy(D * H, 1);
+    sl_real *w = noisy(F * H, 2);
+    sl_real *gx = noisy((size_t)gx_rows * F, 3);
+    sl_real *wanted = noisy((size_t)gx_rows * F, 3);
+    starpu_data_handle_t handles[] = {rows_of(gz, D, H), rows_of(w, F, H), rows_of(gx, gx_rows, F)};
+    sl_dense_backward_input_cpu(D, F, H, gz, w, beta, wanted + (size_t)row0 * F);
+    expect_ok(sl_dense_backward_input_submit(&head, handles[0], handles[1], beta, handles[2], row0));
+    UNREGISTER(handles);
+    expect_same("GX", (size_t)gx_rows * F, sizeof *gx, gx, wanted);
+    free(gz);
+    free(w);
+    free(gx);
+    free(wanted);
+}
+
+static void check_backward_weight_submission(int with_bias)
+{
+    sl_real *x = noisy(S * F, 1);
+    sl_real *gz = noisy(D * H, 2);
+    sl_real *gw = poisoned(F * H);
+    sl_real *gb = poisoned(H);
+    sl_real *gw_wanted = poisoned(F * H);
+    sl_real *gb_wanted = poisoned(H);
+    starpu_data_handle_t handles[] = {rows_of(x, S, F), rows_of(gz, D, H), rows_of(gw, F, H), rows_of(gb, 1, H)};
+    sl_dense_backward_weight_cpu(D, F, H, x + ROW0 * F, gz, gw_wanted, with_bias ? gb_wanted : NULL);
+    expect_ok(sl_dense_backward_weight_submit(&head, handles[0], ROW0, handles[1], handles[2],
+                                              with_bias ? handles[3] : NULL));
+    UNREGISTER(handles);
+    expect_same("GW", F * H, sizeof *gw, gw, gw_wanted);
+    expect_same("GB", H, sizeof *gb, gb, gb_wanted);
+    free(x);
+    free(gz);
+    free(gw);
+    free(gb);
+    free(gw_wanted);
+    free(gb_wanted);
+}
+
+/* The handles of a sparse case, in the order of `handles`. */
+static struct sl_sparse sparse_handles(const struct sparse_case *c, starpu_data_handle_t handles[5])
+{
+    handles[0] = vector_of(c->offsets, PART + 1, sizeof *c->offsets);
+    handles[1] = vector_of(c->columns, (uint32_t)c->offsets[PART], sizeof *c->columns);
+    handles[2] = vector_of(c->values, (uint32_t)c->offsets[PART], sizeof *c->values);
+    handles[3] = vector_of(c->ids, c->n_rows, sizeof *c->ids);
+    handles[4] = vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids);
+    return (struct sl_sparse){handles[0], handles[1], handles[2], handles[3], handles[4], FIRST};
+}
+
+static void check_sparse_submissions(double dropout, int beta, int with_bias)
+{
+    struct sparse_case *c = make_sparse(S, F, dropout);
+    sl_real *w = noisy(F * H, 2);
+    sl_real *b = noisy(H, 3);
+    sl_real *gz = noisy(D * H, 4);
+    sl_real *z[2] = {noisy(D * H, 5), noisy(D * H, 5)};
+    sl_real *gw[2] = {noisy(F * H, 6), noisy(F * H, 6)};
+    sl_real *gb[2] = {noisy(H, 7), noisy(H, 7)};
+    int bias_forward = with_bias && beta == 0;
+    starpu_data_handle_t shared[5];
+    starpu_data_handle_t handles[] = {rows_of(w, F, H),    rows_of(b, 1, H),     rows_of(gz, D, H),
+                                      rows_of(z[0], D, H), rows_of(gw[0], F, H), rows_of(gb[0], 1, H)};
+    struct sl_sparse x = sparse_handles(c, shared);
+    expect_ok(sl_dense_sparse_forward_submit(&head, &x, ROW0, dropout, SEED, handles[0],
+                                             bias_forward ? handles[1] : NULL, beta, handles[3]));
+    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, ROW0, dropout, SEED, handles[2], beta, handles[4],
+                                                     with_bias ? handles[5] : NULL));
+    UNREGISTER(handles);
+    UNREGISTER(shared);
+    c->x.ids += ROW0;
+    sl_dense_sparse_forward_cpu(&c->x, D, H, w, bias_forward ? b : NULL, beta, z[1]);
+    sl_dense_sparse_backward_weight_cpu(&c->x, D, F, H, gz, beta, gw[1], with_bias ? gb[1] : NULL);
+    expect_same("sparse Z", D * H, sizeof(sl_real), z[0], z[1]);
+    expect_same("sparse GW", F * H, sizeof(sl_real), gw[0], gw[1]);
+    expect_same("sparse GB", H, sizeof(sl_real), gb[0], gb[1]);
+    free(w);
+    free(b);
+    free(gz);
+    for (int i = 0; i < 2; i++) {
+        free(z[i]);
+        free(gw[i]);
+        free(gb[i]);
+    }
+    free_sparse(c);
+}
+
+static void test_submissions(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < N_WORKER_COUNTS; n++) {
+        fixture_start(worker_counts[n]);
+        check_forward_submission(0, 0);
+        check_forward_submission(0, 1);
+        check_forward_submission(1, 0);
+        for (int flag = 0; flag < 2; flag++) {
+            check_backward_input_submission(flag);
+            check_backward_weight_submission(flag);
+            for (int with_bias = 0; with_bias < 2; with_bias++) {
+                check_sparse_submissions(0, flag, with_bias);
+                check_sparse_submissions(0.3, flag, with_bias);
+            }
+        }
+        expect_no_failure();
+        fixture_stop();
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct sparse_case *c = make_sparse(S, F, 0.5);
+    sl_real *room = noisy(S * S, 1);
+    starpu_data_handle_t shared[5];
+    fixture_start(1);
+    struct sl_sparse x = sparse_handles(c, shared);
+    starpu_data_handle_t h[] = {rows_of(room, S, F), rows_of(room, F, H), rows_of(room, D, H), rows_of(room, 1, H),
+                                rows_of(room, F, F), rows_of(room, 1, F)};
+    starpu_data_handle_t rows = h[0], w = h[1], z = h[2], bias = h[3], square = h[4], wide = h[5];
+    assert_int_equal(sl_dense_forward_submit(&head, rows, 0, square, NULL, 0, z), SL_EINVAL);
+    expect_message(sl_message(), "W [13 x 13]", "Z [21 x 9]");
+    assert_int_equal(sl_dense_forward_submit(&head, rows, S - D + 1, w, NULL, 0, z), SL_EINVAL);
+    expect_message(sl_message(), "X [30 x 13] from row 10", "Z [21 x 9]");
+    assert_int_equal(sl_dense_forward_submit(&head, rows, 0, w, wide, 0, z), SL_EINVAL);
+    expect_message(sl_message(), "[1 x 13]", "9 columns");
+    assert_int_equal(sl_dense_forward_submit(&head, rows, 0, w, bias, 1, z), SL_EINVAL);
+    assert_int_equal(sl_dense_forward_submit(&head, z, 0, w, NULL, 0, z), SL_EINVAL);
+    assert_int_equal(sl_dense_backward_input_submit(&head, z, w, 0, rows, 0), SL_EINVAL);
+    expect_message(sl_message(), "30 rows", "21 rows");
+    assert_int_equal(sl_dense_backward_input_submit(&head, z, square, 1, rows, 0), SL_EINVAL);
+    assert_int_equal(sl_dense_backward_input_submit(&head, z, w, 1, rows, UINT32_MAX), SL_EINVAL);
+    assert_int_equal(sl_dense_backward_weight_submit(&head, rows, 0, z, square, NULL), SL_EINVAL);
+    assert_int_equal(sl_dense_backward_weight_submit(&head, rows, 0, z, w, wide), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, S, 0, SEED, w, NULL, 0, z), SL_EINVAL);
+    expect_message(sl_message(), "Z [21 x 9]", "frontier of 30");
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, 1.5, SEED, w, NULL, 0, z), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, 0, SEED, square, NULL, 0, z), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, 0, SEED, w, bias, 1, z), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_backward_weight_submit(&head, &x, 0, 0, SEED, z, 0, w, wide), SL_EINVAL);
+    UNREGISTER(h);
+    UNREGISTER(shared);
+    fixture_stop();
+    free(room);
+    free_sparse(c);
+}
+
+static void test_failure_drains(void **state)
+{
+    (void)state;
+    struct sparse_case *c = make_sparse(D, F, 0);
+    sl_real *x = noisy(D * F, 1);
+    sl_real *w = noisy(F * H, 2);
+    sl_real *z = poisoned(D * H);
+    starpu_data_handle_t shared[5];
+    fixture_start(1);
+    struct sl_sparse sparse = sparse_handles(c, shared);
+    starpu_data_handle_t handles[] = {rows_of(x, D, F), rows_of(w, F, H), rows_of(z, D, H)};
+    fixture_fail();
+    expect_ok(sl_dense_forward_submit(&head, handles[0], 0, handles[1], NULL, 0, handles[2]));
+    expect_ok(sl_dense_backward_input_submit(&head, handles[2], handles[1], 0, handles[0], 0));
+    expect_ok(sl_dense_backward_weight_submit(&head, handles[0], 0, handles[2], handles[1], NULL));
+    expect_ok(sl_dense_sparse_forward_submit(&head, &sparse, 0, 0, SEED, handles[1], NULL, 0, handles[2]));
+    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &sparse, 0, 0, SEED, handles[2], 0, handles[1], NULL));
+    UNREGISTER(handles);
+    UNREGISTER(shared);
+    fixture_stop();
+    sl_real *x_before = noisy(D * F, 1);
+    sl_real *w_before = noisy(F * H, 2);
+    sl_real *z_before = poisoned(D * H);
+    expect_same("X", D * F, sizeof *x, x, x_before);
+    expect_same("W", F * H, sizeof *w, w, w_before);
+    expect_same("Z", D * H, sizeof *z, z, z_before);
+    free(x);
+    free(w);
+    free(z);
+    free(x_before);
+    free(w_before);
+    free(z_before);
+    free_sparse(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward),     cmocka_unit_test(test_backward),    cmocka_unit_test(test_adjoint),
+        cmocka_unit_test(test_sparse),      cmocka_unit_test(test_submissions), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_failure_drains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/gather.h: rows by id, input dropout, and the submission. */
+#include "codelets/gather.h"
+
+#include "codelets/dropout.h"
+#include "tests/starpu_fixture.h"
+
+#define PART 23    /* vertices of the part */
+#define FIRST 1000 /* its first id */
+#define SEED 99
+
+/* A part's table, ids in any order and the dataset ids of all vertices. */
+struct case_ {
+    uint32_t n_rows, n_columns;
+    float *table;
+    sl_vertex *ids;
+    sl_vertex *dataset_ids;
+};
+
+static struct case_ make_case(uint32_t n_rows, uint32_t n_columns)
+{
+    struct case_ c = {.n_rows = n_rows, .n_columns = n_columns};
+    c.table = need((size_t)PART * n_columns, sizeof *c.table);
+    c.ids = need(n_rows, sizeof *c.ids);
+    c.dataset_ids = need(FIRST + PART, sizeof *c.dataset_ids);
+    for (size_t i = 0; i < (size_t)PART * n_columns; i++) {
+        c.table[i] = (float)noise(5, i);
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        c.ids[i] = FIRST + (i * 7 + 3) % PART;
+    }
+    for (uint32_t v = 0; v < FIRST + PART; v++) {
+        c.dataset_ids[v] = (v * 7919 + 13) % (FIRST + PART);
+    }
+    return c;
+}
+
+static void free_case(struct case_ *c)
+{
+    free(c->table);
+    free(c->ids);
+    free(c->dataset_ids);
+}
+
+static void reference(const struct case_ *c, uint32_t threshold, const struct sl_draw *draw, double *x)
+{
+    for (uint32_t i = 0; i < c->n_rows; i++) {
+        for (uint32_t k = 0; k < c->n_columns; k++) {
+            uint16_t bits[8];
+            sl_dropout_bits(draw, c->dataset_ids[c->ids[i]], k / 8, bits);
+            double factor = bits[k % 8] >= threshold ? sl_dropout_scale(threshold) : 0;
+            x[i * c->n_columns + k] = (double)c->table[(c->ids[i] - FIRST) * c->n_columns + k] * factor;
+        }
+    }
+}
+
+static void check_kernel(uint32_t n_rows, uint32_t n_columns, double dropout)
+{
+    struct case_ c = make_case(n_rows, n_columns);
+    struct sl_draw draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 3};
+    uint32_t threshold = sl_dropout_threshold(dropout);
+    sl_real *x = poisoned((size_t)n_rows * n_columns + 1);
+    double *wanted = need((size_t)n_rows * n_columns, sizeof *wanted);
+    reference(&c, threshold, &draw, wanted);
+    sl_gather_cpu(n_rows, n_columns, c.table, FIRST, c.ids, threshold, threshold > 0 ? &draw : NULL,
+                  threshold > 0 ? c.dataset_ids : NULL, x);
+    expect_rows("X", (size_t)n_rows * n_columns, x, wanted, threshold > 0 ? 4 * EPSILON : 0);
+    assert_true(x[(size_t)n_rows * n_columns] == (sl_real)-12345.5); /* nothing behind the end */
+    free(x);
+    free(wanted);
+    free_case(&c);
+}
+
+static void test_kernel(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 9, 64, 255, 256, 257, 600};
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        for (uint32_t n = 0; n < 4; n++) {
+            check_kernel(n * n * 4, widths[w], 0);
+            check_kernel(n * n * 4, widths[w], 0.4);
+        }
+    }
+}
+
+static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropout, sl_real *x, uint32_t n_rows)
+{
+    starpu_data_handle_t handles[] = {
+        vector_of(c->ids, c->n_rows, sizeof *c->ids),
+        matrix_of(c->table, PART, c->n_columns, sizeof(float)),
+        vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids),
+        rows_of(x, n_rows, c->n_columns),
+    };
+    enum sl_status st =
+        sl_gather_submit(&head, handles[0], row0, handles[1], FIRST, dropout, SEED, handles[2], handles[3]);
+    UNREGISTER(handles);
+    return st;
+}
+
+static void check_submission(double dropout)
+{
+    struct case_ c = make_case(19, 37);
+    struct sl_draw draw = {.seed = SEED, .step = head.step, .purpose = SL_FOR_DROPOUT, .hop = head.hop};
+    sl_real *wanted = poisoned(12 * 37);
+    sl_real *x = poisoned(12 * 37);
+    sl_gather_cpu(12, 37, c.table, FIRST, c.ids + 5, sl_dropout_threshold(dropout), &draw, c.dataset_ids, wanted);
+    expect_ok(submit(&c, 5, dropout, x, 12));
+    expect_no_failure();
+    expect_same("X", 12 * 37, sizeof *x, x, wanted);
+    free(x);
+    free(wanted);
+    free_case(&c);
+}
+
+static void test_submission(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        fixture_start(worker_counts[w]);
+        check_submission(0);
+        check_submission(0.25);
+        fixture_stop();
+    }
+}
+
+static void test_refusals_and_failure(void **state)
+{
+    (void)state;
+    struct case_ c = make_case(10, 6);
+    sl_real *x = poisoned(10 * 6);
+    starpu_data_handle_t handles[4];
+    fixture_start(1);
+    assert_int_equal(submit(&c, 1, 0, x, 10), SL_EINVAL);
+    expect_message(sl_message(), "[10 x 6]", "frontier of 10");
+    assert_int_equal(submit(&c, 0, 1.0, x, 10), SL_EINVAL);
+    handles[0] = vector_of(c.ids, 10, sizeof *c.ids);
+    handles[1] = matrix_of(c.table, PART, 6, sizeof(float));
+    handles[2] = vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids);
+    handles[3] = rows_of(x, 10, 5);
+    assert_int_equal(sl_gather_submit(&head, handles[0], 0, handles[1], FIRST, 0, SEED, handles[2], handles[3]),
+                     SL_EINVAL);
+    expect_message(sl_message(), "[10 x 5]", "[23 x 6]");
+    UNREGISTER(handles);
+    fixture_fail();
+    expect_ok(submit(&c, 0, 0.5, x, 10));
+    assert_true(x[0] == (sl_real)-12345.5);
+    fixture_stop();
+    free(x);
+    free_case(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_submission),
+        cmocka_unit_test(test_refusals_and_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# Each header compiles alone, and twice in a row, as C; the installed one without any of our folders, as C and as C++.
+
+set -u
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+# compiles WHAT COMMAND ...: COMMAND reads a program from standard input.
+compiles()
+{
+    local what=$1
+    shift
+    "$@" >"$folder/output" 2>&1 && return
+    echo "$what does not compile alone:"
+    cat "$folder/output"
+    failed=1
+}
+
+# SL_CPPFLAGS and CC may hold several words.
+for header in "$top_srcdir"/{support,partition,codelets,runtime,tests}/*.h; do
+    [[ -f $header ]] || continue
+    header=${header#"$top_srcdir"/}
+    compiles "$header" ${CC} ${SL_CPPFLAGS} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c - \
+        <<<"#include \"$header\"
+#include \"$header\"
+int sl_nothing;"
+done
+
+cp "$top_srcdir/runtime/starling.h" "$folder/" || exit 1
+compiles "starling.h as C" ${CC} -I"$folder" -std=c99 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c - \
+    <<<'#include <starling.h>
+int sl_nothing;'
+((failed == 0)) || exit 1
+
+if [[ $CXX == : ]]; then
+    echo "there is no C++ compiler"
+    exit 77
+fi
+compiles "starling.h as C++" ${CXX} -I"$folder" -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -x c++ - \
+    <<<'#include <starling.h>
+int sl_nothing;'
+exit $failed

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/metrics.h: the lines' members, order and exactness. */
+#include "runtime/metrics.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/memory.h"
+
+static char buffer[16384];
+
+/* Start writing into the buffer. */
+static FILE *to_buffer(struct sl_metrics *m)
+{
+    memset(buffer, 0, sizeof buffer);
+    FILE *stream = fmemopen(buffer, sizeof buffer, "w");
+    assert_non_null(stream);
+    assert_int_equal(sl_metrics_open(NULL, stream, false, m), SL_OK);
+    return stream;
+}
+
+/* The one line in the buffer, read as JSON. */
+static json_t *line(void)
+{
+    json_error_t error;
+    assert_non_null(strchr(buffer, '\n'));
+    assert_ptr_equal(strchr(buffer, '\n'), buffer + strlen(buffer) - 1);
+    json_t *json = json_loads(buffer, 0, &error);
+    assert_non_null(json);
+    return json;
+}
+
+/* The members' names must be these, in this order. */
+static void assert_members(json_t *object, const char *const *names)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        assert_non_null(*names);
+        assert_string_equal(name, *names);
+        names++;
+    }
+    assert_null(*names);
+}
+
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static double number(json_t *object, const char *name)
+{
+    assert_true(json_is_number(json_object_get(object, name)));
+    return json_number_value(json_object_get(object, name));
+}
+
+static void assert_array(json_t *object, const char *name, const uint64_t *values, size_t n)
+{
+    json_t *array = json_object_get(object, name);
+    assert_int_equal(json_array_size(array), n);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(json_is_integer(json_array_get(array, i)));
+        assert_int_equal(json_integer_value(json_array_get(array, i)), values[i]);
+    }
+}
+
+static struct sl_metrics_epoch an_epoch(void)
+{
+    return (struct sl_metrics_epoch){
+        .epoch = 3,
+        .train_loss = 0.1 + 0.2,
+        .evaluated = true,
+        .scores =
+            {.valid_acc = 0.625, .test_acc = 0.5, .valid_f1 = 0.4, .test_f1 = 0.3, .valid_auc = 0.9, .test_auc = 0.8},
+        .seconds = 1.5,
+        .eval_seconds = 0.25,
+        .overlap = 0.75,
+        .layers = 2,
+        .vertices = {10, 50, 5000000000},
+        .edges = {40, 160},
+        .bytes = {.ids = 1, .rows = 2, .row_gradients = 3, .weights = 4, .features = 5},
+        .stages = {.sample = 1,
+                   .exchange = 2,
+                   .gather = 3,
+                   .aggregate = 4,
+                   .dense = 5,
+                   .loss = 6,
+                   .backward = 7,
+                   .sync = 8,
+                   .optimise = 9},
+    };
+}
+
+static void the_epoch_line_is_as_documented(void **state)
+{
+    (void)state;
+    static const uint64_t vertices[] = {10, 50, 5000000000};
+    static const uint64_t edges[] = {40, 160};
+    struct sl_metrics m;
+    FILE *stream = to_buffer(&m);
+    struct sl_metrics_epoch e = an_epoch();
+    assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
+    json_t *json = line();
+    assert_members(json, NAMES("event", "epoch", "train_loss", "valid_acc", "test_acc", "valid_f1", "test_f1",
+                               "seconds", "eval_seconds", "overlap", "vertices", "edges", "bytes", "stage_seconds"));
+    assert_string_equal(json_string_value(json_object_get(json, "event")), "epoch");
+    assert_true(number(json, "epoch") == 3 && number(json, "train_loss") == 0.1 + 0.2);
+    assert_true(number(json, "valid_acc") == 0.625 && number(json, "test_acc") == 0.5);
+    assert_true(number(json, "valid_f1") == 0.4 && number(json, "test_f1") == 0.3);
+    assert_true(number(json, "seconds") == 1.5 && number(json, "eval_seconds") == 0.25 &&
+                number(json, "overlap") == 0.75);
+    assert_array(json, "vertices", vertices, 3);
+    assert_array(json, "edges", edges, 2);
+    json_t *bytes = json_object_get(json, "bytes");
+    assert_members(bytes, NAMES("ids", "rows", "row_gradients", "weights", "features"));
+    assert_true(number(bytes, "ids") == 1 && number(bytes, "rows") == 2 && number(bytes, "row_gradients") == 3);
+    assert_true(number(bytes, "weights") == 4 && number(bytes, "features") == 5);
+    json_t *stages = json_object_get(json, "stage_seconds");
+    const char *const *names =
+        NAMES("sample", "exchange", "gather", "aggregate", "dense", "loss", "backward", "sync", "optimise");
+    assert_members(stages, names);
+    for (int i = 0; i < 9; i++) {
+        assert_true(number(stages, names[i]) == i + 1);
+    }
+    json_decref(json);
+    fclose(stream);
+}
+
+static void two_classes_have_auc(void **state)
+{
+    (void)state;
+    struct sl_metrics m;
+    FILE *stream = to_buffer(&m);
+    struct sl_metrics_epoch e = an_epoch();
+    e.two_classes = true;
+    assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
+    json_t *json = line();
+    assert_true(number(json, "valid_auc") == 0.9 && number(json, "test_auc") == 0.8);
+    json_decref(json);
+    fclose(stream);
+}
+
+static void what_was_not_evaluated_is_null(void **state)
+{
+    (void)state;
+    static const char *const scores[] = {"valid_acc", "test_acc", "valid_f1", "test_f1", "valid_auc", "test_auc"};
+    struct sl_metrics m;
+    FILE *stream = to_buffer(&m);
+    struct sl_metrics_epoch e = an_epoch();
+    e.two_classes = true;
+    e.evaluated = false;
+    e.train_loss = NAN;
+    e.overlap = INFINITY;
+    assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
+    json_t *json = line();
+    for (size_t i = 0; i < 6; i++) {
+        assert_true(json_is_null(json_object_get(json, scores[i])));
+    }
+    assert_true(json_is_null(json_object_get(json, "train_loss")));
+    assert_true(json_is_null(json_object_get(json, "overlap")));
+    assert_true(number(json, "seconds") == 1.5);
+    json_decref(json);
+    fclose(stream);
+}
+
+static void losses_read_back_exactly(void **state)
+{
+    (void)state;
+    static const double losses[] = {1.0 / 3, 5e-324, 1.7976931348623157e308, 0, 2.302585092994046};
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        struct sl_metrics m;
+        FILE *stream = to_buffer(&m);
+        assert_int_equal(sl_metrics_step(&m, 2, UINT64_C(1) << 40, losses[i]), SL_OK);
+        json_t *json = line();
+        assert_members(json, NAMES("event", "epoch", "step", "loss"));
+        assert_true(number(json, "loss") == losses[i]);
+        assert_int_equal(json_integer_value(json_object_get(json, "step")), INT64_C(1) << 40);
+        assert_int_equal(json_integer_value(json_object_get(json, "epoch")), 2);
+        json_decref(json);
+        fclose(stream);
+    }
+}
+
+static void the_config_line_holds_all_options(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"CPU 0", "CPU 1"};
+    struct sl_metrics m;
+    struct sl_settings s;
+    assert_int_equal(sl_settings_init(&s), SL_OK);
+    assert_int_equal(sl_option_set(&sl_settings_table, "save", "caf\xe9", &s), SL_OK); /* no UTF-8 */
+    assert_int_equal(sl_option_set(&sl_settings_table, "seed", "18446744073709551615", &s), SL_OK);
+    assert_int_equal(sl_settings_check(&s), SL_OK);
+    FILE *stream = to_buffer(&m);
+    const struct sl_metrics_config c = {.version = "0.1",
+                                        .dataset = "arxiv-synthetic",
+                                        .synthetic = true,
+                                        .vertices = 7,
+                                        .edges = 11,
+                                        .pes = 4,
+                                        .group_size = 2,
+                                        .devices = devices,
+                                        .n_devices = 2,
+                                        .options = &s,
+                                        .edge_cut = 5};
+    assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
+    json_t *json = line();
+    assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "pes", "group_size",
+                               "devices", "options", "edge_cut"));
+    assert_true(json_is_true(json_object_get(json, "synthetic")));
+    assert_true(number(json, "vertices") == 7 && number(json, "edges") == 11 && number(json, "edge_cut") == 5);
+    assert_true(number(json, "pes") == 4 && number(json, "group_size") == 2);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json, "devices"), 1)), "CPU 1");
+    json_t *options = json_object_get(json, "options");
+    assert_int_equal(json_object_size(options), sl_settings_table.n_options);
+    assert_true(number(options, "batch_size") == 1024 && number(options, "lr") == 0.003);
+    assert_true(json_is_false(json_object_get(options, "layer_dependency")));
+    assert_true(json_is_null(json_object_get(options, "split")));
+    assert_string_equal(json_string_value(json_object_get(options, "save")), "caf?");
+    assert_string_equal(json_string_value(json_object_get(options, "seed")), "18446744073709551615");
+    assert_string_equal(json_string_value(json_object_get(options, "partition")), "metis");
+    assert_int_equal(json_array_size(json_object_get(options, "fanout")), 3);
+    json_decref(json);
+    fclose(stream);
+    sl_settings_free(&s);
+}
+
+static void the_summary_line_is_as_documented(void **state)
+{
+    (void)state;
+    struct sl_metrics m;
+    struct sl_metrics_summary s = {.evaluated = true,
+                                   .best_valid_acc = 0.5,
+                                   .test_acc_at_best = 0.25,
+                                   .best_epoch = 4,
+                                   .seconds = 8,
+                                   .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
+    assert_true(s.peak_rss_bytes > 1000000);
+    FILE *stream = to_buffer(&m);
+    assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
+    json_t *json = line();
+    assert_members(json,
+                   NAMES("event", "best_valid_acc", "test_acc_at_best", "best_epoch", "seconds", "peak_rss_bytes"));
+    assert_true(number(json, "best_valid_acc") == 0.5 && number(json, "test_acc_at_best") == 0.25);
+    assert_true(number(json, "best_epoch") == 4 && number(json, "seconds") == 8);
+    json_decref(json);
+    fclose(stream);
+    s.evaluated = false;
+    stream = to_buffer(&m);
+    assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
+    json = line();
+    assert_true(json_is_null(json_object_get(json, "best_valid_acc")) &&
+                json_is_null(json_object_get(json, "best_epoch")));
+    json_decref(json);
+    fclose(stream);
+}
+
+/* ---- Files -------------------------------------------------------------------------------------------------------- */
+
+static char path[64];
+
+static int set_up_file(void **state)
+{
+    (void)state;
+    strcpy(path, "/tmp/starling-metrics-XXXXXX");
+    int fd = mkstemp(path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int tear_down_file(void **state)
+{
+    (void)state;
+    return remove(path);
+}
+
+static void put_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    fputs(text, file);
+    fclose(file);
+}
+
+/* The file must hold this and then `n` lines that begin as the step event does. */
+static void assert_file(const char *start, int n)
+{
+    FILE *file = fopen(path, "r");
+    memset(buffer, 0, sizeof buffer);
+    size_t got = fread(buffer, 1, sizeof buffer - 1, file);
+    fclose(file);
+    assert_true(got >= strlen(start));
+    assert_memory_equal(buffer, start, strlen(start));
+    const char *at = buffer + strlen(start);
+    for (; n > 0; n--) {
+        assert_memory_equal(at, "{\"event\":\"step\"", 15);
+        at = strchr(at, '\n') + 1;
+    }
+    assert_string_equal(at, "");
+}
+
+static void write_steps(bool append, int n)
+{
+    struct sl_metrics m;
+    assert_int_equal(sl_metrics_open(path, NULL, append, &m), SL_OK);
+    for (int i = 0; i < n; i++) {
+        assert_int_equal(sl_metrics_step(&m, 1, (uint64_t)i, 0.5), SL_OK);
+    }
+    assert_int_equal(sl_metrics_close(&m), SL_OK);
+}
+
+static void an_existing_file_is_emptied_or_gone_on_with(void **state)
+{
+    (void)state;
+    put_file("old\n");
+    write_steps(true, 2);
+    assert_file("old\n", 2);
+    write_steps(false, 1);
+    assert_file("", 1);
+}
+
+static void an_unfinished_last_line_is_removed(void **state)
+{
+    (void)state;
+    put_file("old\nolder\n{\"event\":\"st");
+    write_steps(true, 1);
+    assert_file("old\nolder\n", 1);
+    put_file("{\"no end");
+    write_steps(true, 1);
+    assert_file("", 1);
+    remove(path);
+    write_steps(true, 1);
+    assert_file("", 1);
+}
+
+static void each_line_is_there_at_once(void **state)
+{
+    (void)state;
+    struct sl_metrics m;
+    assert_int_equal(sl_metrics_open(path, NULL, false, &m), SL_OK);
+    assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK);
+    assert_file("", 1); /* before it is closed */
+    assert_int_equal(sl_metrics_close(&m), SL_OK);
+}
+
+static void file_and_stream_get_the_same(void **state)
+{
+    (void)state;
+    static char second[4096];
+    struct sl_metrics m;
+    FILE *stream = fmemopen(second, sizeof second, "w");
+    assert_int_equal(sl_metrics_open(path, stream, false, &m), SL_OK);
+    assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK);
+    assert_int_equal(sl_metrics_close(&m), SL_OK);
+    fclose(stream);
+    assert_file(second, 0);
+}
+
+static void trouble_is_a_status(void **state)
+{
+    (void)state;
+    struct sl_metrics m;
+    assert_int_equal(sl_metrics_open("/nowhere/at/all", NULL, false, &m), SL_EIO);
+    assert_non_null(strstr(sl_message(), "/nowhere/at/all"));
+    assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK); /* empty: writes nowhere */
+    assert_int_equal(sl_metrics_close(&m), SL_OK);
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    assert_int_equal(sl_metrics_open("/dev/full", NULL, true, &m), SL_OK);
+    assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_EIO);
+    sl_metrics_close(&m);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+
+static void *rationed_malloc(size_t bytes)
+{
+    void *block = NULL;
+    return sl_alloc(bytes, 1, "jansson", &block) == SL_OK ? block : NULL;
+}
+
+/* jansson's memory is rationed, too, so that each of its failures is met. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    struct sl_settings s;
+    struct sl_metrics m;
+    const char *const devices[] = {"CPU 0"};
+    assert_int_equal(sl_settings_init(&s), SL_OK);
+    assert_int_equal(sl_settings_check(&s), SL_OK);
+    const struct sl_metrics_config c = {
+        .version = "0", .dataset = "d", .devices = devices, .n_devices = 1, .options = &s};
+    const struct sl_metrics_epoch e = an_epoch();
+    FILE *stream = to_buffer(&m);
+    long live = sl_memory_live();
+    json_set_alloc_funcs(rationed_malloc, sl_free);
+    for (int which = 0; which < 2; which++) {
+        enum sl_status st = SL_ENOMEM;
+        for (long allow = 0; st != SL_OK; allow++) {
+            sl_memory_ration(allow);
+            st = which == 0 ? sl_metrics_epoch(&m, &e) : sl_metrics_config(&m, &c);
+            sl_memory_ration(-1);
+            assert_true(st == SL_OK || st == SL_ENOMEM);
+            assert_int_equal(sl_memory_live(), live);
+            assert_true((st == SL_OK) == (buffer[0] != '\0'));
+            assert_true(allow < 2000);
+        }
+        json_set_alloc_funcs(malloc, free);
+        fclose(stream);
+        stream = to_buffer(&m);
+        json_set_alloc_funcs(rationed_malloc, sl_free);
+    }
+    json_set_alloc_funcs(malloc, free);
+    fclose(stream);
+    sl_settings_free(&s);
+}
+
+#define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up_file, tear_down_file)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_epoch_line_is_as_documented),
+        cmocka_unit_test(two_classes_have_auc),
+        cmocka_unit_test(what_was_not_evaluated_is_null),
+        cmocka_unit_test(losses_read_back_exactly),
+        cmocka_unit_test(the_config_line_holds_all_options),
+        cmocka_unit_test(the_summary_line_is_as_documented),
+        FILE_TEST(an_existing_file_is_emptied_or_gone_on_with),
+        FILE_TEST(an_unfinished_last_line_is_removed),
+        FILE_TEST(each_line_is_there_at_once),
+        FILE_TEST(file_and_stream_get_the_same),
+        FILE_TEST(trouble_is_a_status),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * support/option.h: reading, refusing and printing options. */
+#include "support/option.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/memory.h"
+
+struct fields {
+    uint32_t guard_before;
+    bool flag;
+    bool on;
+    uint32_t small;
+    uint32_t guard_middle;
+    uint64_t large;
+    double real;
+    double share;
+    char *text;
+    char *file;
+    int choice;
+    int again;
+    uint32_t list[3];
+    uint32_t guard_list;
+    uint32_t n_list;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+static const struct sl_option options[] = {
+    {.name = "flag", .group = "first", .kind = SL_OPTION_FLAG, .offset = FIELD(flag), .help = "A flag"},
+    {.name = "on", .group = "first", .kind = SL_OPTION_FLAG, .offset = FIELD(on), .initial = "yes", .help = "Another"},
+    {.name = "batch-size",
+     .group = "first",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(small),
+     .initial = "7",
+     .min = 1,
+     .max = 1000,
+     .argument = "N",
+     .unit = "seeds",
+     .help = "A number"},
+    {.name = "large",
+     .group = "first",
+     .kind = SL_OPTION_U64,
+     .offset = FIELD(large),
+     .initial = "1",
+     .argument = "N",
+     .unit = "things",
+     .help = "A large number"},
+    {.name = "real",
+     .group = "second",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(real),
+     .initial = "0.003",
+     .argument = "X",
+     .help = "A real"},
+    {.name = "share",
+     .group = "second",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(share),
+     .initial = "0",
+     .max = 1,
+     .below = true,
+     .argument = "X",
+     .help = "A share"},
+    {.name = "text",
+     .group = "second",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(text),
+     .initial = "hello",
+     .argument = "NAME",
+     .help = "A text"},
+    {.name = "file",
+     .group = "second",
+     .kind = SL_OPTION_STRING,
+     .offset = FIELD(file),
+     .shown = "'found' by\\itself",
+     .argument = "FILE",
+     .help = ".begins with a dot"},
+    {.name = "choice",
+     .group = "second",
+     .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(choice),
+     .choices = "none,layer,batch",
+     .initial = "layer",
+     .help = "A choice"},
+    {.name = "again",
+     .group = "second",
+     .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(again),
+     .choices = "no,yes,auto",
+     .bare = "yes",
+     .argument = "auto",
+     .help = "A choice that may stand alone"},
+    {.name = "list",
+     .group = "second",
+     .kind = SL_OPTION_U32_LIST,
+     .offset = FIELD(list),
+     .offset_n = FIELD(n_list),
+     .capacity = 3,
+     .min = 1,
+     .max = 99,
+     .argument = "N,N",
+     .help = "A list"},
+};
+
+static const struct sl_option_table table = {
+    .program = "tester",
+    .summary = "test options",
+    .arguments = "IN [OUT]",
+    .max_arguments = 2,
+    .env_prefix = "SLTEST_",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+};
+
+static const struct sl_option_table commands[] = {
+    {.program = "multi",
+     .command = "convert",
+     .summary = "convert things",
+     .arguments = "DIR",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .options = options,
+     .n_options = 3},
+    {.program = "multi", .command = "info", .summary = "show things"},
+};
+
+static const struct sl_option_table overview = {
+    .program = "multi", .summary = "do several things", .commands = commands, .n_commands = 2};
+
+static int set_up(void **state)
+{
+    static struct fields fields;
+    memset(&fields, 0xa5, sizeof fields);
+    *state = &fields;
+    return sl_option_defaults(&table, &fields);
+}
+
+static int tear_down(void **state)
+{
+    sl_option_free(&table, *state);
+    unsetenv("SLTEST_BATCH_SIZE");
+    unsetenv("SLTEST_AGAIN");
+    unsetenv("SLTEST_FLAG");
+    unsetenv("SLTEST_LARGE");
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+/* Parse a command line of up to 15 words, the last one NULL. */
+static enum sl_status parse(struct fields *f, struct sl_option_parse *out, const char *const *words, char **argv_out)
+{
+    static char buffer[16][256];
+    static char *argv[17];
+    int argc = 1;
+    argv[0] = buffer[0];
+    strcpy(buffer[0], "tester");
+    for (; words[argc - 1] != NULL; argc++) {
+        strcpy(buffer[argc], words[argc - 1]);
+        argv[argc] = buffer[argc];
+    }
+    argv[argc] = NULL;
+    enum sl_status st = sl_option_parse(&table, argc, argv, f, out);
+    for (int i = 0; argv_out != NULL && i < argc; i++) {
+        argv_out[i] = argv[i];
+    }
+    return st;
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Expect a command line to be refused with a message that holds all the given words. */
+static void refused(struct fields *f, const char *const *words, const char *const *expected)
+{
+    struct sl_option_parse p;
+    struct fields before = *f;
+    assert_int_equal(parse(f, &p, words, NULL), SL_EINVAL);
+    for (; *expected != NULL; expected++) {
+        if (strstr(sl_message(), *expected) == NULL) {
+            fail_msg("message '%s' lacks '%s'", sl_message(), *expected);
+        }
+    }
+    assert_null(strchr(sl_message(), '\n'));
+    assert_memory_equal(&before, f, sizeof before);
+}
+
+static void defaults_are_read(void **state)
+{
+    struct fields *f = *state;
+    assert_false(f->flag);
+    assert_true(f->on);
+    assert_int_equal(f->small, 7);
+    assert_int_equal(f->large, 1);
+    assert_true(f->real == 0.003);
+    assert_string_equal(f->text, "hello");
+    assert_null(f->file);
+    assert_int_equal(f->choice, 1);
+    assert_int_equal(f->again, 0);
+    assert_int_equal(f->n_list, 0);
+    assert_int_equal(f->guard_before, 0xa5a5a5a5);
+    assert_int_equal(f->guard_middle, 0xa5a5a5a5);
+}
+
+static void every_kind_is_set(void **state)
+{
+    struct fields *f = *state;
+    struct sl_option_parse p;
+    assert_int_equal(
+        parse(f, &p,
+              WORDS("--flag", "--no-on", "--batch-size", "1000", "--large=18446744073709551615", "--real", "1e-3",
+                    "--share", "0.999", "--text=a=b", "--file", "-", "--choice", "batch", "--list=1,99,3"),
+              NULL),
+        SL_OK);
+    assert_int_equal(p.action, SL_OPTION_RUN);
+    assert_true(f->flag);
+    assert_false(f->on);
+    assert_int_equal(f->small, 1000);
+    assert_true(f->large == UINT64_MAX);
+    assert_true(f->real == 1e-3);
+    assert_true(f->share == 0.999);
+    assert_string_equal(f->text, "a=b");
+    assert_string_equal(f->file, "-");
+    assert_int_equal(f->choice, 2);
+    assert_int_equal(f->n_list, 3);
+    assert_int_equal(f->list[0], 1);
+    assert_int_equal(f->list[1], 99);
+    assert_int_equal(f->list[2], 3);
+    assert_int_equal(f->guard_list, 0xa5a5a5a5);
+    assert_int_equal(f->guard_middle, 0xa5a5a5a5);
+}
+
+static void the_last_one_counts(void **state)
+{
+    struct fields *f = *state;
+    struct sl_option_parse p;
+    assert_int_equal(
+        parse(f, &p, WORDS("--text", "one", "--text", "two", "--flag", "--flag=no", "--list=5,6", "--list=4"), NULL),
+        SL_OK);
+    assert_string_equal(f->text, "two");
+    assert_false(f->flag);
+    assert_int_equal(f->n_list, 1);
+    assert_int_equal(parse(f, &p, WORDS("--text="), NULL), SL_OK);
+    assert_null(f->text);
+}
+
+static void a_choice_may_stand_alone(void **state)
+{
+    struct fields *f = *state;
+    struct sl_option_parse p;
+    char *argv[17];
+    assert_int_equal(parse(f, &p, WORDS("--again", "auto"), argv), SL_OK);
+    assert_int_equal(f->again, 1); /* `auto` is an argument then */
+    assert_int_equal(p.n_arguments, 1);
+    assert_string_equal(argv[1], "auto");
+    assert_int_equal(parse(f, &p, WORDS("--again=auto"), NULL), SL_OK);
+    assert_int_equal(f->again, 2);
+    refused(f, WORDS("--again=maybe"), WORDS("--again", "maybe", "no, yes, auto"));
+}
+
+static void arguments_are_handed_back(void **state)
+{
+    struct sl_option_parse p;
+    char *argv[17];
+    assert_int_equal(parse(*state, &p, WORDS("in", "--flag", "--", "--text"), argv), SL_OK);
+    assert_int_equal(p.n_arguments, 2);
+    assert_string_equal(argv[1], "in");
+    assert_string_equal(argv[2], "--text");
+    refused(*state, WORDS("a", "b", "c"), WORDS("'c'", "IN [OUT]"));
+}
+
+static void too_few_arguments_are_refused(void **state)
+{
+    (void)state;
+    struct fields f;
+    struct sl_option_parse p;
+    char *argv[] = {"convert", NULL};
+    assert_int_equal(sl_option_defaults(&commands[0], &f), SL_OK);
+    assert_int_equal(sl_option_parse(&commands[0], 1, argv, &f, &p), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "multi convert: found 0 arguments, expected DIR"));
+    char *argv1[] = {"info", "x", NULL};
+    assert_int_equal(sl_option_parse(&commands[1], 2, argv1, &f, &p), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "'x'"));
+}
+
+static void bad_numbers_are_refused(void **state)
+{
+    static const char *const whole[] = {"",
+                                        "0",
+                                        "1001",
+                                        "-1",
+                                        "+1",
+                                        " 1",
+                                        "1 ",
+                                        "1x",
+                                        "0x10",
+                                        "1e2",
+                                        "1.0",
+                                        "4294967297",
+                                        "18446744073709551617",
+                                        "18446744073709551620",
+                                        "99999999999999999999999999"};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "--batch-size=%s", whole[i]);
+        refused(*state, WORDS(word), WORDS("--batch-size", whole[i], "a whole number from 1 to 1000"));
+    }
+    refused(*state, WORDS("--large=18446744073709551616"), WORDS("from 0 to 18446744073709551615"));
+    static const char *const real[] = {"",      "nan", "inf", "-inf", "1e999", "0x1p3",
+                                       "1.0.0", "--1", "1,5", " 1",   "e",     "-1e-9"};
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "--real=%s", real[i]);
+        refused(*state, WORDS(word), WORDS("--real", real[i], "a number of at least 0"));
+    }
+    refused(*state, WORDS("--share", "1"), WORDS("--share", "from 0 to below 1"));
+    refused(*state, WORDS("--share", "-0.1"), WORDS("--share", "from 0 to below 1"));
+}
+
+static void bad_lists_choices_and_flags_are_refused(void **state)
+{
+    static const char *const lists[] = {"", ",", "1,", ",1", "1,,2", "1 2", "0", "100", "1,2,3,4", "a", "1,b"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "--list=%s", lists[i]);
+        refused(*state, WORDS(word), WORDS("--list", lists[i], "1 to 3 whole numbers from 1 to 99"));
+    }
+    static const char *const choices[] = {"", "lay", "layers", "none,layer", "LAYER", ","};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        char word[64];
+        snprintf(word, sizeof word, "--choice=%s", choices[i]);
+        refused(*state, WORDS(word), WORDS("--choice", "one of none, layer, batch"));
+    }
+    refused(*state, WORDS("--flag=perhaps"), WORDS("--flag", "yes or no"));
+    refused(*state, WORDS("--no-flag=yes"), WORDS("--no-flag", "expected none"));
+}
+
+static void a_missing_value_is_refused(void **state)
+{
+    refused(*state, WORDS("--batch-size"), WORDS("--batch-size", "no value", "a whole number from 1 to 1000"));
+    refused(*state, WORDS("--file", "--flag"), WORDS("--file", "no value", "FILE"));
+}
+
+static void an_unknown_name_gets_the_nearest(void **state)
+{
+    refused(*state, WORDS("--batchsize", "3"), WORDS("--batchsize", "mean --batch-size?"));
+    refused(*state, WORDS("--batch_size=3"), WORDS("--batch_size", "mean --batch-size?"));
+    refused(*state, WORDS("--cohice", "none"), WORDS("mean --choice?"));
+    refused(*state, WORDS("--bat", "none"), WORDS("mean --batch-size?"));
+    refused(*state, WORDS("--zzzzzzzz"), WORDS("--zzzzzzzz", "--help"));
+    refused(*state, WORDS("--no-text"), WORDS("--no-text")); /* only flags have a --no- */
+    refused(*state, WORDS("-x"), WORDS("-x", "--help"));
+    char name[201] = "--";
+    memset(name + 2, 'q', 198);
+    refused(*state, WORDS(name), WORDS("--qqqq"));
+    assert_null(strstr(sl_message(), "mean"));
+}
+
+static void actions_come_first(void **state)
+{
+    static const struct {
+        const char *word;
+        enum sl_option_action action;
+    } cases[] = {{"-h", SL_OPTION_HELP},
+                 {"--help", SL_OPTION_HELP},
+                 {"--version", SL_OPTION_VERSION},
+                 {"--print-man", SL_OPTION_MAN},
+                 {"--print-completion", SL_OPTION_COMPLETION}};
+    struct sl_option_parse p;
+    setenv("SLTEST_BATCH_SIZE", "nonsense", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(parse(*state, &p, WORDS("--flag", cases[i].word, "--nonsense"), NULL), SL_OK);
+        assert_int_equal(p.action, cases[i].action);
+    }
+}
+
+static void the_command_line_beats_the_environment(void **state)
+{
+    struct fields *f = *state;
+    struct sl_option_parse p;
+    setenv("SLTEST_BATCH_SIZE", "30", 1);
+    setenv("SLTEST_AGAIN", "1", 1);
+    setenv("SLTEST_FLAG", "true", 1);
+    setenv("SLTEST_LARGE", "", 1);
+    assert_int_equal(parse(f, &p, WORDS("--no-flag"), NULL), SL_OK);
+    assert_int_equal(f->small, 30);
+    assert_int_equal(f->again, 1);
+    assert_false(f->flag);
+    assert_int_equal(f->large, 1);
+    assert_int_equal(p.sources[0], SL_FROM_COMMAND_LINE);
+    assert_int_equal(p.sources[1], SL_FROM_DEFAULT);
+    assert_int_equal(p.sources[2], SL_FROM_ENVIRONMENT);
+    assert_int_equal(p.sources[3], SL_FROM_DEFAULT);
+    setenv("SLTEST_BATCH_SIZE", "30k", 1);
+    assert_int_equal(parse(f, &p, WORDS("--batch-size=4"), NULL),
+                     SL_OK); /* a bad one that is overruled does not matter */
+    assert_int_equal(parse(f, &p, WORDS("--flag"), NULL), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "SLTEST_BATCH_SIZE: found '30k', expected a whole number from 1 to 1000"));
+}
+
+static void values_read_back_from_their_text(void **state)
+{
+    struct fields *f = *state;
+    struct fields second;
+    struct sl_option_parse p;
+    assert_int_equal(sl_option_defaults(&table, &second), SL_OK);
+    assert_int_equal(parse(f, &p,
+                           WORDS("--flag", "--no-on", "--batch-size=3", "--large=18446744073709551615",
+                                 "--real=0.1000000000000000055", "--share=0.30000000000000004", "--text=x y",
+                                 "--choice=batch", "--again=auto", "--list=9,8"),
+                           NULL),
+                     SL_OK);
+    for (size_t i = 0; i < table.n_options; i++) {
+        char *text;
+        assert_int_equal(sl_option_text(&options[i], f, &text), SL_OK);
+        assert_int_equal(sl_option_set(&table, options[i].name, text, &second), SL_OK);
+        sl_free(text);
+    }
+    assert_true(second.flag && !second.on && second.small == 3 && second.large == UINT64_MAX);
+    assert_true(second.real == f->real && second.share == f->share && second.choice == 2 && second.again == 2);
+    assert_true(second.n_list == 2 && second.list[0] == 9 && second.list[1] == 8);
+    assert_string_equal(second.text, "x y");
+    char *text;
+    assert_int_equal(sl_option_text(sl_option_find(&table, "real"), f, &text), SL_OK);
+    assert_string_equal(text, "0.1"); /* the shortest form */
+    sl_free(text);
+    sl_option_free(&table, &second);
+}
+
+static void one_option_can_be_set(void **state)
+{
+    struct fields *f = *state;
+    assert_int_equal(sl_option_set(&table, "flag", NULL, f), SL_OK);
+    assert_true(f->flag);
+    assert_int_equal(sl_option_set(&table, "again", NULL, f), SL_OK);
+    assert_int_equal(f->again, 1);
+    assert_int_equal(sl_option_set(&table, "large", NULL, f), SL_EINVAL);
+    assert_int_equal(sl_option_set(&table, "larg", "1", f), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "--large"));
+}
+
+static void bad_defaults_are_a_status(void **state)
+{
+    (void)state;
+    const struct sl_option bad[] = {
+        {.name = "text", .kind = SL_OPTION_STRING, .offset = FIELD(text), .initial = "x", .help = ""},
+        {.name = "n", .kind = SL_OPTION_U32, .offset = FIELD(small), .initial = "0", .min = 1, .help = ""}};
+    const struct sl_option_table t = {.program = "t", .summary = "", .options = bad, .n_options = 2};
+    struct fields f;
+    long live = sl_memory_live();
+    assert_int_equal(sl_option_defaults(&t, &f), SL_EINVAL);
+    assert_null(f.text);
+    assert_int_equal(sl_memory_live(), live);
+}
+
+/* ---- Printing ----------------------------------------------------------------------------------------------------- */
+
+/* What an action prints, in a buffer that the next call overwrites. */
+static const char *printed(const struct sl_option_table *t, enum sl_option_action action)
+{
+    static char buffer[16384];
+    FILE *stream = fmemopen(buffer, sizeof buffer, "w");
+    assert_non_null(stream);
+    assert_int_equal(sl_option_print(t, action, "1.2.3", stream), SL_OK);
+    fclose(stream);
+    return buffer;
+}
+
+static void assert_holds(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("'%s' is not in:\n%s", part, text);
+    }
+}
+
+static void the_help_lists_all(void **state)
+{
+    (void)state;
+    const char *help = printed(&table, SL_OPTION_HELP);
+    for (size_t i = 0; i < table.n_options; i++) {
+        assert_holds(help, options[i].name);
+        assert_holds(help, options[i].help);
+    }
+    assert_holds(help, "Usage: tester [OPTION]... IN [OUT]\nTest options.\n");
+    assert_holds(help, "\nFirst:\n");
+    assert_holds(help, "\nSecond:\n");
+    assert_holds(help, "--batch-size N");
+    assert_holds(help, "[7 seeds]");
+    assert_holds(help, "A large number [1]"); /* not "1 things" */
+    assert_holds(help, "--choice none|layer|batch");
+    assert_holds(help, "--again[=auto]");
+    assert_holds(help, "--no-on");
+    assert_holds(help, "SLTEST_");
+    assert_null(strstr(help, "print-man"));
+    for (const char *line = help; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        assert_true(strcspn(line, "\n") <= 100);
+    }
+}
+
+static void the_version_is_one_line(void **state)
+{
+    (void)state;
+    assert_string_equal(printed(&table, SL_OPTION_VERSION), "tester 1.2.3\n");
+}
+
+static void the_man_page_is_safe_roff(void **state)
+{
+    (void)state;
+    const char *man = printed(&table, SL_OPTION_MAN);
+    assert_holds(man, ".TH TESTER 1 \"\" \"Starling 1.2.3\"");
+    assert_holds(man, ".SH NAME\ntester \\- test options\n");
+    assert_holds(man, ".B \\-\\-batch\\-size N\n");
+    assert_holds(man, "(default: 7 seeds)");
+    assert_holds(man, "\\&.begins with a dot");
+    assert_holds(man, "by\\eitself");
+    assert_holds(man, "SLTEST_");
+    assert_holds(man, ".SH EXIT STATUS");
+    assert_holds(printed(&overview, SL_OPTION_MAN), ".SH COMMAND CONVERT\n");
+}
+
+/* Run bash on the completion of `t` for a command line whose last word is being typed; NULL: there is no bash. */
+static const char *completed(const struct sl_option_table *t, const char *line)
+{
+    static char answer[4096];
+    char path[] = "/tmp/starling-completion-XXXXXX";
+    char command[512];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *script = fdopen(fd, "w");
+    fputs(printed(t, SL_OPTION_COMPLETION), script);
+    fprintf(script, "COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _%s\nprintf '%%s ' \"${COMPREPLY[@]}\"\n",
+            line, t->program);
+    fclose(script);
+    snprintf(command, sizeof command, "command -v bash >/dev/null || exit 77; bash %s", path);
+    FILE *pipe = popen(command, "r");
+    size_t n = fread(answer, 1, sizeof answer - 1, pipe);
+    answer[n] = '\0';
+    int rc = pclose(pipe);
+    remove(path);
+    if (rc == 77 << 8) {
+        return NULL;
+    }
+    assert_int_equal(rc, 0);
+    return answer;
+}
+
+static void the_completion_completes(void **state)
+{
+    (void)state;
+    const char *answer = completed(&table, "tester --cho");
+    if (answer == NULL) {
+        skip();
+    }
+    assert_string_equal(answer, "--choice ");
+    assert_string_equal(completed(&table, "tester --choice la"), "layer ");
+    assert_string_equal(completed(&table, "tester --choice = ba"), "batch ");
+    assert_string_equal(completed(&table, "tester --choice ="), "none layer batch ");
+    assert_string_equal(completed(&table, "tester --batch-size 1"), " ");
+    assert_non_null(strstr(completed(&table, "tester --file /etc/passw"), "/etc/passwd "));
+    assert_string_equal(completed(&overview, "multi c"), "convert ");
+    assert_string_equal(completed(&overview, "multi convert --bat"), "--batch-size ");
+    assert_string_equal(completed(&overview, "multi info --bat"), " ");
+}
+
+static void the_overview_lists_commands(void **state)
+{
+    (void)state;
+    const char *help = printed(&overview, SL_OPTION_HELP);
+    assert_holds(help, "Usage: multi COMMAND [OPTION]...\n");
+    assert_holds(help, "  convert                     convert things\n");
+    assert_holds(printed(&commands[0], SL_OPTION_HELP), "Usage: multi convert [OPTION]... DIR\n");
+}
+
+static void values_are_printed_with_their_source(void **state)
+{
+    char buffer[2048];
+    struct sl_option_parse p;
+    assert_int_equal(parse(*state, &p, WORDS("--batch-size=12"), NULL), SL_OK);
+    FILE *stream = fmemopen(buffer, sizeof buffer, "w");
+    assert_int_equal(sl_option_print_values(&table, *state, p.sources, stream), SL_OK);
+    fclose(stream);
+    assert_holds(buffer, "batch-size 12 (command line)\n");
+    assert_holds(buffer, "choice layer (default)\n");
+    assert_holds(buffer, "file - (default)\n");
+}
+
+static void a_full_disk_is_a_status(void **state)
+{
+    (void)state;
+    FILE *full = fopen("/dev/full", "w");
+    if (full == NULL) {
+        skip();
+    }
+    assert_int_equal(sl_option_print(&table, SL_OPTION_HELP, "1", full), SL_EIO);
+    fclose(full);
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    enum sl_status st = SL_ENOMEM;
+    struct fields f;
+    struct sl_option_parse p;
+    long live = sl_memory_live();
+    for (long allow = 0; st != SL_OK; allow++) {
+        sl_memory_ration(allow);
+        st = sl_option_defaults(&table, &f);
+        if (st == SL_OK) {
+            st = parse(&f, &p, WORDS("--text=longer", "--file=x"), NULL);
+            sl_option_free(&table, &f);
+        }
+        sl_memory_ration(-1);
+        assert_int_equal(sl_memory_live(), live);
+        assert_true(st == SL_OK || st == SL_ENOMEM);
+        assert_true(allow < 10);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_are_read),
+        TEST(every_kind_is_set),
+        TEST(the_last_one_counts),
+        TEST(a_choice_may_stand_alone),
+        TEST(arguments_are_handed_back),
+        TEST(too_few_arguments_are_refused),
+        TEST(bad_numbers_are_refused),
+        TEST(bad_lists_choices_and_flags_are_refused),
+        TEST(a_missing_value_is_refused),
+        TEST(an_unknown_name_gets_the_nearest),
+        TEST(actions_come_first),
+        TEST(the_command_line_beats_the_environment),
+        TEST(values_read_back_from_their_text),
+        TEST(one_option_can_be_set),
+        TEST(bad_defaults_are_a_status),
+        TEST(the_help_lists_all),
+        TEST(the_version_is_one_line),
+        TEST(the_man_page_is_safe_roff),
+        TEST(the_completion_completes),
+        TEST(the_overview_lists_commands),
+        TEST(values_are_printed_with_their_source),
+        TEST(a_full_disk_is_a_status),
+        TEST(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/progress.h: stable lines, and the bar on a terminal. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pseudo terminals */
+#endif
+#include "runtime/progress.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char buffer[8192];
+
+static FILE *to_buffer(void)
+{
+    memset(buffer, 0, sizeof buffer);
+    return fmemopen(buffer, sizeof buffer, "w");
+}
+
+static struct sl_metrics_epoch an_epoch(uint32_t epoch)
+{
+    return (struct sl_metrics_epoch){.epoch = epoch,
+                                     .train_loss = 1.23456,
+                                     .evaluated = true,
+                                     .scores = {.valid_acc = 0.67123, .test_acc = 0.5},
+                                     .seconds = 1.2345,
+                                     .eval_seconds = 0.5};
+}
+
+static void lines_are_stable(void **state)
+{
+    (void)state;
+    struct sl_progress p;
+    FILE *stream = to_buffer();
+    struct sl_metrics_epoch e = an_epoch(3);
+    sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
+    sl_progress_step(&p, 3, 1, 2.5); /* draws nothing */
+    sl_progress_epoch(&p, &e);
+    e.evaluated = false;
+    e.epoch = 10;
+    e.train_loss = NAN;
+    sl_progress_epoch(&p, &e);
+    fclose(stream);
+    assert_string_equal(buffer,
+                        "epoch  3/10  loss  1.2346  valid  67.12 %  test  50.00 %  time    1.234 s  eval   0.500 s\n"
+                        "epoch 10/10  loss       -  valid        -  test        -  time    1.234 s  eval   0.500 s\n");
+}
+
+static void the_summary_is_a_line(void **state)
+{
+    (void)state;
+    struct sl_progress p;
+    struct sl_metrics_summary s = {
+        .evaluated = true, .best_valid_acc = 0.67123, .test_acc_at_best = 1, .best_epoch = 7, .seconds = 12.3456};
+    FILE *stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_LINES, 10, 4, &p);
+    sl_progress_summary(&p, &s);
+    s.evaluated = false;
+    sl_progress_summary(&p, &s);
+    fclose(stream);
+    assert_string_equal(buffer, "best epoch 7  valid 67.12 %  test 100.00 %  time 12.346 s\n");
+}
+
+static void nothing_is_nothing(void **state)
+{
+    (void)state;
+    struct sl_progress p;
+    const struct sl_metrics_epoch e = an_epoch(1);
+    const struct sl_metrics_summary s = {.evaluated = true};
+    FILE *stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_NONE, 1, 1, &p);
+    sl_progress_step(&p, 1, 1, 1);
+    sl_progress_epoch(&p, &e);
+    sl_progress_clear(&p);
+    sl_progress_summary(&p, &s);
+    fclose(stream);
+    assert_string_equal(buffer, "");
+}
+
+/* A bar in a buffer, drawn for one step. */
+static void draw(uint32_t epoch, uint32_t step, double valid_acc)
+{
+    struct sl_progress p;
+    FILE *stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_BAR, 3, 4, &p);
+    p.start_s -= 10; /* as if it had taken ten seconds */
+    p.valid_acc = valid_acc;
+    sl_progress_step(&p, epoch, step, 1.5);
+    fclose(stream);
+}
+
+static void the_bar_shows_share_loss_accuracy_and_time(void **state)
+{
+    (void)state;
+    draw(1, 1, NAN);
+    assert_memory_equal(buffer, "\repoch 1/3 [", 12);
+    assert_non_null(strstr(buffer, "1/4  loss 1.5000  valid -  left 1:50\033[K")); /* 11 steps of 10 s */
+    size_t width = strspn(strchr(buffer, '[') + 1, "#.");
+    size_t full = strspn(strchr(buffer, '[') + 1, "#");
+    assert_true(width >= 8 && full == width / 4);
+    draw(3, 4, 0.5);
+    width = strspn(strchr(buffer, '[') + 1, "#.");
+    assert_int_equal(strspn(strchr(buffer, '[') + 1, "#"), width);
+    assert_non_null(strstr(buffer, "valid 50.00 %  left 0:00"));
+    assert_true(strlen(buffer) <= 80 + 4); /* one line of a terminal, and the control characters */
+}
+
+static void the_bar_is_not_drawn_too_often(void **state)
+{
+    (void)state;
+    struct sl_progress p;
+    FILE *stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_BAR, 1, 1000, &p);
+    for (uint32_t i = 1; i <= 1000; i++) {
+        sl_progress_step(&p, 1, i, 1);
+    }
+    fclose(stream);
+    int drawn = 0;
+    for (const char *c = buffer; *c != '\0'; c++) {
+        drawn += *c == '\r';
+    }
+    assert_true(drawn >= 2 && drawn < 50); /* the first, the last, and ten a second */
+    assert_non_null(strstr(buffer, "1000/1000"));
+}
+
+static void the_line_replaces_the_bar(void **state)
+{
+    (void)state;
+    struct sl_progress p;
+    const struct sl_metrics_epoch e = an_epoch(1);
+    FILE *stream = to_buffer();
+    sl_progress_open(stream, SL_PROGRESS_BAR, 3, 4, &p);
+    sl_progress_step(&p, 1, 1, 1.5);
+    sl_progress_epoch(&p, &e);
+    sl_progress_clear(&p); /* there is none any more */
+    sl_progress_step(&p, 2, 1, 1.5);
+    fclose(stream);
+    char *line = strstr(buffer, "\033[K\r\033[Kepoch 1/3  loss  1.2346");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "eval   0.500 s\n\repoch 2/3 [")); /* nothing between */
+    assert_non_null(strstr(line, "valid 67.12 %  left"));           /* from the evaluation */
+}
+
+static void a_terminal_gets_the_bar(void **state)
+{
+    (void)state;
+    struct winsize size = {.ws_row = 24, .ws_col = 50};
+    FILE *stream = to_buffer();
+    setenv("TERM", "xterm", 1);
+    assert_int_equal(sl_progress_mode_of(stream), SL_PROGRESS_LINES);
+    fclose(stream);
+    int other = posix_openpt(O_RDWR | O_NOCTTY);
+    if (other < 0 || grantpt(other) != 0 || unlockpt(other) != 0) {
+        skip();
+    }
+    stream = fopen(ptsname(other), "w");
+    assert_non_null(stream);
+    assert_int_equal(ioctl(fileno(stream), TIOCSWINSZ, &size), 0);
+    assert_int_equal(sl_progress_mode_of(stream), SL_PROGRESS_BAR);
+    setenv("TERM", "dumb", 1);
+    assert_int_equal(sl_progress_mode_of(stream), SL_PROGRESS_LINES);
+    unsetenv("TERM");
+    assert_int_equal(sl_progress_mode_of(stream), SL_PROGRESS_LINES);
+    struct sl_progress p;
+    sl_progress_open(stream, SL_PROGRESS_BAR, 3, 4, &p);
+    sl_progress_step(&p, 1, 1, 1.5);
+    ssize_t n = read(other, buffer, sizeof buffer - 1);
+    assert_true(n > 0 && n <= 50 + 4); /* the terminal's width is respected: no room for a bar */
+    buffer[n] = '\0';
+    assert_null(strchr(buffer, '#'));
+    fclose(stream);
+    close(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_stable),
+        cmocka_unit_test(the_summary_is_a_line),
+        cmocka_unit_test(nothing_is_nothing),
+        cmocka_unit_test(the_bar_shows_share_loss_accuracy_and_time),
+        cmocka_unit_test(the_bar_is_not_drawn_too_often),
+        cmocka_unit_test(the_line_replaces_the_bar),
+        cmocka_unit_test(a_terminal_gets_the_bar),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/rows.h: splits, registration with size classes, shapes, views. */
+#include "codelets/rows.h"
+
+#include "tests/starpu_fixture.h"
+
+/* ---- splits ---- */
+
+static void check_split(uint32_t n_rows, uint32_t max_chunks, uint32_t min_shift)
+{
+    struct sl_split split = sl_split_rows(n_rows, max_chunks, min_shift);
+    uint64_t covered = 0;
+    assert_int_equal(split.n_rows, n_rows);
+    assert_in_range(split.shift, min_shift, 31);
+    assert_true(split.n_chunks <= max_chunks);
+    for (uint32_t c = 0; c < split.n_chunks; c++) {
+        uint32_t size = sl_split_size(&split, c);
+        assert_true(size > 0);
+        assert_true(c + 1 == split.n_chunks ? size <= 1u << split.shift : size == 1u << split.shift);
+        covered += size;
+    }
+    assert_int_equal(covered, n_rows);
+    if (split.shift > min_shift) { /* half as large would be too many */
+        assert_true((((uint64_t)n_rows - 1) >> (split.shift - 1)) + 1 > max_chunks);
+    }
+}
+
+static void test_split(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n < 300; n++) {
+        for (uint32_t chunks = 1; chunks < 20; chunks++) {
+            for (uint32_t shift = 0; shift < 10; shift++) {
+                check_split(n, chunks, shift);
+            }
+        }
+    }
+    check_split(UINT32_C(1) << 31, 1, 0);
+    check_split(UINT32_MAX, 2, 0);
+    check_split(UINT32_MAX - 1, 2, 31);
+    check_split(1000000007, 5, 3);
+    assert_int_equal(sl_split_rows(UINT32_MAX, 1, 40).shift, 31);
+    assert_int_equal(sl_split_rows(UINT32_MAX, 1, 40).n_chunks, 2);
+}
+
+/* The rows of a chunk lie within one chunk of the level above, whose shift is at least as large. */
+static void test_levels_nest(void **state)
+{
+    (void)state;
+    struct sl_split low = sl_split_rows(1000, 7, 4);
+    struct sl_split high = sl_split_rows(5000, 7, low.shift);
+    assert_true(high.shift >= low.shift);
+    for (uint32_t c = 0; c < low.n_chunks; c++) {
+        uint32_t begin = c << low.shift;
+        uint32_t last = begin + sl_split_size(&low, c) - 1;
+        assert_int_equal(begin >> high.shift, last >> high.shift);
+    }
+}
+
+/* ---- registration ---- */
+
+static void test_size_classes(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n < 3000; n += 1 + n / 7) {
+        starpu_data_handle_t handle;
+        expect_ok(sl_matrix_register(n, 13, sizeof(sl_real), &handle));
+        size_t exact = (size_t)n * 13 * sizeof(sl_real);
+        size_t taken = starpu_matrix_get_allocsize(handle);
+        assert_in_range(taken, exact, exact + exact / 8);
+        size_t power = 1;
+        while (power * 2 <= taken) {
+            power *= 2;
+        }
+        assert_int_equal(taken % (power < 8 ? 1 : power / 8), 0);
+        assert_int_equal(sl_handle_rows(handle), n);
+        assert_int_equal(sl_handle_columns(handle), 13);
+        assert_int_equal(sl_handle_element(handle), sizeof(sl_real));
+        sl_handle_drop(&handle);
+        assert_null(handle);
+        sl_handle_drop(&handle);
+    }
+}
+
+static void test_sizes_that_do_not_fit(void **state)
+{
+    (void)state;
+    starpu_data_handle_t handle = NULL;
+    assert_int_equal(sl_matrix_register(65536, 65537, 4, &handle), SL_EINVAL);
+    expect_message(sl_message(), "65536", "65537");
+    assert_int_equal(sl_matrix_register(65536, 65536, 4, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(UINT32_MAX, UINT32_MAX, 8, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(0, 5, 4, &handle), SL_EINVAL);
+    assert_int_equal(sl_matrix_register(5, 0, 4, &handle), SL_EINVAL);
+    assert_null(handle);
+    expect_ok(sl_matrix_register(65535, 65537, 1, &handle)); /* 2^32 - 1; nothing is allocated before a task writes */
+    sl_handle_drop(&handle);
+}
+
+static void test_rows_without_memory(void **state)
+{
+    (void)state;
+    struct sl_split split = sl_split_rows(100, 4, 0);
+    struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
+    struct sl_rows rows;
+    long live = sl_memory_live();
+    sl_memory_ration(0);
+    assert_int_equal(sl_rows_register(&split, 3, sizeof(sl_real), &rows), SL_ENOMEM);
+    sl_memory_ration(-1);
+    assert_null(rows.chunk);
+    assert_int_equal(sl_rows_register(&huge, 3, sizeof(sl_real), &rows), SL_EINVAL);
+    assert_null(rows.chunk);
+    sl_rows_drop(&rows);
+    assert_int_equal(sl_memory_live(), live);
+}
+
+static void test_no_rows(void **state)
+{
+    (void)state;
+    struct sl_split split = sl_split_rows(0, 4, 3);
+    struct sl_rows rows;
+    assert_int_equal(split.n_chunks, 0);
+    expect_ok(sl_rows_register(&split, 3, sizeof(sl_real), &rows));
+    sl_rows_drop(&rows);
+    assert_null(rows.chunk);
+    sl_rows_drop(&rows);
+}
+
+/* ---- buffers inside tasks ---- */
+
+struct stamp_args {
+    struct sl_task_args head;
+    uint32_t row0;
+};
+
+static void stamp_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct stamp_args *args = cl_arg;
+    sl_real *x = sl_buffer_data(buffers[0]);
+    uint32_t n_columns = sl_buffer_columns(buffers[0]);
+    for (uint32_t i = 0; i < sl_buffer_rows(buffers[0]); i++) {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            x[i * n_columns + c] = (sl_real)(100 * (args->row0 + i) + c);
+        }
+    }
+}
+
+struct read_args {
+    struct sl_task_args head;
+    struct sl_split split;
+    uint32_t n_columns;
+};
+
+static uint32_t n_wrong;
+
+/* buffers: chunks, then an index vector. */
+static void read_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct read_args *args = cl_arg;
+    uint32_t n = args->split.n_chunks;
+    const uint32_t *index = sl_buffer_data(buffers[n]);
+    void **chunk;
+    if (sl_buffer_columns(buffers[n]) != args->split.n_rows || sl_buffers_data(buffers, n, &chunk) != SL_OK) {
+        n_wrong++; /* CMocka's assertions belong to the main thread */
+        return;
+    }
+    struct sl_view plain = {(const sl_real *const *)chunk, args->split.shift, NULL};
+    struct sl_view indexed = {(const sl_real *const *)chunk, args->split.shift, index};
+    for (uint32_t r = 0; r < args->split.n_rows; r++) {
+        for (uint32_t c = 0; c < args->n_columns; c++) {
+            n_wrong += sl_view_row(&plain, r, args->n_columns)[c] != (sl_real)(100 * r + c);
+            n_wrong += sl_view_row(&indexed, r, args->n_columns)[c] != (sl_real)(100 * index[r] + c);
+        }
+    }
+    sl_free(chunk);
+}
+
+static struct starpu_codelet stamp_cl = {
+    .name = "sl_test_stamp", .cpu_funcs = {stamp_cpu_task}, .nbuffers = 1, .modes = {STARPU_W}};
+static struct starpu_codelet read_cl = {
+    .name = "sl_test_read", .cpu_funcs = {read_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
+
+static void test_chunks_are_one_matrix(void **state)
+{
+    (void)state;
+    enum { ROWS = 53, COLUMNS = 5 };
+    struct sl_split split = sl_split_rows(ROWS, 8, 2);
+    struct read_args read = {.head = head, .split = split, .n_columns = COLUMNS};
+    uint32_t index[ROWS];
+    struct sl_rows rows;
+    struct sl_task task;
+    assert_int_equal(split.n_chunks, 7);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        index[i] = (i * 20 + 3) % ROWS;
+    }
+    expect_ok(sl_rows_register(&split, COLUMNS, sizeof(sl_real), &rows));
+    for (uint32_t c = 0; c < split.n_chunks; c++) {
+        struct stamp_args args = {.head = head, .row0 = c << split.shift};
+        sl_task_begin(&task, &stamp_cl);
+        sl_task_add(&task, rows.chunk[c], STARPU_W);
+        expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
+    }
+    starpu_data_handle_t order = vector_of(index, ROWS, sizeof *index);
+    sl_task_begin(&task, &read_cl);
+    for (uint32_t c = 0; c < split.n_chunks; c++) {
+        sl_task_add(&task, rows.chunk[c], STARPU_R);
+    }
+    sl_task_add(&task, order, STARPU_R);
+    n_wrong = 0;
+    expect_ok(sl_task_submit(&task, &read, sizeof read, SL_PRIORITY_NORMAL));
+    sl_rows_drop(&rows); /* does not wait, and does not take the rows from under the task */
+    unregister(1, &order);
+    starpu_task_wait_for_all();
+    assert_int_equal(n_wrong, 0);
+}
+
+/* A view of one buffer has shift 31: every row is in chunk 0. */
+static void test_view_of_one_buffer(void **state)
+{
+    (void)state;
+    sl_real x[12] = {0};
+    const sl_real *chunk = x;
+    const uint32_t index[] = {3, 0};
+    struct sl_view view = {&chunk, 31, NULL};
+    assert_ptr_equal(sl_view_row(&view, 2, 3), x + 6);
+    view.index = index;
+    assert_ptr_equal(sl_view_row(&view, 0, 3), x + 9);
+    assert_ptr_equal(sl_view_row(&view, 1, 3), x);
+}
+
+static void test_shapes_of_interfaces(void **state)
+{
+    (void)state;
+    double number = 0;
+    uint32_t list[6] = {0};
+    starpu_data_handle_t variable;
+    starpu_data_handle_t vector = vector_of(list, 6, sizeof *list);
+    starpu_data_handle_t matrix = matrix_of(list, 2, 3, sizeof *list);
+    starpu_variable_data_register(&variable, STARPU_MAIN_RAM, (uintptr_t)&number, sizeof number);
+    assert_int_equal(sl_handle_rows(variable), 1);
+    assert_int_equal(sl_handle_columns(variable), 1);
+    assert_int_equal(sl_handle_element(variable), sizeof number);
+    assert_int_equal(sl_handle_rows(vector), 1);
+    assert_int_equal(sl_handle_columns(vector), 6);
+    assert_int_equal(sl_handle_element(vector), 4);
+    assert_int_equal(sl_handle_rows(matrix), 2);
+    assert_int_equal(sl_handle_columns(matrix), 3);
+    const starpu_data_handle_t handles[] = {variable, vector, matrix};
+    void *wanted[] = {&number, list, list};
+    for (int i = 0; i < 3; i++) {
+        void *interface = starpu_data_get_interface_on_node(handles[i], STARPU_MAIN_RAM);
+        assert_ptr_equal(sl_buffer_data(interface), wanted[i]);
+        assert_int_equal(sl_buffer_rows(interface), sl_handle_rows(handles[i]));
+        assert_int_equal(sl_buffer_columns(interface), sl_handle_columns(handles[i]));
+    }
+    UNREGISTER(handles);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    fixture_start(2);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    fixture_stop();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_levels_nest),
+        cmocka_unit_test(test_size_classes),
+        cmocka_unit_test(test_sizes_that_do_not_fit),
+        cmocka_unit_test(test_rows_without_memory),
+        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_chunks_are_one_matrix),
+        cmocka_unit_test(test_view_of_one_buffer),
+        cmocka_unit_test(test_shapes_of_interfaces),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/settings.h: defaults as documented, and what options mean together. */
+#include "runtime/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "partition/dataset.h"
+#include "partition/partition.h"
+#include "support/memory.h"
+
+static int set_up(void **state)
+{
+    static struct sl_settings settings;
+    for (size_t i = 0; i < sl_settings_table.n_options; i++) {
+        char name[64] = "STARLING_";
+        size_t n = strlen(name);
+        for (const char *c = sl_settings_table.options[i].name; *c != '\0'; c++) {
+            name[n++] = *c == '-' ? '_' : (char)(*c - 'a' + 'A');
+        }
+        unsetenv(name); /* the developer's own settings are not what is tested */
+    }
+    *state = &settings;
+    return sl_settings_init(&settings);
+}
+
+static int tear_down(void **state)
+{
+    sl_settings_free(*state);
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+static void set(struct sl_settings *s, const char *name, const char *text)
+{
+    assert_int_equal(sl_option_set(&sl_settings_table, name, text, s), SL_OK);
+}
+
+/* Expect the check to refuse, naming the option and the other words. */
+static void refused(struct sl_settings *s, const char *option, const char *word)
+{
+    assert_int_equal(sl_settings_check(s), SL_EINVAL);
+    assert_memory_equal(sl_message(), option, strlen(option));
+    if (strstr(sl_message(), word) == NULL) {
+        fail_msg("'%s' lacks '%s'", sl_message(), word);
+    }
+}
+
+static void defaults_are_the_documented_ones(void **state)
+{
+    struct sl_settings *s = *state;
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_string_equal(s->dataset, "arxiv");
+    assert_true(s->layers == 3 && s->hidden == 256 && s->batch_size == 1024 && s->kappa == 1 && s->depth == 2);
+    assert_true(s->dropout == 0.5 && s->input_dropout == 0 && s->lr == 0.003 && s->weight_decay == 0);
+    assert_true(s->epochs == 10 && s->seed == 1 && s->eval_every == 1 && s->patience == 0);
+    assert_true(s->norm == SL_NORM_NONE && s->sampler == SL_SAMPLER_NEIGHBOR && s->partition == SL_PARTITION_METIS);
+    assert_true(s->lr_schedule == SL_LR_NONE && s->placement == SL_PLACEMENT_FREE && s->resume == SL_RESUME_NO);
+    assert_true(s->normalize_features == SL_NORMALIZE_NONE && s->sync == SL_SYNC_ALLREDUCE);
+    assert_true(!s->directed && !s->residual && !s->quiet && !s->json && !s->metrics_steps && !s->layer_dependency);
+    assert_null(s->data_path);
+    assert_null(s->split);
+    assert_null(s->cache);
+    assert_null(s->sched);
+    assert_true(s->pes == 0 && s->group_size == 0 && s->chunks == 0 && s->cpus == 0);
+    assert_int_equal(s->n_fanout, 3);
+    assert_true(s->fanout[0] == 10 && s->fanout[2] == 10);
+}
+
+/* Each choice's name must mean the enum of the same name. */
+static void choices_match_their_enums(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "norm", "batch");
+    assert_int_equal(s->norm, SL_NORM_BATCH);
+    set(s, "norm", "layer");
+    assert_int_equal(s->norm, SL_NORM_LAYER);
+    set(s, "sampler", "labor");
+    assert_int_equal(s->sampler, SL_SAMPLER_LABOR);
+    set(s, "sampler", "full");
+    assert_int_equal(s->sampler, SL_SAMPLER_FULL);
+    set(s, "partition", "random");
+    assert_int_equal(s->partition, SL_PARTITION_RANDOM);
+    set(s, "partition", "none");
+    assert_int_equal(s->partition, SL_PARTITION_NONE);
+    set(s, "lr-schedule", "cosine");
+    assert_int_equal(s->lr_schedule, SL_LR_COSINE);
+    set(s, "lr-schedule", "step");
+    assert_int_equal(s->lr_schedule, SL_LR_STEP);
+    set(s, "placement", "home");
+    assert_int_equal(s->placement, SL_PLACEMENT_HOME);
+    set(s, "normalize-features", "row");
+    assert_int_equal(s->normalize_features, SL_NORMALIZE_ROW);
+    set(s, "resume", NULL);
+    assert_int_equal(s->resume, SL_RESUME_YES);
+    set(s, "resume", "auto");
+    assert_int_equal(s->resume, SL_RESUME_AUTO);
+}
+
+/* Every option writes its own field: setting one must change the struct, and no two may share bytes. */
+static void fields_do_not_overlap(void **state)
+{
+    (void)state;
+    char taken[sizeof(struct sl_settings)] = {0};
+    static const size_t widths[] = {[SL_OPTION_FLAG] = sizeof(bool),
+                                    [SL_OPTION_U32] = 4,
+                                    [SL_OPTION_U64] = 8,
+                                    [SL_OPTION_REAL] = sizeof(double),
+                                    [SL_OPTION_STRING] = sizeof(char *),
+                                    [SL_OPTION_CHOICE] = sizeof(int),
+                                    [SL_OPTION_U32_LIST] = 4 * SL_MAX_LAYERS};
+    for (size_t i = 0; i < sl_settings_table.n_options; i++) {
+        const struct sl_option *o = &sl_settings_table.options[i];
+        for (size_t b = o->offset; b < o->offset + widths[o->kind]; b++) {
+            assert_int_equal(taken[b]++, 0);
+        }
+    }
+}
+
+static void options_are_described_and_grouped(void **state)
+{
+    (void)state;
+    const char *seen[SL_MAX_OPTIONS];
+    size_t n = 0;
+    for (size_t i = 0; i < sl_settings_table.n_options; i++) {
+        const struct sl_option *o = &sl_settings_table.options[i];
+        assert_non_null(o->help);
+        assert_true(strlen(o->help) > 10 && o->help[strlen(o->help) - 1] != '.');
+        assert_true(o->kind == SL_OPTION_FLAG || o->argument != NULL || o->choices != NULL);
+        assert_ptr_equal(sl_option_find(&sl_settings_table, o->name), o); /* no name twice */
+        bool starts = i == 0 || strcmp(o->group, o[-1].group) != 0;
+        for (size_t g = 0; starts && g < n; g++) {
+            assert_string_not_equal(seen[g], o->group); /* a group in two places */
+        }
+        if (starts) {
+            seen[n++] = o->group;
+        }
+    }
+}
+
+static void fanout_has_one_number_per_layer(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "fanout", "5,15");
+    refused(s, "--fanout: found 2 numbers", "--layers is 3");
+    set(s, "layers", "2");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_true(s->fanout[0] == 5 && s->fanout[1] == 15);
+    set(s, "fanout", "5");
+    refused(s, "--fanout: found 1 number,", "--layers is 2");
+}
+
+static void a_second_check_changes_nothing(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "pes", "6");
+    set(s, "group-size", "2");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    struct sl_settings before = *s;
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_memory_equal(&before, s, sizeof before);
+}
+
+static void kappa_and_layer_dependency_need_labor(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "kappa", "8");
+    refused(s, "--kappa: found 8", "labor");
+    set(s, "kappa", "0");
+    refused(s, "--kappa: found 0", "labor");
+    set(s, "sampler", "labor");
+    set(s, "layer-dependency", NULL);
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "kappa", "1");
+    set(s, "sampler", "full");
+    refused(s, "--layer-dependency", "labor");
+}
+
+static void the_group_size_divides_the_pes(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "group-size", "3"); /* the number of PEs is not known yet */
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    s->pes = 4;
+    refused(s, "--group-size: found 3", "--pes, which is 4");
+    s->group_size = 8;
+    refused(s, "--group-size: found 8", "4");
+    s->group_size = 0;
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_int_equal(s->group_size, 4);
+}
+
+static void outputs_are_checked(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "resume", NULL);
+    refused(s, "--resume", "--checkpoint");
+    set(s, "checkpoint", "folder");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "load", "file");
+    refused(s, "--resume", "--load");
+    set(s, "resume", "auto");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "metrics-steps", NULL);
+    refused(s, "--metrics-steps", "--json");
+    set(s, "metrics", "same");
+    set(s, "embed", "same");
+    refused(s, "--embed: found 'same'", "--metrics");
+    set(s, "embed", "other");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "patience", "3");
+    set(s, "eval-every", "0");
+    refused(s, "--patience", "--eval-every 0");
+}
+
+static void a_dash_means_json(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "metrics", "-");
+    set(s, "metrics-steps", NULL);
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_true(s->json);
+    assert_null(s->metrics);
+}
+
+static void ranges_hold(void **state)
+{
+    static const char *const bad[][2] = {
+        {"layers", "0"},   {"layers", "17"},    {"hidden", "0"},       {"dropout", "1"}, {"input-dropout", "1"},
+        {"pes", "0"},      {"group-size", "0"}, {"batch-size", "0"},   {"depth", "0"},   {"chunks", "0"},
+        {"fanout", "5,0"}, {"lr", "-0.1"},      {"weight-decay", "-1"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(sl_option_set(&sl_settings_table, bad[i][0], bad[i][1], *state), SL_EINVAL);
+    }
+    set(*state, "epochs", "0");
+    set(*state, "patience", "0");
+    set(*state, "cpus", "0");
+    set(*state, "layers", "16");
+    assert_int_equal(sl_settings_check(*state), SL_OK);
+}
+
+static void memory_may_run_out(void **state)
+{
+    struct sl_settings s;
+    (void)state;
+    long live = sl_memory_live();
+    sl_memory_ration(0);
+    assert_int_equal(sl_settings_init(&s), SL_ENOMEM);
+    sl_memory_ration(-1);
+    assert_int_equal(sl_memory_live(), live);
+    sl_settings_free(NULL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_are_the_documented_ones),
+        TEST(choices_match_their_enums),
+        TEST(fields_do_not_overlap),
+        TEST(options_are_described_and_grouped),
+        TEST(fanout_has_one_number_per_layer),
+        TEST(a_second_check_changes_nothing),
+        TEST(kappa_and_layer_dependency_need_labor),
+        TEST(the_group_size_divides_the_pes),
+        TEST(outputs_are_checked),
+        TEST(a_dash_means_json),
+        TEST(ranges_hold),
+        TEST(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

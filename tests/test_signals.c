@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/signals.h: the first signal is a wish, the second the end. */
+#include "runtime/signals.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1};
+
+static int tear_down(void **state)
+{
+    (void)state;
+    sl_signals_restore();
+    return 0;
+}
+
+static void the_first_signal_is_noted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(sl_signals_install(), SL_OK);
+        assert_int_equal(sl_signals_seen(), 0);
+        raise(numbers[i]);
+        assert_int_equal(sl_signals_seen(), numbers[i]);
+        sl_signals_restore();
+        assert_int_equal(sl_signals_seen(), numbers[i]); /* still known when the run has ended */
+    }
+}
+
+/* Raise two signals in a child; its wait status. */
+static int child(int first, int second)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        if (sl_signals_install() != SL_OK) {
+            _exit(3);
+        }
+        raise(first);
+        if (sl_signals_seen() != first) {
+            _exit(4);
+        }
+        raise(second);
+        _exit(5); /* the second one must have ended us */
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void the_second_signal_ends(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < 3; j++) {
+            int status = child(numbers[i], numbers[j]);
+            assert_true(WIFSIGNALED(status));
+            assert_int_equal(WTERMSIG(status), numbers[j]);
+        }
+    }
+}
+
+static volatile sig_atomic_t earlier_handler_ran;
+
+static void earlier_handler(int number)
+{
+    (void)number;
+    earlier_handler_ran = 1;
+}
+
+static void earlier_handlers_come_back(void **state)
+{
+    (void)state;
+    struct sigaction ours = {.sa_handler = earlier_handler};
+    struct sigaction default_action = {.sa_handler = SIG_DFL};
+    sigaction(SIGUSR1, &ours, NULL);
+    assert_int_equal(sl_signals_install(), SL_OK);
+    raise(SIGUSR1);
+    assert_int_equal(earlier_handler_ran, 0);
+    sl_signals_restore();
+    raise(SIGUSR1);
+    assert_int_equal(earlier_handler_ran, 1);
+    sigaction(SIGUSR1, &default_action, NULL);
+}
+
+static void an_ignored_signal_stays_ignored(void **state)
+{
+    (void)state;
+    signal(SIGINT, SIG_IGN);
+    assert_int_equal(sl_signals_install(), SL_OK);
+    raise(SIGINT);
+    assert_int_equal(sl_signals_seen(), 0);
+    raise(SIGTERM);
+    raise(SIGINT); /* not the second signal that ends all */
+    assert_int_equal(sl_signals_seen(), SIGTERM);
+    sl_signals_restore();
+    signal(SIGINT, SIG_DFL);
+}
+
+static void installing_twice_is_refused(void **state)
+{
+    (void)state;
+    sl_signals_restore(); /* harmless */
+    assert_int_equal(sl_signals_install(), SL_OK);
+    assert_int_equal(sl_signals_install(), SL_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_first_signal_is_noted, tear_down),
+        cmocka_unit_test_teardown(the_second_signal_ends, tear_down),
+        cmocka_unit_test_teardown(earlier_handlers_come_back, tear_down),
+        cmocka_unit_test_teardown(an_ignored_signal_stays_ignored, tear_down),
+        cmocka_unit_test_teardown(installing_twice_is_refused, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# Every global symbol of our objects begins with sl_, so that a program that links us cannot clash; the shared library exports
+# no others, and each function that starling.h names.
+
+set -u
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+failed=0
+
+# strangers NM-OPTION ... FILE: the defined global symbols without our prefix; __ is the compiler's and the sanitizers'.
+strangers()
+{
+    "$NM" --defined-only --extern-only --format=posix "$@" 2>/dev/null |
+        awk 'NF >= 2 && $1 !~ /^(sl_|__|_init$|_fini$|_edata$|_end$|_etext$|_start$)/ { print $1 }' | sort -u
+}
+
+# expect_none WHAT NAMES
+expect_none()
+{
+    if [[ -n $2 ]]; then
+        echo "$1:" $2
+        failed=1
+    fi
+}
+
+[[ $NM != : ]] || { echo "there is no nm"; exit 77; }
+
+# The check itself finds a stray function and a stray variable.
+printf 'int stray_value = 1;\nint stray(void);\nint stray(void) { return 0; }\nint sl_ours;\n' >"$folder/stray.c"
+${CC} -c "$folder/stray.c" -o "$folder/stray.o" || exit 99
+[[ $(strangers "$folder/stray.o" | tr '\n' ' ') == "stray stray_value " ]] || expect_none "strangers overlooks" "one"
+
+objects=$top_builddir/.libs/libstarling_core.a
+[[ -f $objects ]] || objects=$top_builddir/libstarling_core.a
+(($("$NM" "$objects" 2>/dev/null | grep -c ' T sl_') > 10)) || expect_none "no functions found in" "$objects"
+expect_none "global symbols without sl_ in front" "$(strangers "$objects")"
+
+library=$top_builddir/.libs/libstarling.so
+if [[ ! -f $library ]]; then
+    ((failed == 0)) || exit 1
+    echo "there is no shared library"
+    exit 77
+fi
+expect_none "exported symbols without sl_ in front" "$(strangers --dynamic "$library")"
+
+"$NM" --defined-only --extern-only --dynamic --format=posix "$library" | cut -d ' ' -f 1 | sort -u >"$folder/exported"
+sed -n 's/^[a-z][^()]*[ *]\(sl_[a-z0-9_]*\)(.*/\1/p' "$top_srcdir/runtime/starling.h" | sort -u >"$folder/declared"
+[[ -s $folder/declared ]] || expect_none "no functions found in" starling.h
+expect_none "declared in starling.h, but not exported" "$(comm -23 "$folder/declared" "$folder/exported")"
+exit $failed

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/task.h: tasks with few and many buffers, placement and priority, clocks, the overlap, and failures. */
+#include "codelets/task.h"
+
+#include <unistd.h>
+
+#include "tests/starpu_fixture.h"
+
+/* ---- a codelet that writes down how it was run ---- */
+
+struct note_args {
+    struct sl_task_args head;
+    uint32_t n;        /* buffers */
+    uint32_t sleep_us;
+    uint32_t value;    /* added to what is written */
+    int starve;        /* leave without memory for the log */
+};
+
+static struct {
+    int worker;
+    int priority;
+    const char *name;
+    double flops;
+} seen;
+
+static void note_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct note_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct starpu_task *task = starpu_task_get_current();
+    seen.worker = starpu_worker_get_id();
+    seen.priority = task->priority;
+    seen.name = task->name;
+    seen.flops = task->flops;
+    for (uint32_t i = 0; i < args->n; i++) {
+        *(uint32_t *)sl_buffer_data(buffers[i]) = i + args->value;
+    }
+    if (args->sleep_us > 0) {
+        usleep(args->sleep_us);
+    }
+    sl_memory_ration(args->starve ? 0 : -1);
+    sl_task_leave(&args->head, start_s);
+    sl_memory_ration(-1);
+}
+
+static struct starpu_perfmodel history_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_test_history", .footprint = sl_task_footprint};
+
+static struct starpu_codelet many_cl = {
+    .name = "sl_test_many", .cpu_funcs = {note_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
+static struct starpu_codelet pair_cl = {.name = "sl_test_pair",
+                                        .cpu_funcs = {note_cpu_task},
+                                        .nbuffers = 2, /* two numbers */
+                                        .modes = {STARPU_W, STARPU_W},
+                                        .model = &history_model};
+static struct starpu_codelet none_cl = {.name = "sl_test_none", .cpu_funcs = {note_cpu_task}, .nbuffers = 0};
+static struct starpu_codelet nowhere_cl = {
+    .name = "sl_test_nowhere", .cpu_funcs = {note_cpu_task}, .where = STARPU_CUDA, .nbuffers = 0};
+
+#define MOST 70
+
+static enum sl_status submit_many(uint32_t n, starpu_data_handle_t *handles, const struct note_args *args)
+{
+    struct sl_task task;
+    sl_task_begin(&task, &many_cl);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, handles[i], STARPU_W);
+    }
+    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_NORMAL);
+}
+
+static enum sl_status submit_none(const struct note_args *args, enum sl_priority priority)
+{
+    struct sl_task task;
+    sl_task_begin(&task, &none_cl);
+    return sl_task_submit(&task, args, sizeof *args, priority);
+}
+
+/* Every number of buffers around StarPU's limit of 8, our 16 and the growth behind it: buffer i reaches the task as i. */
+static void test_buffers(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {0, 1, 7, 8, 9, 15, 16, 17, 32, 33, MOST};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        uint32_t values[MOST] = {0};
+        starpu_data_handle_t handles[MOST];
+        struct note_args args = {.head = head, .n = sizes[s], .value = 100};
+        for (uint32_t i = 0; i < sizes[s]; i++) {
+            handles[i] = vector_of(&values[i], 1, sizeof values[i]);
+        }
+        expect_ok(submit_many(sizes[s], handles, &args));
+        args.n = 0; /* the task has its own copy */
+        args.value = 0;
+        unregister(sizes[s], handles);
+        for (uint32_t i = 0; i < sizes[s]; i++) {
+            assert_int_equal(values[i], 100 + i);
+        }
+    }
+}
+
+static void test_fixed_buffers_must_agree(void **state)
+{
+    (void)state;
+    uint32_t values[2] = {0};
+    starpu_data_handle_t handles[] = {vector_of(&values[0], 1, 4), vector_of(&values[1], 1, 4)};
+    struct note_args args = {.head = head, .n = 2, .value = 5};
+    struct sl_task task;
+    args.head.work = 12345;
+
+    sl_task_begin(&task, &pair_cl);
+    sl_task_add(&task, handles[0], STARPU_W);
+    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_EINTERNAL);
+    expect_message(sl_message(), "1 buffers", "has 2");
+
+    sl_task_begin(&task, &pair_cl);
+    sl_task_add(&task, handles[0], STARPU_W);
+    sl_task_add(&task, handles[1], STARPU_R);
+    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_EINTERNAL);
+
+    sl_task_begin(&task, &pair_cl);
+    sl_task_add(&task, handles[0], STARPU_W);
+    sl_task_add(&task, NULL, STARPU_W);
+    sl_task_add(&task, handles[1], STARPU_W);
+    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_EINTERNAL);
+
+    sl_task_begin(&task, &pair_cl);
+    sl_task_add(&task, handles[0], STARPU_W);
+    sl_task_add(&task, handles[1], STARPU_W);
+    expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
+    UNREGISTER(handles);
+    assert_int_equal(values[0], 5);
+    assert_int_equal(values[1], 6);
+    assert_string_equal(seen.name, "sl_test_pair");
+    expect_near("flops of a history model", seen.flops, 12345, 0);
+}
+
+static void test_priority_stays_in_the_range(void **state)
+{
+    (void)state;
+    struct note_args args = {.head = head};
+    const enum sl_priority wishes[] = {SL_PRIORITY_SAMPLE, SL_PRIORITY_NORMAL, SL_PRIORITY_COMPUTE};
+    const int ranges[][2] = {{-5, 5}, {0, 0}, {0, 99}};
+    const int wanted[][3] = {{-1, 0, 1}, {0, 0, 0}, {0, 0, 1}};
+    int min = run.min_priority;
+    int max = run.max_priority;
+    for (int r = 0; r < 3; r++) {
+        run.min_priority = ranges[r][0];
+        run.max_priority = ranges[r][1];
+        for (int w = 0; w < 3; w++) {
+            expect_ok(submit_none(&args, wishes[w]));
+            starpu_task_wait_for_all();
+            assert_int_equal(seen.priority, wanted[r][w]);
+        }
+    }
+    run.min_priority = min;
+    run.max_priority = max;
+}
+
+static void test_home_placement(void **state)
+{
+    (void)state;
+    struct note_args args = {.head = head};
+    run.pin = true;
+    for (uint32_t pe = 0; pe < 2 * run.n_workers + 1; pe++) {
+        args.head.pe = pe;
+        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+        starpu_task_wait_for_all();
+        assert_int_equal(seen.worker, (int)(pe % run.n_workers));
+    }
+    run.pin = false;
+}
+
+static void test_no_worker(void **state)
+{
+    (void)state;
+    struct note_args args = {.head = head};
+    struct sl_task task;
+    sl_task_begin(&task, &nowhere_cl);
+    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
+    expect_message(sl_message(), "sl_test_nowhere", "worker");
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    uint32_t values[MOST] = {0};
+    starpu_data_handle_t handles[MOST];
+    struct note_args args = {.head = head, .n = MOST, .value = 1};
+    enum sl_status st = SL_ENOMEM;
+    long live = sl_memory_live();
+    int failures = 0;
+    for (uint32_t i = 0; i < MOST; i++) {
+        handles[i] = vector_of(&values[i], 1, sizeof values[i]);
+    }
+    for (long allow = 0; st != SL_OK; allow++) {
+        sl_memory_ration(allow);
+        st = submit_many(MOST, handles, &args);
+        sl_memory_ration(-1);
+        assert_true(st == SL_OK || st == SL_ENOMEM);
+        assert_int_equal(sl_memory_live(), live);
+        failures += st != SL_OK;
+    }
+    assert_int_equal(failures, 6); /* 16 to 32, 64, 128: two lists each */
+    unregister(MOST, handles);
+    assert_int_equal(values[MOST - 1], MOST);
+}
+
+/* ---- clocks ---- */
+
+static void test_stage_seconds(void **state)
+{
+    (void)state;
+    struct note_args args = {.head = head, .sleep_us = 3000};
+    double seconds[SL_N_STAGES];
+    sl_run_log_reset(&run);
+    for (int i = 0; i < 4; i++) {
+        args.head.stage = i < 3 ? SL_STAGE_SYNC : SL_STAGE_SAMPLE;
+        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+    }
+    starpu_task_wait_for_all();
+    sl_run_stage_seconds(&run, seconds);
+    assert_true(seconds[SL_STAGE_SYNC] >= 0.009 && seconds[SL_STAGE_SYNC] < 3);
+    assert_true(seconds[SL_STAGE_SAMPLE] >= 0.003 && seconds[SL_STAGE_SAMPLE] < 1);
+    expect_near("an idle stage", seconds[SL_STAGE_DENSE], 0, 0);
+    sl_run_log_reset(&run);
+    sl_run_stage_seconds(&run, seconds);
+    expect_near("after the reset", seconds[SL_STAGE_SYNC], 0, 0);
+}
+
+/* A compute span per step and worker, a hidden one per task, beyond the log's first capacity. */
+static void test_spans(void **state)
+{
+    (void)state;
+    enum { N = 700 };
+    struct note_args args = {.head = head};
+    size_t hidden = 0;
+    size_t compute = 0;
+    sl_run_log_reset(&run);
+    for (uint64_t i = 0; i < N; i++) {
+        args.head.step = i / 10;
+        args.head.stage = i % 2 == 0 ? SL_STAGE_GATHER : SL_STAGE_BACKWARD;
+        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+        args.head.stage = i % 2 == 0 ? SL_STAGE_EXCHANGE : SL_STAGE_EVALUATE; /* neither */
+        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+        starpu_task_wait_for_all();
+    }
+    for (unsigned w = 0; w < run.n_workers; w++) {
+        const struct sl_worker_log *log = &run.logs[w];
+        hidden += log->n_hidden;
+        compute += log->n_compute;
+        for (size_t i = 1; i < log->n_compute; i++) {
+            assert_true(log->compute[i - 1].step < log->compute[i].step);
+            assert_true(log->compute[i - 1].end_s <= log->compute[i].start_s);
+        }
+    }
+    assert_int_equal(hidden, N / 2);
+    assert_in_range(compute, N / 10, N / 10 * run.n_workers);
+}
+
+static void test_log_without_memory(void **state)
+{
+    (void)state;
+    struct sl_run small;
+    expect_ok(sl_run_init(&small));
+    struct note_args args = {.head = {.run = &small, .stage = SL_STAGE_SAMPLE}, .starve = 1};
+    expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+    starpu_task_wait_for_all();
+    assert_int_equal(sl_failure_status(&small.failure), SL_ENOMEM);
+    sl_run_free(&small);
+    sl_memory_ration(0);
+    assert_int_equal(sl_run_init(&small), SL_ENOMEM);
+    sl_memory_ration(-1);
+}
+
+/* ---- the overlap, from logs written by hand ---- */
+
+static void put(struct sl_span **spans, size_t *n, size_t *capacity, uint64_t step, double start_s, double end_s)
+{
+    *capacity = 8;
+    if (*spans == NULL) {
+        assert_int_equal(sl_alloc(*capacity, sizeof **spans, "spans", spans), SL_OK);
+    }
+    (*spans)[(*n)++] = (struct sl_span){step, start_s, end_s};
+}
+
+static void put_hidden(struct sl_worker_log *log, uint64_t step, double start_s, double end_s)
+{
+    put(&log->hidden, &log->n_hidden, &log->hidden_capacity, step, start_s, end_s);
+}
+
+static void put_compute(struct sl_worker_log *log, uint64_t step, double start_s, double end_s)
+{
+    put(&log->compute, &log->n_compute, &log->compute_capacity, step, start_s, end_s);
+}
+
+static double overlap_of(const struct sl_run *made)
+{
+    double share = -1;
+    expect_ok(sl_run_overlap(made, &share));
+    return share;
+}
+
+static void test_overlap(void **state)
+{
+    (void)state;
+    struct sl_worker_log logs[2] = {0};
+    struct sl_run made = {.logs = logs, .n_workers = 2};
+    double share;
+    expect_near("nothing at all", overlap_of(&made), 0, 0);
+    put_compute(&logs[1], 10, 1, 3);
+    put_compute(&logs[0], 11, 4, 6);
+    expect_near("nothing hidden", overlap_of(&made), 0, 0);
+    put_hidden(&logs[0], 10, 0, 2); /* no step before it */
+    expect_near("the first step", overlap_of(&made), 0, 0);
+    put_hidden(&logs[0], 11, 2, 4); /* step 10 computed until 3 */
+    expect_near("half of the second", overlap_of(&made), 1. / 4, 1e-12);
+    put_hidden(&logs[1], 12, 0, 8); /* steps 10 and 11: from 1 to 6 */
+    expect_near("both steps", overlap_of(&made), 6. / 12, 1e-12);
+    put_hidden(&logs[1], 13, 7, 9); /* all have ended */
+    expect_near("too late", overlap_of(&made), 6. / 14, 1e-12);
+    put_compute(&logs[1], 11, 5, 7.5); /* another worker still computes step 11 */
+    expect_near("two workers", overlap_of(&made), (1 + 6.5 + 0.5) / 14, 1e-12);
+    sl_memory_ration(0);
+    assert_int_equal(sl_run_overlap(&made, &share), SL_ENOMEM);
+    sl_memory_ration(-1);
+    for (int w = 0; w < 2; w++) {
+        sl_free(logs[w].hidden);
+        sl_free(logs[w].compute);
+    }
+}
+
+/* ---- models ---- */
+
+static uint32_t footprint_of(uint64_t work)
+{
+    struct sl_task_args args = {.work = work};
+    struct starpu_task task = {.cl_arg = &args};
+    return sl_task_footprint(&task);
+}
+
+static void test_footprint(void **state)
+{
+    (void)state;
+    struct sl_task_args args = {.work = 0};
+    struct starpu_task task = {.cl_arg = &args};
+    assert_int_equal(sl_task_size_base(&task, 0), 1);
+    args.work = 1000;
+    assert_int_equal(sl_task_size_base(&task, 0), 1000);
+    assert_int_equal(footprint_of(1 << 20), footprint_of((1 << 20) + 1000));
+    assert_int_equal(footprint_of(UINT64_MAX), footprint_of(UINT64_MAX - 1));
+    for (uint64_t work = 1; work < UINT64_MAX / 4; work *= 2) {
+        assert_true(footprint_of(work) < footprint_of(2 * work));
+        if (work >= 8) {
+            assert_true(footprint_of(work) < footprint_of(work + work / 8));
+        }
+    }
+}
+
+static void test_stage_of_evaluation(void **state)
+{
+    (void)state;
+    struct sl_task_args args = {.stage = SL_STAGE_EVALUATE};
+    assert_int_equal(sl_task_stage(&args, SL_STAGE_DENSE), SL_STAGE_EVALUATE);
+    args.stage = SL_STAGE_SAMPLE;
+    assert_int_equal(sl_task_stage(&args, SL_STAGE_DENSE), SL_STAGE_DENSE);
+}
+
+/* The last test: the run fails, and tasks no longer work. */
+static void test_failure_drains(void **state)
+{
+    (void)state;
+    uint32_t value = 77;
+    starpu_data_handle_t handle = vector_of(&value, 1, sizeof value);
+    struct note_args args = {.head = head, .n = 1, .value = 1};
+    fixture_fail();
+    expect_ok(submit_many(1, &handle, &args));
+    unregister(1, &handle);
+    assert_int_equal(value, 77);
+    assert_int_equal(sl_failure_status(&run.failure), SL_EIO);
+    assert_string_equal(sl_message(), "the test says so");
+}
+
+static int start(void **state)
+{
+    (void)state;
+    fixture_start(3);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    fixture_stop();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_fixed_buffers_must_agree),
+        cmocka_unit_test(test_priority_stays_in_the_range),
+        cmocka_unit_test(test_home_placement),
+        cmocka_unit_test(test_no_worker),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_stage_seconds),
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_log_without_memory),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_footprint),
+        cmocka_unit_test(test_stage_of_evaluation),
+        cmocka_unit_test(test_failure_drains),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
