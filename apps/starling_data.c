@@ -260,6 +260,12 @@ static enum sl_status load_metis(const char *path, struct sl_dataset *out)
     if (st != SL_OK) {
         return st;
     }
+    st = sl_alloc(dataset.graph.n_vertices, sizeof *dataset.labels, "labels", &dataset.labels);
+    if (st != SL_OK) {
+        sl_graph_free(&dataset.graph);
+        return st;
+    }
+    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: not known */
     const char *slash = strrchr(path, '/');
     snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
     *out = dataset;

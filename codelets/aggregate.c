@@ -17,7 +17,7 @@ struct term {
     sl_real weight;
 };
 
-static inline void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
+SL_INLINE void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
 {
     for (uint32_t j = 0; j < n_columns; j++) {
         out[j] += weight * row[j];
@@ -25,7 +25,7 @@ static inline void add_scaled(uint32_t n_columns, sl_real *restrict out, const s
 }
 
 /* out += the n terms, in order. */
-static inline void add_terms(uint32_t n, const struct term *terms, uint32_t n_columns, sl_real *restrict out)
+SL_INLINE void add_terms(uint32_t n, const struct term *terms, uint32_t n_columns, sl_real *restrict out)
 {
     uint32_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -47,7 +47,7 @@ static inline void add_terms(uint32_t n, const struct term *terms, uint32_t n_co
 }
 
 /* The row of the source at a position. */
-static inline const sl_real *source_row(const struct sl_sources *x, uint32_t position, uint32_t n_columns)
+SL_INLINE const sl_real *source_row(const struct sl_sources *x, uint32_t position, uint32_t n_columns)
 {
     uint32_t q = 0;
     while (position >= x->first[q + 1]) {
@@ -57,7 +57,7 @@ static inline const sl_real *source_row(const struct sl_sources *x, uint32_t pos
 }
 
 /* out += weight * the sum of the rows at n positions, in order. */
-static inline void add_sources(uint32_t n, const uint32_t *positions, sl_real weight, const struct sl_sources *x,
+SL_INLINE void add_sources(uint32_t n, const uint32_t *positions, sl_real weight, const struct sl_sources *x,
                                uint32_t n_columns, sl_real *out)
 {
     struct term terms[LIST];
@@ -86,7 +86,7 @@ SL_CLONES void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, con
 }
 
 /* out += the terms of transposed item t. */
-static inline void add_back(uint32_t t, uint32_t n_columns, const uint32_t *back_offsets, const uint32_t *back_rows,
+SL_INLINE void add_back(uint32_t t, uint32_t n_columns, const uint32_t *back_offsets, const uint32_t *back_rows,
                             const uint32_t *edge_offsets, const struct sl_view *gm, sl_real *out)
 {
     struct term terms[LIST];

@@ -9,29 +9,29 @@
 
 /* ---- kernels, CPU ---- */
 
-static inline void copy_row(uint32_t n, const float *restrict row, sl_real *restrict x)
+static inline void copy_row(uint32_t n, const sl_real *restrict row, sl_real *restrict x)
 {
     for (uint32_t c = 0; c < n; c++) {
         x[c] = row[c];
     }
 }
 
-static inline void mask_row(uint32_t n, const float *restrict row, const uint8_t *restrict keep, sl_real scale,
+static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8_t *restrict keep, sl_real scale,
                             sl_real *restrict x)
 {
     for (uint32_t c = 0; c < n; c++) {
-        x[c] = (sl_real)row[c] * ((sl_real)keep[c] * scale);
+        x[c] = row[c] * ((sl_real)keep[c] * scale);
     }
 }
 
-SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const float *table, uint32_t first,
+SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first,
                              const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
                              const sl_vertex *dataset_ids, sl_real *x_out)
 {
     uint8_t keep[SL_DROPOUT_BLOCK];
     sl_real scale = (sl_real)sl_dropout_scale(threshold);
     for (uint32_t i = 0; i < n_rows; i++) {
-        const float *row = table + (size_t)(ids[i] - first) * n_columns;
+        const sl_real *row = table + (size_t)(ids[i] - first) * n_columns;
         sl_real *x = x_out + (size_t)i * n_columns;
         if (threshold == 0) {
             copy_row(n_columns, row, x);
@@ -104,7 +104,7 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_han
     }
     args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
-    args.head.work = (uint64_t)n_rows * n_columns * (sizeof(float) + sizeof(sl_real));
+    args.head.work = (uint64_t)n_rows * n_columns * 2 * sizeof(sl_real);
     sl_task_begin(&task, &gather_cl);
     sl_task_add(&task, frontier, STARPU_R);
     sl_task_add(&task, table, STARPU_R);

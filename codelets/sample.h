@@ -77,11 +77,11 @@ struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, c
 /* The key that orders in-neighbours: smaller is picked first; `vertex` is a dataset id. Ties are broken by the id. */
 static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *turn, uint32_t vertex)
 {
-    double u = (sl_random_unit(&turn->first, vertex, 0) + 0x1p-54);
+    double u = sl_random_open(&turn->first, vertex, 0);
     if (turn->sine == 0) {
         return u;
     }
-    double v = (sl_random_unit(&turn->second, vertex, 0) + 0x1p-54);
+    double v = sl_random_open(&turn->second, vertex, 0);
     return turn->cosine * sl_normal_quantile(u) + turn->sine * sl_normal_quantile(v);
 }
 

@@ -35,8 +35,8 @@ void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const u
         if (margins_out != NULL) {
             margins_out[i] = (float)(row[1] - row[0]);
         }
-        if (labels[i] < 0 || (uint32_t)labels[i] >= n_classes || sets[i] >= SL_N_SETS) {
-            continue; /* of unknown class */
+        if ((uint32_t)labels[i] >= n_classes || sets[i] >= SL_N_SETS) {
+            continue; /* of unknown class: labelled -1 */
         }
         uint64_t(*counts)[N_COUNTS] = (uint64_t(*)[N_COUNTS])counts_out + (size_t)sets[i] * n_classes;
         uint32_t label = (uint32_t)labels[i];

@@ -338,9 +338,9 @@ static void set_out_degrees(struct world *world)
 }
 
 /* How often an edge must stay in its home class for the labels to agree as often as the recipe says. With q the share of edges
- * between no strays (others' labels agree hardly ever), a the probability that an edge ends at home, and c the chance that
- * popular vertices share a class: homophily = a q, and a = s + (1 - s) (1 - PARTNER_SHARE) c, since an edge to anywhere may come
- * home. */
+ * between no strays, a the probability that an edge ends at home, and c the chance that popular vertices share a class:
+ * homophily = a q + (1 - a) (1 - q) c, since a stray's label agrees with others only away from its home, and a = s + (1 - s)
+ * (1 - PARTNER_SHARE) c, since an edge to anywhere may come home. */
 static void set_same_class(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -358,7 +358,8 @@ static void set_same_class(struct world *world)
         stray_popularity += world->stray[v] ? world->popularity[p + 1] - world->popularity[p] : 0;
     }
     double q = (1 - stray_edges / (r->n_edges > 0 ? (double)r->n_edges : 1)) * (1 - stray_popularity / all);
-    double a = q > 0 ? r->homophily / q : 0;
+    double by_chance = (1 - q) * chance;
+    double a = q > by_chance ? (r->homophily - by_chance) / (q - by_chance) : 0;
     double home = (1 - PARTNER_SHARE) * chance;
     double s = (a - home) / (1 - home);
     world->same_class = s < 0 ? 0 : s > 1 ? 1 : s;

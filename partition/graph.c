@@ -192,9 +192,10 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
     }
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            if (!once || graph->sources[e] <= v) {
-                from[n] = graph->sources[e];
-                to[n++] = v;
+            sl_vertex u = graph->sources[e];
+            if (!once || v <= u) {
+                from[n] = once ? v : u;
+                to[n++] = once ? u : v;
             }
         }
     }

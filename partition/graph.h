@@ -31,8 +31,8 @@ enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *
 /* Is every edge's reverse there too? SL_ENOMEM. */
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 
-/* The edges as a list, to be given to sl_free: all of them, or, with `once`, of each pair of opposite edges the one whose source
- * is not above its destination. SL_ENOMEM. */
+/* The edges as a list, to be given to sl_free: all of them, by destination, or, with `once`, of each pair of opposite edges of a
+ * symmetric graph the one whose source is not above its destination, by source. SL_ENOMEM. */
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 

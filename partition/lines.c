@@ -17,7 +17,7 @@
 #include "support/memory.h"
 #include "support/parallel.h"
 
-#define BLOCK_BYTES ((size_t)1 << 20)
+#define BLOCK_BYTES ((size_t)1 << 18)
 #define MAX_LINE_BYTES ((size_t)1 << 30)
 #define MAX_WORKERS 16
 #define MAX_SLOTS (2 * MAX_WORKERS)

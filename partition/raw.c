@@ -83,7 +83,7 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
         int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (entry->d_name[0] != '.' && length < (int)sizeof path && strlen(entry->d_name) < sizeof names[n] &&
             sl_folder_exists(path)) {
-            snprintf(names[n++], sizeof names[0], "%s", entry->d_name);
+            memcpy(names[n++], entry->d_name, strlen(entry->d_name) + 1);
         }
     }
     if (dir != NULL) {

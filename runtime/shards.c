@@ -11,15 +11,17 @@
 
 /* ---- copies in the order of new ids ---- */
 
-static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, float **out)
+static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, sl_real **out)
 {
     size_t width = from->n_columns;
     enum sl_status st = sl_alloc_zero((size_t)from->n_rows * width + 1, sizeof **out, "features in part order", out);
     for (uint32_t v = 0; st == SL_OK && v < from->n_rows; v++) {
-        float *row = *out + v * width;
+        sl_real *row = *out + v * width;
         uint32_t id = dataset_ids[v];
         if (from->dense != NULL) {
-            memcpy(row, from->dense + id * width, width * sizeof *row);
+            for (size_t c = 0; c < width; c++) {
+                row[c] = from->dense[id * width + c];
+            }
             continue;
         }
         for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
@@ -121,7 +123,7 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q)
         if (st == SL_OK) {
             starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM,
                                         (uintptr_t)(out->table + (size_t)part->first * out->n_features),
-                                        out->n_features, out->n_features, n == 0 ? 1 : n, sizeof(float));
+                                        out->n_features, out->n_features, n == 0 ? 1 : n, sizeof *out->table);
             starpu_data_set_sequential_consistency_flag(part->features, 0);
         }
         return st;

@@ -16,7 +16,7 @@ struct sl_shard {
     uint32_t first, end;
     uint32_t n_train;
     struct sl_part_handles graph;
-    starpu_data_handle_t features; /* floats [n x F]; NULL where sparse */
+    starpu_data_handle_t features; /* sl_real [n x F]; NULL where sparse */
     struct sl_sparse sparse;       /* .frontier is filled in per use; all NULL where dense */
     starpu_data_handle_t labels;   /* int32, by row */
     starpu_data_handle_t sets;     /* uint8, by row: SL_SET_TRAIN .. */
@@ -36,7 +36,7 @@ struct sl_shards {
     starpu_data_handle_t train_ids;   /* uint32: dataset ids */
     struct sl_partition *partition;   /* borrowed */
     /* memory behind the handles */
-    float *table;                     /* dense features by new id, or NULL */
+    sl_real *table;                   /* dense features by new id, or NULL */
     uint64_t *sparse_offsets;         /* part after part, each from zero, n + 1 of them */
     uint64_t *sparse_first;           /* G + 1: where a part's columns and values begin */
     uint32_t *sparse_columns;

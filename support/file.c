@@ -294,7 +294,7 @@ enum sl_status sl_path_join(const char *folder, const char *name, char **out)
     if (name[0] == '/' || length == 0) {
         return sl_strdup(name, out);
     }
-    return sl_format(out, folder[length - 1] == '/' ? "%s%s" : "%s/%s", folder, name);
+    return sl_format(out, "%s%s%s", folder, folder[length - 1] == '/' ? "" : "/", name);
 }
 
 enum sl_status sl_format(char **out, const char *format, ...)

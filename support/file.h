@@ -74,7 +74,7 @@ bool sl_file_exists(const char *path);
 enum sl_status sl_path_join(const char *folder, const char *name, char **out);
 
 /* A printf into a fresh string, to be given to sl_free. SL_ENOMEM. */
-enum sl_status sl_format(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum sl_status sl_format(char **out, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
 /* A 64-bit checksum of `bytes` bytes, continuing from `start` (0 at first). Made for speed (about memory bandwidth) and against
  * accidents, not against forgery: a reader still checks what it reads. The same on every machine of one byte order. */

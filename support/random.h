@@ -70,6 +70,18 @@ static inline SL_HOST_DEVICE double sl_random_unit(const struct sl_draw *where, 
     return (double)(sl_random_u64(where, vertex, draw) >> 11) * 0x1p-53;
 }
 
+/* A uniform number of the open interval (0, 1), 52 bits, from 64: at both ends the normal quantile stays finite. */
+static inline SL_HOST_DEVICE double sl_unit_open(uint64_t bits)
+{
+    return ((double)(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+/* A uniform number of (0, 1). */
+static inline SL_HOST_DEVICE double sl_random_open(const struct sl_draw *where, uint32_t vertex, uint32_t draw)
+{
+    return sl_unit_open(sl_random_u64(where, vertex, draw));
+}
+
 /* A uniform integer of [0, n) made of 32 random bits, n >= 1; each value's probability is off by under n / 2^32 of itself
  * (Lemire 2019, without the rejection step: picks must take a fixed number of draws). */
 static inline SL_HOST_DEVICE uint32_t sl_random_below(uint32_t bits, uint32_t n)

@@ -29,6 +29,9 @@ typedef uint32_t sl_vertex;
 #define SL_CLONES
 #endif
 
+/* A part of such a loop in a function of its own: it must become part of each of the compiled versions. */
+#define SL_INLINE static inline __attribute__((always_inline))
+
 /* "No vertex", "no row". N is therefore at most 2^32 - 2. */
 #define SL_NONE UINT32_MAX
 

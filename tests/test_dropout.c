@@ -29,6 +29,24 @@ static void test_same_as_bits(void **state)
     }
 }
 
+/* An entry whose bits equal the threshold is kept. */
+static void test_threshold_itself(void **state)
+{
+    (void)state;
+    struct sl_draw draw = {.seed = 5, .step = 6, .purpose = SL_FOR_DROPOUT, .hop = 0};
+    for (uint32_t n = 8; n <= SL_DROPOUT_BLOCK; n *= 4) {
+        for (uint32_t c = 0; c < n; c++) {
+            uint8_t keep[SL_DROPOUT_BLOCK];
+            uint16_t bits[8];
+            sl_dropout_bits(&draw, c, c / 8, bits);
+            sl_dropout_keep(&draw, c, bits[c % 8], 0, n, keep);
+            assert_int_equal(keep[c], 1);
+            sl_dropout_keep(&draw, c, bits[c % 8] + 1u, 0, n, keep);
+            assert_int_equal(keep[c], 0);
+        }
+    }
+}
+
 /* The share kept, and that every part of the counter matters: masks that differ in one of them agree by chance only. */
 static void test_share_kept(void **state)
 {
@@ -85,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_bits),
+        cmocka_unit_test(test_threshold_itself),
         cmocka_unit_test(test_share_kept),
         cmocka_unit_test(test_check),
     };

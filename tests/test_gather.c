@@ -14,7 +14,7 @@
 /* A part's table, ids in any order and the dataset ids of all vertices. */
 struct case_ {
     uint32_t n_rows, n_columns;
-    float *table;
+    sl_real *table;
     sl_vertex *ids;
     sl_vertex *dataset_ids;
 };
@@ -26,7 +26,7 @@ static struct case_ make_case(uint32_t n_rows, uint32_t n_columns)
     c.ids = need(n_rows, sizeof *c.ids);
     c.dataset_ids = need(FIRST + PART, sizeof *c.dataset_ids);
     for (size_t i = 0; i < (size_t)PART * n_columns; i++) {
-        c.table[i] = (float)noise(5, i);
+        c.table[i] = (sl_real)noise(5, i);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
         c.ids[i] = FIRST + (i * 7 + 3) % PART;
@@ -89,7 +89,7 @@ static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropou
 {
     starpu_data_handle_t handles[] = {
         vector_of(c->ids, c->n_rows, sizeof *c->ids),
-        matrix_of(c->table, PART, c->n_columns, sizeof(float)),
+        matrix_of(c->table, PART, c->n_columns, sizeof(sl_real)),
         vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids),
         rows_of(x, n_rows, c->n_columns),
     };
@@ -136,7 +136,7 @@ static void test_refusals_and_failure(void **state)
     expect_message(sl_message(), "[10 x 6]", "frontier of 10");
     assert_int_equal(submit(&c, 0, 1.0, x, 10), SL_EINVAL);
     handles[0] = vector_of(c.ids, 10, sizeof *c.ids);
-    handles[1] = matrix_of(c.table, PART, 6, sizeof(float));
+    handles[1] = matrix_of(c.table, PART, 6, sizeof(sl_real));
     handles[2] = vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids);
     handles[3] = rows_of(x, 10, 5);
     assert_int_equal(sl_gather_submit(&head, handles[0], 0, handles[1], FIRST, 0, SEED, handles[2], handles[3]),

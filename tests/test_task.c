@@ -166,11 +166,11 @@ static void test_home_placement(void **state)
     (void)state;
     struct note_args args = {.head = head};
     run.pin = true;
-    for (uint32_t pe = 0; pe < 2 * run.n_workers + 1; pe++) {
-        args.head.pe = pe;
+    for (uint32_t i = 0; i < 6 * run.n_workers; i++) {
+        args.head.pe = i / 3; /* three in a row: no scheduler that takes turns passes */
         expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
         starpu_task_wait_for_all();
-        assert_int_equal(seen.worker, (int)(pe % run.n_workers));
+        assert_int_equal(seen.worker, (int)(args.head.pe % run.n_workers));
     }
     run.pin = false;
 }
@@ -232,34 +232,42 @@ static void test_stage_seconds(void **state)
     expect_near("after the reset", seconds[SL_STAGE_SYNC], 0, 0);
 }
 
-/* A compute span per step and worker, a hidden one per task, beyond the log's first capacity. */
+/* A compute span per step, a hidden one per task, beyond the log's first capacity. All on one worker. */
 static void test_spans(void **state)
 {
     (void)state;
     enum { N = 700 };
     struct note_args args = {.head = head};
-    size_t hidden = 0;
-    size_t compute = 0;
+    const struct sl_worker_log *log = &run.logs[0];
     sl_run_log_reset(&run);
+    run.pin = true;
     for (uint64_t i = 0; i < N; i++) {
         args.head.step = i / 10;
         args.head.stage = i % 2 == 0 ? SL_STAGE_GATHER : SL_STAGE_BACKWARD;
         expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
         args.head.stage = i % 2 == 0 ? SL_STAGE_EXCHANGE : SL_STAGE_EVALUATE; /* neither */
         expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
-        starpu_task_wait_for_all();
-    }
-    for (unsigned w = 0; w < run.n_workers; w++) {
-        const struct sl_worker_log *log = &run.logs[w];
-        hidden += log->n_hidden;
-        compute += log->n_compute;
-        for (size_t i = 1; i < log->n_compute; i++) {
-            assert_true(log->compute[i - 1].step < log->compute[i].step);
-            assert_true(log->compute[i - 1].end_s <= log->compute[i].start_s);
+        if (i % 10 == 9) {
+            starpu_task_wait_for_all();
         }
     }
-    assert_int_equal(hidden, N / 2);
-    assert_in_range(compute, N / 10, N / 10 * run.n_workers);
+    assert_int_equal(log->n_hidden, N / 2);
+    assert_int_equal(log->n_compute, N / 10);
+    for (size_t i = 0; i < log->n_compute; i++) {
+        assert_int_equal(log->compute[i].step, i);
+        assert_true(log->compute[i].start_s < log->compute[i].end_s);
+        assert_true(i == 0 || log->compute[i - 1].end_s <= log->compute[i].start_s);
+    }
+    args.sleep_us = 2000; /* two tasks of the last step: the span reaches from the first's start to the second's end */
+    args.head.stage = SL_STAGE_DENSE;
+    args.head.step = N;
+    for (int i = 0; i < 2; i++) {
+        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+    }
+    starpu_task_wait_for_all();
+    run.pin = false;
+    assert_int_equal(log->n_compute, N / 10 + 1);
+    assert_true(log->compute[N / 10].end_s - log->compute[N / 10].start_s >= 0.004);
 }
 
 static void test_log_without_memory(void **state)
@@ -325,6 +333,8 @@ static void test_overlap(void **state)
     expect_near("too late", overlap_of(&made), 6. / 14, 1e-12);
     put_compute(&logs[1], 11, 5, 7.5); /* another worker still computes step 11 */
     expect_near("two workers", overlap_of(&made), (1 + 6.5 + 0.5) / 14, 1e-12);
+    put_compute(&logs[0], 10, 2, 7.75); /* and the first step goes on for longer still */
+    expect_near("a slow first step", overlap_of(&made), (2 + 6.75 + 0.75) / 14, 1e-12);
     sl_memory_ration(0);
     assert_int_equal(sl_run_overlap(&made, &share), SL_ENOMEM);
     sl_memory_ration(-1);

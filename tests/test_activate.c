@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/activate.h: forward and backward against explicit Jacobians and, in double, central differences; submissions. */
+#include "codelets/activate.h"
+
+#include "codelets/batchnorm.h"
+#include "codelets/dropout.h"
+#include "tests/starpu_fixture.h"
+
+#define SEED 31
+#define N_VERTICES 400
+
+/* One chunk with everything any norm may need. */
+struct case_ {
+    struct sl_activate a;
+    sl_real *weight, *bias, *statistics;
+    sl_vertex *ids, *dataset_ids;
+    sl_real *z, *residual, *gh, *h, *gz, *gw, *gb, *sums;
+    uint8_t *gate;
+};
+
+/* Mean and 1 / deviation of each column, all rows being the group. */
+static void take_statistics(struct case_ *c)
+{
+    uint32_t n = c->a.n_columns;
+    double *moments = need(2 * n, sizeof *moments);
+    double *unbiased = need(2 * n, sizeof *unbiased);
+    const double *all[] = {moments};
+    if (c->a.n_rows > 0) {
+        sl_batchnorm_moments_cpu(c->a.n_rows, n, c->z, moments);
+        sl_batchnorm_merge_cpu(1, n, all, &c->a.n_rows, c->statistics, unbiased);
+    }
+    free(moments);
+    free(unbiased);
+}
+
+static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
+{
+    struct case_ *c = need(1, sizeof *c);
+    size_t n = (size_t)rows * columns;
+    c->weight = noisy(columns, 1);
+    c->bias = noisy(columns, 2);
+    c->statistics = noisy(2 * (size_t)columns, 3);
+    c->ids = need(rows, sizeof *c->ids);
+    c->dataset_ids = need(N_VERTICES, sizeof *c->dataset_ids);
+    c->z = noisy(n, 4);
+    c->residual = noisy(n, 5);
+    c->gh = noisy(n, 6);
+    c->h = poisoned(n);
+    c->gz = poisoned(n);
+    c->gw = poisoned(columns);
+    c->gb = poisoned(columns);
+    c->sums = poisoned(2 * (size_t)columns);
+    c->gate = need(n, 1);
+    memset(c->gate, 7, n);
+    for (uint32_t i = 0; i < rows; i++) {
+        c->ids[i] = (i * 3 + 1) % N_VERTICES;
+    }
+    for (uint32_t v = 0; v < N_VERTICES; v++) {
+        c->dataset_ids[v] = 3 * v + 2;
+    }
+    c->a = (struct sl_activate){
+        .n_rows = rows,
+        .n_columns = columns,
+        .norm = norm,
+        .threshold = sl_dropout_threshold(dropout),
+        .draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 1},
+    };
+    if (norm != SL_ACTIVATE_PLAIN) {
+        c->a.weight = c->weight;
+        c->a.bias = c->bias;
+    }
+    if (norm == SL_ACTIVATE_BATCH) {
+        take_statistics(c);
+        c->a.mean = c->statistics;
+        c->a.rstd = c->statistics + columns;
+    }
+    if (dropout > 0) {
+        c->a.ids = c->ids;
+        c->a.dataset_ids = c->dataset_ids;
+    }
+    return c;
+}
+
+static void free_case(struct case_ *c)
+{
+    void *blocks[] = {c->weight, c->bias, c->statistics, c->ids, c->dataset_ids, c->z,    c->residual,
+                      c->gh,     c->h,    c->gz,         c->gw,  c->gb,          c->sums, c->gate};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        free(blocks[i]);
+    }
+    free(c);
+}
+
+/* ---- reference, in double ---- */
+
+/* zhat and rstd of entry (i, k). */
+static void normalised(const struct case_ *c, uint32_t i, uint32_t k, double *zhat, double *rstd)
+{
+    uint32_t n = c->a.n_columns;
+    const sl_real *z = c->z + (size_t)i * n;
+    double mean = 0;
+    double variance = 0;
+    if (c->a.norm == SL_ACTIVATE_BATCH) {
+        mean = (double)c->a.mean[k];
+        *rstd = (double)c->a.rstd[k];
+    } else {
+        for (uint32_t j = 0; j < n; j++) {
+            mean += (double)z[j] / n;
+        }
+        for (uint32_t j = 0; j < n; j++) {
+            variance += ((double)z[j] - mean) * ((double)z[j] - mean) / n;
+        }
+        *rstd = 1 / sqrt(variance + 1e-5);
+    }
+    *zhat = ((double)z[k] - mean) * *rstd;
+}
+
+static double y_of(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    double zhat, rstd;
+    if (c->a.norm == SL_ACTIVATE_PLAIN) {
+        return (double)c->z[(size_t)i * c->a.n_columns + k];
+    }
+    normalised(c, i, k, &zhat, &rstd);
+    return (double)c->weight[k] * zhat + (double)c->bias[k];
+}
+
+/* 0, or the scale of dropout. */
+static double kept(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    uint16_t bits[8];
+    if (c->a.threshold == 0) {
+        return 1;
+    }
+    sl_dropout_bits(&c->a.draw, c->dataset_ids[c->ids[i]], k / 8, bits);
+    return bits[k % 8] >= c->a.threshold ? sl_dropout_scale(c->a.threshold) : 0;
+}
+
+static double gy_of(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    return y_of(c, i, k) > 0 ? (double)c->gh[(size_t)i * c->a.n_columns + k] * kept(c, i, k) : 0;
+}
+
+/* How far a float may be off: the sums of a norm are as long as a row or a column, and rstd, at most 1 / sqrt(eps), scales the
+ * rounding of z - mean. */
+static double tolerance_of(const struct case_ *c, size_t length)
+{
+    double largest = 1;
+    for (uint32_t i = 0; c->a.norm != SL_ACTIVATE_PLAIN && i < c->a.n_rows; i++) {
+        for (uint32_t k = 0; k < c->a.n_columns; k++) {
+            double zhat, rstd;
+            normalised(c, i, k, &zhat, &rstd);
+            largest = fmax(largest, rstd);
+        }
+    }
+    return rounding(length, 4 * largest * fmax(1, sl_dropout_scale(c->a.threshold)));
+}
+
+static void check_forward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout, int with_residual)
+{
+    struct case_ *c = make_case(rows, columns, norm, dropout);
+    double tolerance = tolerance_of(c, columns);
+    sl_activate_forward_cpu(&c->a, c->z, with_residual ? c->residual : NULL, c->gate, c->h);
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t k = 0; k < columns; k++) {
+            size_t at = (size_t)i * columns + k;
+            double y = y_of(c, i, k);
+            double h = fmax(0, y) * kept(c, i, k) + (with_residual ? (double)c->residual[at] : 0);
+            expect_near_at("H", at, (double)c->h[at], h, tolerance);
+            if (fabs(y) > tolerance) {
+                assert_int_equal(c->gate[at], y > 0 && kept(c, i, k) > 0);
+            }
+            assert_in_range(c->gate[at], 0, 1);
+        }
+    }
+    free_case(c);
+}
+
+static const uint32_t shapes[][2] = {{0, 5}, {1, 1}, {5, 1}, {1, 7}, {6, 8}, {9, 40}, {4, 256}, {3, 259}, {2, 530}};
+#define N_SHAPES (sizeof shapes / sizeof shapes[0])
+static const enum sl_activate_norm norms[] = {SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH};
+
+static void test_forward(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        for (int n = 0; n < 3; n++) {
+            for (int with_residual = 0; with_residual < 2; with_residual++) {
+                check_forward(shapes[s][0], shapes[s][1], norms[n], 0, with_residual);
+                check_forward(shapes[s][0], shapes[s][1], norms[n], 0.45, with_residual);
+            }
+        }
+    }
+}
+
+/* A logit that is not a number must reach the loss; nothing must turn into a negative zero. */
+static void test_not_a_number(void **state)
+{
+    (void)state;
+    struct case_ *c = make_case(1, 3, SL_ACTIVATE_PLAIN, 0);
+    c->z[0] = (sl_real)NAN;
+    c->z[1] = -1;
+    c->z[2] = 2;
+    sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
+    assert_true(isnan(c->h[0]));
+    assert_true(c->h[1] == 0 && !signbit(c->h[1]));
+    assert_true(c->h[2] == 2);
+    free_case(c);
+}
+
+/* ---- backward ---- */
+
+/* GZ by the whole Jacobian of zhat: rstd * (delta - 1 / n - zhat_a zhat_b / n) over the row (layer) or the column (batch). */
+static double gz_of(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    int layer = c->a.norm == SL_ACTIVATE_LAYER;
+    uint32_t n = layer ? c->a.n_columns : c->a.n_rows;
+    double zhat, rstd;
+    double gz = 0;
+    if (c->a.norm == SL_ACTIVATE_PLAIN) {
+        return gy_of(c, i, k);
+    }
+    normalised(c, i, k, &zhat, &rstd);
+    for (uint32_t j = 0; j < n; j++) {
+        uint32_t row = layer ? i : j;
+        uint32_t column = layer ? j : k;
+        double other, ignored;
+        normalised(c, row, column, &other, &ignored);
+        double jacobian = rstd * ((row == i && column == k) - 1.0 / n - zhat * other / n);
+        gz += gy_of(c, row, column) * (double)c->weight[column] * jacobian;
+    }
+    return gz;
+}
+
+static void run_backward(struct case_ *c)
+{
+    sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
+    if (c->a.norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&c->a, c->z, c->gate, c->gh, c->sums);
+    }
+    sl_activate_backward_cpu(&c->a, c->z, c->gate, c->gh, c->sums, c->a.n_rows, c->gz, c->gw, c->gb);
+}
+
+static void check_backward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
+{
+    struct case_ *c = make_case(rows, columns, norm, dropout);
+    double tolerance = 4 * tolerance_of(c, columns + rows);
+    run_backward(c);
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t k = 0; k < columns; k++) {
+            size_t at = (size_t)i * columns + k;
+            expect_near_at("GZ", at, (double)c->gz[at], gz_of(c, i, k), tolerance);
+        }
+    }
+    for (uint32_t k = 0; norm != SL_ACTIVATE_PLAIN && k < columns; k++) {
+        double gw = 0;
+        double gb = 0;
+        for (uint32_t i = 0; i < rows; i++) {
+            double zhat, rstd;
+            normalised(c, i, k, &zhat, &rstd);
+            gw += gy_of(c, i, k) * zhat;
+            gb += gy_of(c, i, k);
+        }
+        int layer = norm == SL_ACTIVATE_LAYER;
+        expect_near_at("GW", k, (double)(layer ? c->gw[k] : c->sums[k]), gw, tolerance);
+        expect_near_at("GB", k, (double)(layer ? c->gb[k] : c->sums[columns + k]), gb, tolerance);
+    }
+    free_case(c);
+}
+
+static void test_backward(void **state)
+{
+    (void)state;
+    const uint32_t backward_shapes[][2] = {{0, 5}, {1, 1}, {1, 7}, {6, 8}, {9, 40}, {2, 260}, {33, 3}};
+    for (size_t s = 0; s < 7; s++) {
+        for (int n = 0; n < 3; n++) {
+            check_backward(backward_shapes[s][0], backward_shapes[s][1], norms[n], 0);
+            check_backward(backward_shapes[s][0], backward_shapes[s][1], norms[n], 0.45);
+        }
+    }
+}
+
+/* Batch norm's gradient knows the group, not the chunk: two chunks with the sums of both give what one chunk gives. */
+static void test_batch_in_chunks(void **state)
+{
+    (void)state;
+    enum { ROWS = 17, FIRST = 6, F = 12 };
+    struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
+    struct sl_activate part[] = {c->a, c->a};
+    sl_real parts[2][2 * F];
+    sl_real *whole = poisoned(ROWS * F);
+    run_backward(c);
+    memcpy(whole, c->gz, ROWS * F * sizeof *whole);
+    part[0].n_rows = FIRST;
+    part[1].n_rows = ROWS - FIRST;
+    part[1].ids = c->ids + FIRST;
+    for (int p = 0; p < 2; p++) {
+        size_t at = (size_t)p * FIRST * F;
+        sl_activate_batch_sums_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, parts[p]);
+    }
+    for (int k = 0; k < 2 * F; k++) {
+        parts[0][k] += parts[1][k];
+    }
+    for (int p = 0; p < 2; p++) {
+        size_t at = (size_t)p * FIRST * F;
+        sl_activate_backward_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, parts[0], ROWS, c->gz + at, NULL, NULL);
+    }
+    for (size_t i = 0; i < ROWS * F; i++) {
+        expect_near_at("GZ in chunks", i, (double)c->gz[i], (double)whole[i], 4 * tolerance_of(c, ROWS));
+    }
+    free(whole);
+    free_case(c);
+}
+
+#ifdef SL_REAL_DOUBLE
+/* The scalar whose gradients backward gives: <GH, H>, statistics and all. */
+static double objective(struct case_ *c)
+{
+    if (c->a.norm == SL_ACTIVATE_BATCH) {
+        take_statistics(c);
+    }
+    sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
+    return inner((size_t)c->a.n_rows * c->a.n_columns, c->gh, c->h);
+}
+
+static double difference(struct case_ *c, sl_real *entry)
+{
+    const double step = 1e-6;
+    sl_real middle = *entry;
+    *entry = middle + step;
+    double above = objective(c);
+    *entry = middle - step;
+    double below = objective(c);
+    *entry = middle;
+    objective(c);
+    return (above - below) / (2 * step);
+}
+
+static void check_differences(enum sl_activate_norm norm)
+{
+    enum { ROWS = 11, F = 10 };
+    struct case_ *c = make_case(ROWS, F, norm, 0.4);
+    run_backward(c);
+    const sl_real *gw = norm == SL_ACTIVATE_LAYER ? c->gw : c->sums;
+    const sl_real *gb = norm == SL_ACTIVATE_LAYER ? c->gb : c->sums + F;
+    for (int i = 0; i < ROWS * F; i++) {
+        expect_near_at("dL/dz", (size_t)i, c->gz[i], difference(c, &c->z[i]), 1e-8);
+    }
+    for (int k = 0; norm != SL_ACTIVATE_PLAIN && k < F; k++) {
+        expect_near_at("dL/dw", (size_t)k, gw[k], difference(c, &c->weight[k]), 1e-8);
+        expect_near_at("dL/db", (size_t)k, gb[k], difference(c, &c->bias[k]), 1e-8);
+    }
+    free_case(c);
+}
+
+/* In float there are no digits for it. */
+static void test_central_differences(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 3; n++) {
+        check_differences(norms[n]);
+    }
+}
+#endif
+
+static void test_residual_backward(void **state)
+{
+    (void)state;
+    enum { ROWS = 7, F = 9 };
+    sl_real *gh = noisy(ROWS * F, 1);
+    sl_real *gr = noisy(ROWS * F, 2);
+    sl_real *before = noisy(ROWS * F, 2);
+    sl_activate_residual_backward_cpu(ROWS, F, gh, gr);
+    for (size_t i = 0; i < ROWS * F; i++) {
+        assert_true(gr[i] == before[i] + gh[i]);
+    }
+    free(gh);
+    free(gr);
+    free(before);
+}
+
+/* ---- submissions ---- */
+
+enum { D = 14, F = 27, ROW0 = 5, LEVEL = 40 }; /* D rows of the frontier, from row ROW0; LEVEL rows above */
+
+/* All handles of a case; `frontier` is that of the whole level. */
+struct handles {
+    starpu_data_handle_t z, residual, gate, h, gh, gz, gw, gb, sums, weight, bias, statistics, frontier, dataset_ids;
+};
+
+static void register_all(struct case_ *c, sl_real *level, const sl_vertex *frontier, struct handles *out)
+{
+    out->z = rows_of(c->z, D, F);
+    out->residual = rows_of(level, LEVEL, F);
+    out->gate = matrix_of(c->gate, D, F, 1);
+    out->h = rows_of(c->h, D, F);
+    out->gh = rows_of(c->gh, D, F);
+    out->gz = rows_of(c->gz, D, F);
+    out->gw = rows_of(c->gw, 1, F);
+    out->gb = rows_of(c->gb, 1, F);
+    out->sums = rows_of(c->sums, 2, F);
+    out->weight = rows_of(c->weight, 1, F);
+    out->bias = rows_of(c->bias, 1, F);
+    out->statistics = rows_of(c->statistics, 2, F);
+    out->frontier = vector_of(frontier, LEVEL, sizeof *frontier);
+    out->dataset_ids = vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids);
+}
+
+static void unregister_all(const struct handles *handles)
+{
+    unregister(sizeof *handles / sizeof handles->z, &handles->z);
+}
+
+static struct sl_activate_layer layer_of(enum sl_activate_norm norm, double dropout, const struct handles *h)
+{
+    return (struct sl_activate_layer){.norm = norm,
+                                      .dropout = dropout,
+                                      .seed = SEED,
+                                      .weight = h->weight,
+                                      .bias = h->bias,
+                                      .statistics = h->statistics,
+                                      .frontier = h->frontier,
+                                      .dataset_ids = h->dataset_ids};
+}
+
+/* Everything once through StarPU, once by the kernels. */
+static void check_submissions(enum sl_activate_norm norm, double dropout, int with_residual)
+{
+    struct case_ *c = make_case(D, F, norm, dropout);
+    struct case_ *k = make_case(D, F, norm, dropout);
+    sl_real *level = noisy(LEVEL * F, 50);
+    sl_real *level_wanted = noisy(LEVEL * F, 50);
+    sl_vertex frontier[LEVEL];
+    struct handles h;
+    for (uint32_t i = 0; i < LEVEL; i++) {
+        frontier[i] = (7 * i + 2) % N_VERTICES;
+    }
+    register_all(c, level, frontier, &h);
+    struct sl_activate_layer layer = layer_of(norm, dropout, &h);
+    expect_ok(sl_activate_forward_submit(&head, &layer, ROW0, h.z, with_residual ? h.residual : NULL, 2, h.gate, h.h));
+    if (norm == SL_ACTIVATE_BATCH) {
+        expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
+    }
+    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.sums, 100, h.gz, h.gw, h.gb));
+    expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 3));
+    unregister_all(&h);
+
+    k->a.ids = frontier + ROW0;
+    sl_activate_forward_cpu(&k->a, k->z, with_residual ? level_wanted + 2 * F : NULL, k->gate, k->h);
+    if (norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&k->a, k->z, k->gate, k->gh, k->sums);
+    }
+    sl_activate_backward_cpu(&k->a, k->z, k->gate, k->gh, k->sums, 100, k->gz, k->gw, k->gb);
+    sl_activate_residual_backward_cpu(D, F, k->gh, level_wanted + 3 * F);
+    expect_same("H", D * F, sizeof(sl_real), c->h, k->h);
+    expect_same("gate", D * F, 1, c->gate, k->gate);
+    expect_same("GZ", D * F, sizeof(sl_real), c->gz, k->gz);
+    expect_same("GW", F, sizeof(sl_real), c->gw, k->gw);
+    expect_same("GB", F, sizeof(sl_real), c->gb, k->gb);
+    expect_same("sums", 2 * F, sizeof(sl_real), c->sums, k->sums);
+    expect_same("GR", LEVEL * F, sizeof(sl_real), level, level_wanted);
+    free(level);
+    free(level_wanted);
+    free_case(c);
+    free_case(k);
+}
+
+static void test_submissions(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        fixture_start(worker_counts[w]);
+        for (int n = 0; n < 3; n++) {
+            for (int with_residual = 0; with_residual < 2; with_residual++) {
+                check_submissions(norms[n], 0, with_residual);
+                check_submissions(norms[n], 0.5, with_residual);
+            }
+        }
+        expect_no_failure();
+        fixture_stop();
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct case_ *c = make_case(D, F, SL_ACTIVATE_BATCH, 0.5);
+    sl_real *level = noisy(LEVEL * F, 50);
+    sl_vertex frontier[LEVEL] = {0};
+    struct handles h;
+    fixture_start(1);
+    register_all(c, level, frontier, &h);
+    struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.residual), SL_EINVAL);
+    expect_message(sl_message(), "[40 x 27]", "[14 x 27]");
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, LEVEL - D + 1, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    expect_message(sl_message(), "row 27", "frontier of 40");
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, h.residual, 27, h.gate, h.h), SL_EINVAL);
+    expect_message(sl_message(), "[14 x 27] from row 27", "[40 x 27]");
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.weight, 100, h.gz, NULL, NULL),
+                     SL_EINVAL);
+    expect_message(sl_message(), "sums [1 x 27]", "[2 x 27]");
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.sums, 13, h.gz, NULL, NULL),
+                     SL_EINVAL);
+    expect_message(sl_message(), "14 rows", "13");
+    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.residual, h.sums), SL_EINVAL);
+    assert_int_equal(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 27), SL_EINVAL);
+    layer.statistics = NULL;
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    layer.norm = SL_ACTIVATE_LAYER;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, NULL, 0, h.gz, NULL, h.gb), SL_EINVAL);
+    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums), SL_EINVAL);
+    layer.weight = h.sums;
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    expect_message(sl_message(), "weight [2 x 27]", "[1 x 27]");
+    layer.norm = SL_ACTIVATE_PLAIN;
+    layer.dropout = 1;
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    unregister_all(&h);
+    fixture_stop();
+    free(level);
+    free_case(c);
+}
+
+static void test_failure_drains(void **state)
+{
+    (void)state;
+    struct case_ *c = make_case(D, F, SL_ACTIVATE_BATCH, 0.5);
+    sl_real *level = noisy(LEVEL * F, 50);
+    sl_real *before = noisy(LEVEL * F, 50);
+    sl_vertex frontier[LEVEL] = {0};
+    struct handles h;
+    fixture_start(1);
+    register_all(c, level, frontier, &h);
+    struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
+    fixture_fail();
+    expect_ok(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h));
+    expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
+    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.sums, 100, h.gz, NULL, NULL));
+    expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 0));
+    unregister_all(&h);
+    fixture_stop();
+    assert_true(c->h[0] == (sl_real)-12345.5);
+    assert_true(c->sums[0] == (sl_real)-12345.5);
+    assert_true(c->gz[0] == (sl_real)-12345.5);
+    expect_same("GR", LEVEL * F, sizeof *level, level, before);
+    free(level);
+    free(before);
+    free_case(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward),
+        cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_batch_in_chunks),
+#ifdef SL_REAL_DOUBLE
+        cmocka_unit_test(test_central_differences),
+#endif
+        cmocka_unit_test(test_residual_backward),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_failure_drains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/cache.h: what is written comes back; anything else does not. */
+#include "tests/data_fixture.h"
+
+#include <sys/stat.h>
+
+#include "partition/cache.h"
+#include "partition/features.h"
+
+#define KEY 0x1234567890abcdefu
+
+/* The dataset of put_small_dataset, dense, or with a CSR table of 30 columns. */
+static void load_small(bool sparse, struct sl_dataset *out)
+{
+    static const char *const tables[] = {"1,2\n0.5,-1\n3,4.25\n1e-3,7\n0,0\n-2,2\n", NULL};
+    char words[6 * 64] = "";
+    for (int r = 0; r < 6; r++) {
+        for (int c = 0; c < 30; c++) {
+            strcat(words, c == 5 * r ? "3" : "0");
+            strcat(words, c < 29 ? "," : "\n");
+        }
+    }
+    put_small_dataset("small");
+    put_text("small/f.csv", sparse ? words : tables[0]);
+    struct sl_dataset_options options = {.dataset = in_folder("small"), .cache = "none", .features = "f.csv"};
+    assert_ok(sl_dataset_load(&options, out));
+    assert_int_equal(out->features.offsets != NULL, sparse);
+}
+
+static void assert_same(const struct sl_dataset *a, const struct sl_dataset *b)
+{
+    const struct sl_ids *lists[][2] = {{&a->train, &b->train}, {&a->valid, &b->valid}, {&a->test, &b->test}};
+    uint32_t n = a->graph.n_vertices;
+    assert_string_equal(a->name, b->name);
+    assert_string_equal(a->split, b->split);
+    assert_int_equal(a->synthetic, b->synthetic);
+    assert_int_equal(a->n_classes, b->n_classes);
+    assert_int_equal(n, b->graph.n_vertices);
+    assert_int_equal(a->graph.n_edges, b->graph.n_edges);
+    assert_memory_equal(a->graph.offsets, b->graph.offsets, (n + 1) * sizeof *a->graph.offsets);
+    assert_memory_equal(a->graph.sources, b->graph.sources, a->graph.n_edges * sizeof *a->graph.sources);
+    assert_memory_equal(a->labels, b->labels, n * sizeof *a->labels);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(lists[i][0]->n, lists[i][1]->n);
+        assert_memory_equal(lists[i][0]->ids, lists[i][1]->ids, lists[i][0]->n * sizeof(sl_vertex));
+    }
+    const struct sl_features *f = &a->features;
+    const struct sl_features *g = &b->features;
+    assert_int_equal(f->n_rows, g->n_rows);
+    assert_int_equal(f->n_columns, g->n_columns);
+    assert_int_equal(f->offsets == NULL, g->offsets == NULL);
+    if (f->offsets == NULL) {
+        assert_memory_equal(f->dense, g->dense, (size_t)f->n_rows * f->n_columns * sizeof(float));
+    } else {
+        assert_memory_equal(f->offsets, g->offsets, (n + 1) * sizeof(uint64_t));
+        assert_memory_equal(f->columns, g->columns, f->offsets[n] * sizeof(uint32_t));
+        assert_memory_equal(f->values, g->values, f->offsets[n] * sizeof(float));
+    }
+}
+
+static void brings_it_back(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_dataset made;
+        struct sl_dataset read;
+        const char *path = in_folder("deep/down/cache.slc");
+        load_small(sparse, &made);
+        made.synthetic = sparse;
+        assert_true(sl_cache_write_dataset(path, KEY, &made));
+        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_non_null(read.mapping);
+        assert_same(&made, &read);
+        assert_int_equal((uintptr_t)read.graph.offsets % 64, 0);
+        sl_dataset_free(&read);
+        assert_false(sl_cache_read_dataset(path, KEY + 1, &read)); /* of other files or options */
+        assert_null(read.labels);
+        sl_dataset_free(&read);
+        sl_dataset_free(&made);
+        sl_dataset_free(&made);
+    }
+}
+
+/* Cut short anywhere, longer, or with any byte of it changed, the file is refused; a byte between two sections means nothing. */
+static void refuses_any_damage(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_dataset made;
+        struct sl_dataset read;
+        char *data;
+        size_t bytes;
+        load_small(sparse, &made);
+        assert_true(sl_cache_write_dataset(in_folder("whole"), KEY, &made));
+        assert_ok(sl_file_read(in_folder("whole"), 1 << 20, &data, &bytes));
+        const char *path = in_folder("broken");
+        for (size_t n = 0; n < bytes; n += n < 700 ? 13 : 3) {
+            assert_false(sl_cache_read_dataset(put_bytes("broken", data, n), KEY, &read));
+        }
+        size_t accepted = 0;
+        for (size_t at = 0; at < bytes; at++) {
+            data[at] ^= 0x41;
+            if (sl_cache_read_dataset(put_bytes("broken", data, bytes), KEY, &read)) {
+                assert_same(&made, &read);
+                sl_dataset_free(&read);
+                accepted++;
+            }
+            data[at] ^= 0x41;
+        }
+        assert_true(accepted < 11 * 63); /* no more than fill the gaps */
+        assert_false(sl_cache_read_dataset(folder, KEY, &read));
+        assert_false(sl_cache_read_dataset(in_folder("none"), KEY, &read));
+        put_bytes("broken", data, bytes);
+        FILE *stream = fopen(path, "ab");
+        fputc(0, stream);
+        fclose(stream);
+        assert_false(sl_cache_read_dataset(path, KEY, &read));
+        sl_free(data);
+        sl_dataset_free(&made);
+    }
+}
+
+/* A file whose checksums are right but whose contents are not: as somebody else could have made it. */
+static void refuses_forgeries(void **state)
+{
+    (void)state;
+    struct sl_dataset made;
+    struct sl_dataset read;
+    const char *path = in_folder("forged");
+    load_small(true, &made);
+#define ASSERT_NOTICED(what, wrong)                                                                                    \
+    do {                                                                                                               \
+        __typeof__(what) right = (what);                                                                               \
+        (what) = (wrong);                                                                                              \
+        assert_true(sl_cache_write_dataset(path, KEY, &made));                                                         \
+        assert_false(sl_cache_read_dataset(path, KEY, &read));                                                         \
+        (what) = right;                                                                                                \
+    } while (0)
+    ASSERT_NOTICED(made.graph.offsets[0], 1);
+    ASSERT_NOTICED(made.graph.offsets[2], (uint64_t)1 << 40);
+    ASSERT_NOTICED(made.graph.offsets[2], 0);
+    ASSERT_NOTICED(made.graph.offsets[6], 6);
+    ASSERT_NOTICED(made.graph.sources[0], 6);
+    ASSERT_NOTICED(made.graph.sources[1], 2); /* of vertex 1: 0, 2 */
+    ASSERT_NOTICED(made.labels[0], 3);
+    ASSERT_NOTICED(made.labels[0], -2);
+    ASSERT_NOTICED(made.labels[0], -1); /* a training vertex */
+    ASSERT_NOTICED(made.train.ids[1], 6);
+    ASSERT_NOTICED(made.train.ids[1], 0);
+    ASSERT_NOTICED(made.features.columns[0], 30);
+    ASSERT_NOTICED(made.features.offsets[1], 2000);
+    assert_true(sl_cache_write_dataset(path, KEY, &made));
+    assert_true(sl_cache_read_dataset(path, KEY, &read));
+    sl_dataset_free(&read);
+    sl_dataset_free(&made);
+}
+
+static void survives_mutations(void **state)
+{
+    (void)state;
+    struct sl_dataset made;
+    char *data;
+    size_t bytes;
+    load_small(true, &made);
+    assert_true(sl_cache_write_dataset(in_folder("whole"), KEY, &made));
+    assert_ok(sl_file_read(in_folder("whole"), 1 << 20, &data, &bytes));
+    for (int i = 0; i < 1500; i++) {
+        static unsigned char mutant[1 << 14];
+        struct sl_dataset read;
+        memcpy(mutant, data, bytes);
+        size_t n = mutate(mutant, bytes, sizeof mutant);
+        if (sl_cache_read_dataset(put_bytes("mutant", mutant, n), KEY, &read)) {
+            assert_same(&made, &read);
+            sl_dataset_free(&read);
+        }
+    }
+    sl_free(data);
+    sl_dataset_free(&made);
+}
+
+static void parts(void **state)
+{
+    (void)state;
+    const uint32_t made[] = {0, 1, 2, 1, 0};
+    uint32_t read[5] = {9, 9, 9, 9, 9};
+    const char *path = in_folder("parts.slc");
+    assert_true(sl_cache_write_parts(path, KEY, 5, 3, made));
+    assert_true(sl_cache_read_parts(path, KEY, 5, 3, read));
+    assert_memory_equal(made, read, sizeof made);
+    assert_false(sl_cache_read_parts(path, KEY + 1, 5, 3, read));
+    assert_false(sl_cache_read_parts(path, KEY, 4, 3, read));
+    assert_false(sl_cache_read_parts(path, KEY, 5, 4, read));
+    assert_true(sl_cache_write_parts(path, KEY, 5, 2, made)); /* a part that is not there */
+    assert_false(sl_cache_read_parts(path, KEY, 5, 2, read));
+    struct sl_dataset dataset; /* nor is it taken for a dataset */
+    assert_false(sl_cache_read_dataset(path, KEY, &dataset));
+}
+
+/* Whatever decides the parts changes the key. */
+static void parts_key(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    load_small(false, &d);
+    uint64_t key = sl_cache_parts_key(&d, 0, 2, 1);
+    assert_true(key == sl_cache_parts_key(&d, 0, 2, 1));
+    assert_true(key != sl_cache_parts_key(&d, 1, 2, 1));
+    assert_true(key != sl_cache_parts_key(&d, 0, 3, 1));
+    assert_true(key != sl_cache_parts_key(&d, 0, 2, 2));
+    d.graph.sources[1]++;
+    assert_true(key != sl_cache_parts_key(&d, 0, 2, 1));
+    d.graph.sources[1]--;
+    d.train.ids[0]++;
+    assert_true(key != sl_cache_parts_key(&d, 0, 2, 1));
+    d.train.ids[0]--;
+    d.train.n--;
+    assert_true(key != sl_cache_parts_key(&d, 0, 2, 1));
+    d.train.n++;
+    sl_dataset_free(&d);
+}
+
+static void does_without_a_place_or_memory(void **state)
+{
+    (void)state;
+    struct sl_dataset made;
+    struct sl_dataset read;
+    load_small(false, &made);
+    put_text("file", "");
+    assert_false(sl_cache_write_dataset(in_folder("file/x.slc"), KEY, &made));
+    assert_true(sl_cache_write_dataset(in_folder("x.slc"), KEY, &made));
+    long live = sl_memory_live();
+    for (long allowed = 0; allowed < 30; allowed++) {
+        sl_memory_ration(allowed);
+        bool found = sl_cache_read_dataset(in_folder("x.slc"), KEY, &read);
+        sl_cache_write_dataset(in_folder("y.slc"), KEY, &made);
+        sl_memory_ration(-1);
+        if (found) {
+            assert_same(&made, &read);
+        }
+        sl_dataset_free(&read);
+        assert_int_equal(sl_memory_live(), live);
+    }
+    sl_dataset_free(&made);
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(brings_it_back), with_folder(refuses_any_damage), with_folder(refuses_forgeries),
+        with_folder(survives_mutations), with_folder(parts), with_folder(parts_key),
+        with_folder(does_without_a_place_or_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/dataset.h, raw.h and statistics.h: finding, choosing, loading, caching and writing datasets. */
+#include "tests/data_fixture.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "partition/dataset.h"
+#include "partition/raw.h"
+#include "partition/statistics.h"
+
+static struct sl_dataset_options small_options(void)
+{
+    return (struct sl_dataset_options){.dataset = "small", .data_path = folder, .cache = "none", .seed = 1};
+}
+
+/* ---- What is loaded ------------------------------------------------------------------------------------------------------------- */
+
+static void loads_the_small_one(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_string_equal(d.name, "small");
+    assert_string_equal(d.split, "one");
+    assert_false(d.synthetic);
+    assert_int_equal(d.graph.n_vertices, 6);
+    assert_int_equal(d.graph.n_edges, 7); /* three both ways, and the self loop */
+    assert_memory_equal(d.graph.offsets, ((const uint64_t[]){0, 1, 3, 5, 6, 7, 7}), 7 * sizeof(uint64_t));
+    assert_memory_equal(d.graph.sources, ((const sl_vertex[]){1, 0, 2, 1, 3, 2, 4}), 7 * sizeof(sl_vertex));
+    assert_int_equal(d.n_classes, 3);
+    assert_memory_equal(d.labels, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
+    assert_int_equal(d.train.n, 2);
+    assert_memory_equal(d.train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
+    assert_int_equal(d.valid.ids[0], 1);
+    assert_int_equal(d.test.ids[1], 5);
+    assert_true(d.features.dense[2] == 0.5f && d.features.dense[11] == 2);
+    struct sl_statistics statistics;
+    assert_survives_no_memory(sl_statistics_count(&d, &statistics));
+    assert_int_equal(statistics.max_in_degree, 2);
+    assert_int_equal(statistics.n_isolated, 2);
+    assert_int_equal(statistics.n_self_loops, 1);
+    assert_int_equal(statistics.n_labelled, 5);
+    assert_int_equal(statistics.n_nonzeros, 10);
+    assert_int_equal(statistics.smallest_class, 1);
+    assert_int_equal(statistics.largest_class, 2);
+    assert_true(statistics.homophily == 0);
+    sl_dataset_free(&d);
+    options.directed = true;
+    options.normalize = SL_NORMALIZE_ROW;
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_edges, 4);
+    assert_memory_equal(d.graph.sources, ((const sl_vertex[]){0, 1, 3, 4}), 4 * sizeof(sl_vertex));
+    assert_true(d.features.dense[0] == (float)(1.0 / 3) && d.features.dense[8] == 0 && d.features.dense[10] == -2);
+    sl_dataset_free(&d);
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+    /* With a cache, running out of memory must neither leave blocks behind nor a cache that is wrong. */
+    options.cache = in_folder("cache");
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_edges, 7);
+    sl_dataset_free(&d);
+    char *file;
+    assert_survives_no_memory(sl_dataset_cache_file(&options, "x", &file));
+    sl_free(file);
+}
+
+/* ---- Where it is ------------------------------------------------------------------------------------------------------------------- */
+
+static void assert_found(const struct sl_dataset_options *options, const char *name)
+{
+    struct sl_dataset d;
+    assert_ok(sl_dataset_load(options, &d));
+    assert_string_equal(d.name, name);
+    assert_false(d.synthetic);
+    sl_dataset_free(&d);
+}
+
+static void looks_along_the_path(void **state)
+{
+    (void)state;
+    char path[300];
+    put_small_dataset("one/ogbn-arxiv");
+    put_small_dataset("two/ogbn_products");
+    put_small_dataset("two/plain");
+    assert_ok(sl_folder_make(in_folder("one/plain"))); /* no dataset: it lacks raw */
+    snprintf(path, sizeof path, "/nowhere:%s/one::%s/two", folder, folder);
+    struct sl_dataset_options options = {.data_path = path, .cache = "none"};
+    assert_found(&options, "ogbn-arxiv"); /* the default */
+    options.dataset = "arxiv";
+    assert_found(&options, "ogbn-arxiv");
+    options.dataset = "ogbn-arxiv";
+    assert_found(&options, "ogbn-arxiv");
+    options.dataset = "products";
+    assert_found(&options, "ogbn_products");
+    options.dataset = "ogbn-products";
+    assert_found(&options, "ogbn_products");
+    options.dataset = "plain";
+    assert_found(&options, "plain");
+    snprintf(path, sizeof path, "/nowhere");
+    char place[300];
+    snprintf(place, sizeof place, "%s/two/plain/", folder);
+    options.dataset = place;
+    assert_found(&options, "plain");
+    options.data_path = NULL;
+    assert_int_equal(setenv("STARLING_DATA", in_folder("two"), 1), 0);
+    options.dataset = "plain";
+    assert_found(&options, "plain");
+    assert_int_equal(unsetenv("STARLING_DATA"), 0);
+}
+
+static void says_where_it_looked(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset 'small' is not in /tmp/starling-test-");
+    options.dataset = "./none";
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset './none'");
+    options.dataset = "arxiv";
+    options.features = "derived/x.csv.gz";
+    assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "--features derived/x.csv.gz");
+    options.features = NULL;
+    options.split = "random";
+    assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "no split 'random'; --split can be one of: time");
+}
+
+static void chooses_the_split(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    options.split = "two";
+    assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "no split 'two'; --split can be one of: one");
+    put_gzip("small/split/two/train.csv", "5\n");
+    put_gzip("small/split/two/valid.csv", "");
+    put_gzip("small/split/two/test.csv", "0\n");
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.train.ids[0], 5);
+    assert_int_equal(d.valid.n, 0);
+    sl_dataset_free(&d);
+    options.split = NULL;
+    assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "more than one split; choose with --split one of: one, two");
+    options.split = "../small/split/one"; /* a name, not a path */
+    assert_int_equal(sl_dataset_load(&options, &d), SL_EINVAL);
+}
+
+static void chooses_the_features(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    put_text("small/derived/node-feat-x.csv", "1\n2\n3\n4\n5\n6\n");
+    options.features = "derived/node-feat-x.csv";
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.features.n_columns, 1);
+    assert_true(d.features.dense[5] == 6);
+    sl_dataset_free(&d);
+    options.features = "derived/y.csv";
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "--features is relative to the dataset's folder");
+    options.features = NULL;
+    assert_int_equal(remove(in_folder("small/raw/node-feat.csv.gz")), 0);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "name another file with --features derived/node-feat-x.csv");
+}
+
+static void refuses_bad_files(void **state)
+{
+    (void)state;
+    const struct {
+        const char *file;
+        const char *text; /* NULL: remove it */
+        const char *message;
+    } cases[] = {
+        {"raw/num-node-list.csv.gz", "7\n", "node-label.csv.gz:7: expected 7 lines, found 6"},
+        {"raw/num-node-list.csv.gz", "5\n", "node-label.csv.gz:6: expected 5 lines, found more"},
+        {"raw/num-node-list.csv.gz", "3\n", "edge.csv.gz:3: expected 'source,destination', two ids below 3"},
+        {"raw/num-node-list.csv.gz", "4294967295\n", "expected at most 4294967294 vertices"},
+        {"raw/num-node-list.csv.gz", "4294967294\n", "too short"},
+        {"raw/num-edge-list.csv.gz", "5\n", "edge.csv.gz:5: expected 5 lines, found 4"},
+        {"raw/num-edge-list.csv.gz", "9000000000000000\n", "expected at most 2^40 edges"},
+        {"raw/num-edge-list.csv.gz", NULL, "expected a file raw/num-edge-list.csv.gz"},
+        {"raw/edge.csv.gz", NULL, "no dataset: expected a file raw/edge.csv.gz or raw/data.npz"},
+        {"raw/node-label.csv.gz", NULL, "expected a file raw/node-label.csv.gz"},
+        {"raw/node-feat.csv.gz", "1,2\n", "node-feat.csv.gz:2: expected 6 lines, found 1"},
+        {"split/one/test.csv.gz", NULL, "expected a file split/one/test.csv.gz"},
+        {"split/one/test.csv.gz", "2\n6\n", "test.csv.gz:2: expected one id below 6, found '6'"},
+        {"split/one/test.csv.gz", "2\n3\n", "vertex 3 is both in train and in test"},
+        {"split/one/valid.csv.gz", "0\n", "vertex 0 is both in train and in valid"},
+        {"split/one/train.csv.gz", "4\n", "vertex 4 of train has no label"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[100];
+        struct sl_dataset d;
+        struct sl_dataset_options options = small_options();
+        put_small_dataset("small");
+        snprintf(name, sizeof name, "small/%s", cases[i].file);
+        assert_int_equal(remove(in_folder(name)), 0);
+        if (cases[i].text != NULL) {
+            put_gzip(name, cases[i].text);
+        }
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].message);
+        assert_null(d.labels);
+    }
+}
+
+/* ---- The cache ------------------------------------------------------------------------------------------------------------------- */
+
+static bool from_cache(const struct sl_dataset_options *options)
+{
+    struct sl_dataset d;
+    assert_ok(sl_dataset_load(options, &d));
+    assert_int_equal(d.graph.n_vertices, 6);
+    bool mapped = d.mapping != NULL;
+    sl_dataset_free(&d);
+    return mapped;
+}
+
+/* Equal files and options hit; a touched file and other options miss, and then hit. */
+static void caches_what_it_read(void **state)
+{
+    (void)state;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    char place[300];
+    snprintf(place, sizeof place, "%s/cache", folder);
+    options.cache = place;
+    assert_false(from_cache(&options));
+    assert_true(from_cache(&options));
+    options.directed = true;
+    assert_false(from_cache(&options));
+    assert_true(from_cache(&options));
+    options.directed = false;
+    options.normalize = SL_NORMALIZE_ROW;
+    assert_false(from_cache(&options));
+    options.normalize = SL_NORMALIZE_NONE;
+    assert_true(from_cache(&options));
+    options.dataset = in_folder("small"); /* the same by another name */
+    assert_true(from_cache(&options));
+    options.dataset = "small";
+    struct timespec times[2] = {{.tv_sec = 1, .tv_nsec = 5}, {.tv_sec = 1, .tv_nsec = 5}};
+    assert_int_equal(utimensat(AT_FDCWD, in_folder("small/split/one/valid.csv.gz"), times, 0), 0);
+    assert_false(from_cache(&options));
+    assert_true(from_cache(&options));
+    put_gzip("small/split/two/train.csv.gz", "");
+    put_gzip("small/split/two/valid.csv.gz", "");
+    put_gzip("small/split/two/test.csv.gz", "");
+    options.split = "two";
+    assert_false(from_cache(&options));
+    options.split = "one";
+    assert_true(from_cache(&options));
+    options.cache = "none";
+    assert_false(from_cache(&options));
+}
+
+static void damages_cure(void **state)
+{
+    (void)state;
+    struct sl_dataset_options options = small_options();
+    char command[400];
+    char place[300];
+    put_small_dataset("small");
+    snprintf(place, sizeof place, "%s/cache", folder);
+    options.cache = place;
+    assert_false(from_cache(&options));
+    snprintf(command, sizeof command, "for f in %s/cache/*.slc; do printf x | dd of=$f bs=1 seek=900 conv=notrunc 2>/dev/null; done", folder);
+    assert_int_equal(system(command), 0);
+    assert_false(from_cache(&options));
+    assert_true(from_cache(&options));
+    snprintf(command, sizeof command, "for f in %s/cache/*.slc; do : >$f; done", folder);
+    assert_int_equal(system(command), 0);
+    assert_false(from_cache(&options));
+    assert_true(from_cache(&options));
+}
+
+/* The folder: what is given; beside the data where that is writable; else the user's; and without any, no cache. */
+static void places_the_cache(void **state)
+{
+    (void)state;
+    struct sl_dataset_options options = small_options();
+    char expected[300];
+    char *file;
+    char *old_xdg = getenv("XDG_CACHE_HOME");
+    char *old_home = getenv("HOME");
+    char *xdg = old_xdg != NULL ? strdup(old_xdg) : NULL;
+    char *home = old_home != NULL ? strdup(old_home) : NULL;
+    put_small_dataset("small");
+    assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
+    assert_null(file);
+    options.cache = "/given";
+    assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
+    assert_ptr_equal(strstr(file, "/given/small-"), file);
+    assert_non_null(strstr(file, "-metis-4.slc"));
+    sl_free(file);
+    options.cache = NULL;
+    assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
+    snprintf(expected, sizeof expected, "%s/small/starling-cache/small-", folder);
+    assert_ptr_equal(strstr(file, expected), file);
+    sl_free(file);
+    assert_int_equal(chmod(in_folder("small"), 0555), 0);
+    setenv("XDG_CACHE_HOME", in_folder("xdg"), 1);
+    assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
+    snprintf(expected, sizeof expected, "%s/xdg/starling/small-", folder);
+    assert_ptr_equal(strstr(file, expected), file);
+    sl_free(file);
+    assert_false(from_cache(&options));
+    assert_true(from_cache(&options));
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", in_folder("home"), 1);
+    assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
+    snprintf(expected, sizeof expected, "%s/home/.cache/starling/small-", folder);
+    assert_ptr_equal(strstr(file, expected), file);
+    sl_free(file);
+    unsetenv("HOME");
+    assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
+    assert_null(file);
+    assert_false(from_cache(&options));
+    assert_false(from_cache(&options));
+    options.cache = "/proc/nowhere"; /* cannot be made: go on without */
+    assert_false(from_cache(&options));
+    assert_int_equal(chmod(in_folder("small"), 0755), 0);
+    if (home != NULL) {
+        setenv("HOME", home, 1);
+    }
+    if (xdg != NULL) {
+        setenv("XDG_CACHE_HOME", xdg, 1);
+    }
+    free(xdg);
+    free(home);
+}
+
+/* ---- Writing -------------------------------------------------------------------------------------------------------------------- */
+
+/* Values with few decimals, many, none, tiny and huge: all come back to the bit. */
+static void writes_what_it_reads(void **state)
+{
+    (void)state;
+    float values[12] = {0.1f, -0.0001f, 12345.678f, 3.4e38f, 1e-45f, -7, 1.0f / 3, 1e15f, 99999.9999f, 16777217, -0.5f, 0};
+    int32_t labels[4] = {2, -1, 0, 1};
+    sl_vertex from[3] = {0, 3, 1};
+    sl_vertex to[3] = {1, 3, 2};
+    sl_vertex ids[3] = {0, 2, 3};
+    struct sl_raw raw = {.n_vertices = 4,
+                         .n_edges = 3,
+                         .from = from,
+                         .to = to,
+                         .features = {.n_rows = 4, .n_columns = 3, .dense = values},
+                         .labels = labels,
+                         .split = "s",
+                         .train = {1, ids},
+                         .valid = {1, ids + 1},
+                         .test = {1, ids + 2}};
+    struct sl_raw_files files;
+    struct sl_raw read;
+    assert_survives_no_memory(sl_raw_write(&raw, in_folder("written")));
+    assert_survives_no_memory(sl_raw_find(in_folder("written"), NULL, NULL, &files));
+    assert_survives_no_memory(sl_raw_read(&files, &read));
+    assert_int_equal(read.n_vertices, 4);
+    assert_int_equal(read.n_edges, 3);
+    assert_memory_equal(read.from, from, sizeof from);
+    assert_memory_equal(read.to, to, sizeof to);
+    assert_memory_equal(read.features.dense, values, sizeof values);
+    assert_memory_equal(read.labels, labels, sizeof labels);
+    assert_string_equal(read.split, "s");
+    assert_int_equal(read.test.ids[0], 3);
+    sl_raw_free(&read);
+    sl_raw_files_free(&files);
+    put_text("file", "");
+    assert_int_equal(sl_raw_write(&raw, in_folder("file")), SL_EIO);
+}
+
+/* A dataset written and read again is the same dataset, directed or not, dense or CSR. */
+static void writes_datasets(void **state)
+{
+    (void)state;
+    for (int directed = 0; directed < 2; directed++) {
+        struct sl_dataset a;
+        struct sl_dataset b;
+        struct sl_dataset_options options = small_options();
+        put_small_dataset("small");
+        put_text("small/words.csv", "0,0,0,0,0,0,0,0,0,0,0,1\n0,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n"
+                                    "2.5,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n");
+        options.features = directed ? "words.csv" : NULL;
+        options.directed = directed;
+        assert_ok(sl_dataset_load(&options, &a));
+        assert_ok(sl_raw_write_dataset(&a, directed, in_folder("again")));
+        options.dataset = "again";
+        options.features = NULL;
+        assert_ok(sl_dataset_load(&options, &b));
+        assert_int_equal(a.graph.n_edges, b.graph.n_edges);
+        assert_memory_equal(a.graph.offsets, b.graph.offsets, 7 * sizeof(uint64_t));
+        assert_memory_equal(a.graph.sources, b.graph.sources, a.graph.n_edges * sizeof(sl_vertex));
+        assert_int_equal(b.features.offsets != NULL, directed);
+        if (directed) {
+            assert_int_equal(b.features.offsets[6], 2);
+            assert_true(b.features.values[1] == 2.5f && b.features.columns[0] == 11);
+        } else {
+            assert_memory_equal(a.features.dense, b.features.dense, 12 * sizeof(float));
+        }
+        assert_memory_equal(a.labels, b.labels, 6 * sizeof(int32_t));
+        sl_dataset_free(&a);
+        sl_dataset_free(&b);
+    }
+}
+
+/* ---- Real data ------------------------------------------------------------------------------------------------------------------- */
+
+/* The figures of the datasets' own descriptions. */
+static void real_datasets(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name, *split, *features;
+        uint32_t n_vertices;
+        uint64_t n_edges;
+        uint32_t n_features, n_classes;
+        uint32_t n_train, n_valid, n_test;
+        uint32_t n_isolated;
+        uint64_t n_nonzeros; /* 0: not told */
+        double homophily;    /* 0: not told */
+        uint64_t max_in_degree;
+        bool sparse;
+    } cases[] = {
+        {"cora", NULL, NULL, 2708, 2 * 5278, 1433, 7, 140, 500, 1000, 0, 0, 0, 168, true},
+        {"citeseer", NULL, NULL, 3327, 2 * 4552, 3703, 6, 120, 500, 1000, 48, 0, 0, 99, true},
+        {"amazon-computers", "luo2024-60-20-20", NULL, 13752, 491722, 767, 10, 0, 0, 0, 281, 0, 0.777, 2992, false},
+        {"coauthor-cs", "luo2024-60-20-20", NULL, 18333, 163788, 6805, 15, 0, 0, 0, 0, 1092079, 0.808, 0, true},
+        {"arxiv", "time", "derived/node-feat-prone96.csv.gz", 169343, 2315598, 96, 40, 90941, 29799, 48603, 0, 0, 0.654, 0,
+         false},
+    };
+    const char *path = getenv("STARLING_DATA");
+    if (path == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sl_dataset d;
+        struct sl_statistics s;
+        struct sl_dataset_options options = {
+            .dataset = cases[i].name, .split = cases[i].split, .features = cases[i].features, .cache = "none"};
+        enum sl_status st = sl_dataset_load(&options, &d);
+        if (st == SL_ENOTFOUND) {
+            print_message("no %s there\n", cases[i].name);
+            continue;
+        }
+        assert_ok(st);
+        assert_ok(sl_statistics_count(&d, &s));
+        assert_int_equal(d.graph.n_vertices, cases[i].n_vertices);
+        assert_int_equal(d.graph.n_edges, cases[i].n_edges);
+        assert_int_equal(d.features.n_columns, cases[i].n_features);
+        assert_int_equal(d.features.offsets != NULL, cases[i].sparse);
+        assert_int_equal(d.n_classes, cases[i].n_classes);
+        assert_int_equal(s.n_isolated, cases[i].n_isolated);
+        assert_true(cases[i].n_train == 0 || d.train.n == cases[i].n_train);
+        assert_true(cases[i].n_valid == 0 || d.valid.n == cases[i].n_valid);
+        assert_true(cases[i].n_test == 0 || d.test.n == cases[i].n_test);
+        assert_true(cases[i].n_nonzeros == 0 || s.n_nonzeros == cases[i].n_nonzeros);
+        assert_true(cases[i].max_in_degree == 0 || s.max_in_degree == cases[i].max_in_degree);
+        assert_true(cases[i].homophily == 0 || (s.homophily > cases[i].homophily - 0.001 && s.homophily < cases[i].homophily + 0.001));
+        sl_dataset_free(&d);
+    }
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(loads_the_small_one), with_folder(survives_no_memory),   with_folder(says_where_it_looked),
+        with_folder(chooses_the_split),   with_folder(chooses_the_features), with_folder(refuses_bad_files),
+        with_folder(caches_what_it_read), with_folder(damages_cure),         with_folder(places_the_cache),
+        with_folder(writes_what_it_reads), with_folder(writes_datasets),     cmocka_unit_test(real_datasets),
+        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/generate.h: sizes, laws and repeatability of generated datasets. */
+#include "tests/data_fixture.h"
+
+#include <math.h>
+
+#include "partition/dataset.h"
+#include "partition/features.h"
+#include "partition/generate.h"
+#include "partition/statistics.h"
+#include "support/parallel.h"
+
+static const struct sl_recipe tiny = {.name = "tiny",
+                                      .split = "random",
+                                      .n_vertices = 2000,
+                                      .n_edges = 14000,
+                                      .n_features = 24,
+                                      .n_classes = 6,
+                                      .homophily = 0.65,
+                                      .n_train = 1000,
+                                      .n_valid = 300,
+                                      .n_test = 600,
+                                      .seed = 7};
+
+static int compare_pairs(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* All edges lead from a vertex to another one, and no two are the same. */
+static void assert_edges_differ(const struct sl_raw *raw)
+{
+    uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        assert_true(raw->from[e] < raw->n_vertices && raw->to[e] < raw->n_vertices && raw->from[e] != raw->to[e]);
+        pairs[e] = (uint64_t)raw->from[e] << 32 | raw->to[e];
+    }
+    qsort(pairs, raw->n_edges, sizeof *pairs, compare_pairs);
+    for (uint64_t e = 1; e < raw->n_edges; e++) {
+        assert_true(pairs[e] != pairs[e - 1]);
+    }
+    free(pairs);
+}
+
+static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
+{
+    assert_memory_equal(a->from, b->from, a->n_edges * sizeof *a->from);
+    assert_memory_equal(a->to, b->to, a->n_edges * sizeof *a->to);
+    assert_memory_equal(a->labels, b->labels, a->n_vertices * sizeof *a->labels);
+    assert_memory_equal(a->train.ids, b->train.ids, a->train.n * sizeof(sl_vertex));
+    assert_memory_equal(a->test.ids, b->test.ids, a->test.n * sizeof(sl_vertex));
+    if (a->features.dense != NULL) {
+        assert_memory_equal(a->features.dense, b->features.dense, (size_t)a->n_vertices * a->features.n_columns * sizeof(float));
+    } else {
+        assert_memory_equal(a->features.columns, b->features.columns, a->features.offsets[a->n_vertices] * sizeof(uint32_t));
+    }
+}
+
+/* Equal seeds, equal data, whatever the threads; another seed, another dataset. */
+static void depends_on_the_seed_alone(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_recipe recipe = tiny;
+        struct sl_raw a;
+        struct sl_raw b;
+        recipe.sparse = sparse;
+        recipe.n_features = sparse ? 600 : 24;
+        assert_ok(sl_generate(&recipe, &a));
+        assert_ok(sl_raw_check(&a, "generated"));
+        assert_int_equal(a.features.offsets != NULL, sparse);
+        for (unsigned threads = 1; threads < 4; threads++) {
+            sl_parallel_limit(threads);
+            assert_ok(sl_generate(&recipe, &b));
+            assert_same(&a, &b);
+            sl_raw_free(&b);
+        }
+        sl_parallel_limit(0);
+        recipe.seed++;
+        assert_ok(sl_generate(&recipe, &b));
+        assert_memory_not_equal(a.to, b.to, a.n_edges * sizeof *a.to);
+        assert_memory_not_equal(a.labels, b.labels, a.n_vertices * sizeof *a.labels);
+        sl_raw_free(&a);
+        sl_raw_free(&b);
+    }
+}
+
+static void keeps_the_recipe(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct sl_raw raw;
+        struct sl_dataset d;
+        struct sl_statistics s;
+        struct sl_recipe recipe = tiny;
+        recipe.homophily = 0.3 + 0.1 * i;
+        recipe.n_classes = (uint32_t)(4 + 6 * i);
+        assert_ok(sl_generate(&recipe, &raw));
+        assert_int_equal(raw.n_vertices, 2000);
+        assert_int_equal(raw.n_edges, 14000);
+        assert_int_equal(raw.train.n, 1000);
+        assert_int_equal(raw.valid.n, 300);
+        assert_int_equal(raw.test.n, 600);
+        assert_edges_differ(&raw);
+        assert_ok(sl_dataset_make("tiny", &raw, false, SL_NORMALIZE_NONE, &d));
+        assert_null(raw.labels);
+        assert_ok(sl_statistics_count(&d, &s));
+        if (fabs(s.homophily - recipe.homophily) > 0.06) {
+            fail_msg("homophily: expected about %g, found %g", recipe.homophily, s.homophily);
+        }
+        assert_int_equal(d.n_classes, recipe.n_classes);
+        assert_true(s.smallest_class >= 1 && s.largest_class > 2000 / recipe.n_classes);
+        assert_int_equal(s.n_isolated, 0);
+        sl_dataset_free(&d);
+    }
+}
+
+/* The smallest and densest that are allowed, and no edges at all. */
+static void makes_odd_sizes(void **state)
+{
+    (void)state;
+    const struct sl_recipe recipes[] = {
+        {.name = "a", .split = "s", .n_vertices = 2, .n_edges = 0, .n_features = 1, .n_classes = 1, .homophily = 1},
+        {.name = "b", .split = "s", .n_vertices = 17, .n_edges = 34, .n_features = 3, .n_classes = 8, .homophily = 0, .n_train = 17},
+        {.name = "c", .split = "s", .n_vertices = 101, .n_edges = 1262, .n_features = 5, .n_classes = 1, .homophily = 1, .n_test = 9},
+        {.name = "d", .split = "s", .n_vertices = 40, .n_edges = 10, .n_features = 300, .n_classes = 20, .homophily = 0.5, .sparse = true},
+    };
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
+        struct sl_raw raw;
+        assert_ok(sl_generate(&recipes[i], &raw));
+        assert_int_equal(raw.n_edges, recipes[i].n_edges);
+        assert_edges_differ(&raw);
+        assert_ok(sl_raw_check(&raw, "generated"));
+        sl_raw_free(&raw);
+    }
+}
+
+static void refuses_contradictions(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+#define ASSERT_REFUSED(field, value, words)                                                                            \
+    do {                                                                                                               \
+        struct sl_recipe recipe = tiny;                                                                                \
+        recipe.field = (value);                                                                                        \
+        assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, words);                                                  \
+    } while (0)
+    ASSERT_REFUSED(n_classes, 0, "classes");
+    ASSERT_REFUSED(n_classes, 1001, "classes");
+    ASSERT_REFUSED(n_vertices, 0, "classes");
+    ASSERT_REFUSED(n_edges, 499751, "expected at most 499750 edges");
+    ASSERT_REFUSED(n_features, 0, "features");
+    ASSERT_REFUSED(homophily, 1.5, "homophily");
+    ASSERT_REFUSED(homophily, NAN, "homophily");
+    ASSERT_REFUSED(n_train, 1101, "1101 + 300 + 600 vertices");
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_recipe recipe = tiny;
+        struct sl_raw raw;
+        recipe.n_vertices = 100;
+        recipe.n_edges = 300;
+        recipe.n_train = recipe.n_valid = recipe.n_test = 10;
+        recipe.sparse = sparse;
+        recipe.n_features = sparse ? 300 : 4;
+        assert_survives_no_memory(sl_generate(&recipe, &raw));
+        sl_raw_free(&raw);
+    }
+}
+
+static void knows_names(void **state)
+{
+    (void)state;
+    struct sl_recipe recipe;
+    const char *names[] = {"arxiv", "ogbn-arxiv", "ogbn_arxiv", "arxiv-synthetic"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(sl_recipe_find(names[i], &recipe));
+        assert_string_equal(recipe.name, "arxiv-synthetic");
+    }
+    assert_true(sl_recipe_find("products", &recipe));
+    assert_int_equal(recipe.n_vertices, 2449029);
+    assert_false(sl_recipe_find("arx", &recipe));
+    assert_false(sl_recipe_find("", &recipe));
+    assert_false(sl_recipe_find("cora", &recipe));
+}
+
+/* How well the nearest class centre, learnt from the training vertices, classifies the test vertices by rows[N x F]. */
+static double nearest_centre_accuracy(const struct sl_dataset *d, const float *rows)
+{
+    size_t n = d->features.n_columns;
+    double *centres = calloc(d->n_classes * n, sizeof *centres);
+    double *counts = calloc(d->n_classes, sizeof *counts);
+    uint32_t n_right = 0;
+    for (uint32_t i = 0; i < d->train.n; i++) {
+        sl_vertex v = d->train.ids[i];
+        counts[d->labels[v]]++;
+        for (size_t c = 0; c < n; c++) {
+            centres[(size_t)d->labels[v] * n + c] += rows[v * n + c];
+        }
+    }
+    for (uint32_t i = 0; i < d->test.n; i += 16) {
+        sl_vertex v = d->test.ids[i];
+        double best = INFINITY;
+        uint32_t best_class = 0;
+        for (uint32_t k = 0; k < d->n_classes; k++) {
+            double distance = 0;
+            for (size_t c = 0; c < n && counts[k] > 0; c++) {
+                double difference = rows[v * n + c] - centres[k * n + c] / counts[k];
+                distance += difference * difference;
+            }
+            if (counts[k] > 0 && distance < best) {
+                best = distance;
+                best_class = k;
+            }
+        }
+        n_right += best_class == (uint32_t)d->labels[v];
+    }
+    free(centres);
+    free(counts);
+    return n_right / ceil(d->test.n / 16.0);
+}
+
+/* The arxiv stand-in: arxiv's figures, a heavy tail, unequal classes, and features of which the mean over a vertex and its
+ * neighbours says clearly more than its own. */
+static void arxiv_is_honest_work(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_statistics s;
+    struct sl_dataset_options options = {.dataset = "arxiv", .data_path = "/nowhere", .cache = "none", .seed = 1};
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_true(d.synthetic);
+    assert_string_equal(d.name, "arxiv-synthetic");
+    assert_string_equal(d.split, "time");
+    assert_int_equal(d.graph.n_vertices, 169343);
+    assert_in_range(d.graph.n_edges, 2 * 1166243 - 40000, 2 * 1166243);
+    assert_int_equal(d.features.n_columns, 128);
+    assert_int_equal(d.n_classes, 40);
+    assert_int_equal(d.train.n, 90941);
+    assert_int_equal(d.valid.n, 29799);
+    assert_int_equal(d.test.n, 48603);
+    assert_ok(sl_statistics_count(&d, &s));
+    assert_in_range(s.max_in_degree, 2000, 20000);
+    assert_true(s.homophily > 0.63 && s.homophily < 0.68);
+    assert_in_range(s.smallest_class, 20, 200);
+    assert_in_range(s.largest_class, 20000, 30000);
+    assert_int_equal(s.n_isolated, 0);
+    size_t n = d.features.n_columns;
+    float *means = malloc((size_t)d.graph.n_vertices * n * sizeof *means);
+    for (size_t v = 0; v < d.graph.n_vertices; v++) {
+        uint64_t first = d.graph.offsets[v];
+        uint64_t end = d.graph.offsets[v + 1];
+        memcpy(means + v * n, d.features.dense + v * n, n * sizeof *means);
+        for (uint64_t e = first; e < end; e++) {
+            for (size_t c = 0; c < n; c++) {
+                means[v * n + c] += d.features.dense[d.graph.sources[e] * n + c];
+            }
+        }
+        for (size_t c = 0; c < n; c++) {
+            means[v * n + c] /= (float)(end - first + 1);
+        }
+    }
+    double alone = nearest_centre_accuracy(&d, d.features.dense);
+    double together = nearest_centre_accuracy(&d, means);
+    free(means);
+    sl_dataset_free(&d);
+    print_message("nearest centre: %.3f by a vertex's own features, %.3f by their mean with its neighbours'\n", alone, together);
+    assert_true(alone > 0.2 && alone < 0.6);
+    assert_true(together > alone + 0.12 && together < 0.85);
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depends_on_the_seed_alone), cmocka_unit_test(keeps_the_recipe),
+        cmocka_unit_test(makes_odd_sizes),           cmocka_unit_test(refuses_contradictions),
+        cmocka_unit_test(survives_no_memory),        cmocka_unit_test(knows_names),
+        cmocka_unit_test(arxiv_is_honest_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/npy.h and partition/zip.h: arrays and archives, right, wrong and lying. */
+#include "tests/data_fixture.h"
+
+#include <math.h>
+
+#include "partition/features.h"
+#include "partition/npy.h"
+
+/* ---- Making files ------------------------------------------------------------------------------------------------------------- */
+
+static unsigned char buffer[1 << 16];
+
+/* A .npy file with that dictionary and those items; returns its length. */
+static size_t make_npy(unsigned char *out, int version, const char *dictionary, const void *items, size_t bytes)
+{
+    size_t length = strlen(dictionary) + 1;
+    size_t start = version == 1 ? 10 : 12;
+    memcpy(out, "\x93NUMPY", 6);
+    out[6] = (unsigned char)version;
+    out[7] = 0;
+    for (size_t i = 8; i < start; i++) {
+        out[i] = (unsigned char)(length >> 8 * (i - 8));
+    }
+    memcpy(out + start, dictionary, length - 1);
+    out[start + length - 1] = '\n';
+    if (bytes > 0) {
+        memcpy(out + start + length, items, bytes);
+    }
+    return start + length + bytes;
+}
+
+static const char *put_npy(const char *name, const char *dictionary, const void *items, size_t bytes)
+{
+    return put_bytes(name, buffer, make_npy(buffer, 1, dictionary, items, bytes));
+}
+
+static void put_number(unsigned char **p, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        *(*p)++ = (unsigned char)(i < 8 ? value >> 8 * i : 0);
+    }
+}
+
+/* One member of an archive to be. */
+struct member {
+    const char *name;
+    const unsigned char *data;
+    size_t bytes;
+};
+
+static size_t deflate_all(const unsigned char *data, size_t bytes, unsigned char *out, size_t room)
+{
+    z_stream stream = {.next_in = (unsigned char *)data, .avail_in = (uInt)bytes, .next_out = out, .avail_out = (uInt)room};
+    assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&stream);
+    return room - stream.avail_out;
+}
+
+/* A zip archive, as numpy.savez (stored) and savez_compressed write it; with `wide` all sizes stand in 64-bit fields only. */
+static size_t make_zip(unsigned char *out, const struct member *members, int n, bool deflated, bool wide)
+{
+    unsigned char *p = out;
+    unsigned char directory[1024];
+    unsigned char *d = directory;
+    for (int i = 0; i < n; i++) {
+        static unsigned char packed[1 << 15];
+        const struct member *m = &members[i];
+        uint32_t crc = (uint32_t)crc32(0, m->data, (uInt)m->bytes);
+        size_t packed_bytes = deflated ? deflate_all(m->data, m->bytes, packed, sizeof packed) : m->bytes;
+        uint64_t place = (uint64_t)(p - out);
+        size_t name_bytes = strlen(m->name);
+        unsigned char *start = p;
+        put_number(&p, 0x04034b50, 4);
+        put_number(&p, 45, 2);
+        put_number(&p, 0, 2);
+        put_number(&p, deflated ? 8 : 0, 2);
+        put_number(&p, 0, 4);
+        put_number(&p, crc, 4);
+        put_number(&p, packed_bytes, 4);
+        put_number(&p, m->bytes, 4);
+        put_number(&p, name_bytes, 2);
+        put_number(&p, 3, 2); /* an extra field of a length of its own */
+        assert_int_equal(p - start, 30);
+        memcpy(p, m->name, name_bytes);
+        p += name_bytes + 3;
+        memcpy(p, deflated ? packed : m->data, packed_bytes);
+        p += packed_bytes;
+        put_number(&d, 0x02014b50, 4);
+        put_number(&d, 45, 2);
+        put_number(&d, 45, 2);
+        put_number(&d, 0, 2);
+        put_number(&d, deflated ? 8 : 0, 2);
+        put_number(&d, 0, 4);
+        put_number(&d, crc, 4);
+        put_number(&d, wide ? 0xffffffff : packed_bytes, 4);
+        put_number(&d, wide ? 0xffffffff : m->bytes, 4);
+        put_number(&d, name_bytes, 2);
+        put_number(&d, wide ? 28 : 0, 2);
+        put_number(&d, 0, 2 + 2 + 2 + 4);
+        put_number(&d, wide ? 0xffffffff : place, 4);
+        memcpy(d, m->name, name_bytes);
+        d += name_bytes;
+        if (wide) {
+            put_number(&d, 1, 2);
+            put_number(&d, 24, 2);
+            put_number(&d, m->bytes, 8);
+            put_number(&d, packed_bytes, 8);
+            put_number(&d, place, 8);
+        }
+    }
+    uint64_t place = (uint64_t)(p - out);
+    uint64_t bytes = (uint64_t)(d - directory);
+    memcpy(p, directory, bytes);
+    p += bytes;
+    if (wide) {
+        uint64_t end64 = (uint64_t)(p - out);
+        put_number(&p, 0x06064b50, 4);
+        put_number(&p, 44, 8);
+        put_number(&p, 45, 2);
+        put_number(&p, 45, 2);
+        put_number(&p, 0, 8);
+        put_number(&p, (uint64_t)n, 8);
+        put_number(&p, (uint64_t)n, 8);
+        put_number(&p, bytes, 8);
+        put_number(&p, place, 8);
+        put_number(&p, 0x07064b50, 4);
+        put_number(&p, 0, 4);
+        put_number(&p, end64, 8);
+        put_number(&p, 1, 4);
+    }
+    put_number(&p, 0x06054b50, 4);
+    put_number(&p, 0, 4);
+    put_number(&p, wide ? 0xffff : (uint64_t)n, 2);
+    put_number(&p, wide ? 0xffff : (uint64_t)n, 2);
+    put_number(&p, wide ? 0xffffffff : bytes, 4);
+    put_number(&p, wide ? 0xffffffff : place, 4);
+    put_number(&p, 0, 2);
+    return (size_t)(p - out);
+}
+
+/* ---- Arrays ---------------------------------------------------------------------------------------------------------------------- */
+
+#define ASSERT_ITEMS(type_name, type, ...)                                                                             \
+    do {                                                                                                               \
+        const type items[] = {__VA_ARGS__};                                                                            \
+        struct sl_npy array;                                                                                           \
+        assert_ok(sl_npy_read(put_npy("a.npy", "{'descr': '" type_name "', 'fortran_order': False, 'shape': (3,), }",  \
+                                      items, sizeof items),                                                            \
+                              "", &array));                                                                            \
+        assert_int_equal(array.n_items, 3);                                                                            \
+        for (int i = 0; i < 3; i++) {                                                                                  \
+            assert_true(sl_npy_real(&array, (uint64_t)i) == (double)items[i]);                                         \
+            assert_true(sl_npy_whole(&array, (uint64_t)i, 1000) ==                                                     \
+                        ((double)items[i] >= 0 && (double)items[i] < 1000 ? (uint64_t)items[i] : 1000));                              \
+        }                                                                                                              \
+        sl_npy_free(&array);                                                                                           \
+    } while (0)
+
+static void reads_every_type(void **state)
+{
+    (void)state;
+    ASSERT_ITEMS("|i1", int8_t, 1, -2, 127);
+    ASSERT_ITEMS("|u1", uint8_t, 1, 2, 255);
+    ASSERT_ITEMS("<i2", int16_t, 1, -2, 32767);
+    ASSERT_ITEMS("<u2", uint16_t, 1, 2, 65535);
+    ASSERT_ITEMS("<i4", int32_t, 1, -2, INT32_MIN);
+    ASSERT_ITEMS("<u4", uint32_t, 1, 2, UINT32_MAX);
+    ASSERT_ITEMS("<i8", int64_t, 1, -2, (int64_t)1 << 52);
+    ASSERT_ITEMS("<u8", uint64_t, 1, 2, (uint64_t)1 << 52);
+    ASSERT_ITEMS("<f4", float, 1, -2, 1e30f);
+    ASSERT_ITEMS("<f8", double, 1, -2, 1e300);
+    ASSERT_ITEMS("=i4", int32_t, 5, 6, 7);
+}
+
+static void reads_odd_types(void **state)
+{
+    (void)state;
+    struct sl_npy array;
+    const uint16_t halves[] = {0x3c00, 0xc100, 0x0001, 0x7bff, 0x7c00, 0x7e00, 0x8000};
+    assert_ok(sl_npy_read(put_npy("h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (7,), }", halves, sizeof halves),
+                          "", &array));
+    assert_true(sl_npy_real(&array, 0) == 1 && sl_npy_real(&array, 1) == -2.5 && sl_npy_real(&array, 2) == 0x1p-24);
+    assert_true(sl_npy_real(&array, 3) == 65504 && isinf(sl_npy_real(&array, 4)) && isnan(sl_npy_real(&array, 5)));
+    assert_int_equal(sl_npy_whole(&array, 1, 10), 10);
+    assert_int_equal(sl_npy_whole(&array, 5, 10), 10);
+    sl_npy_free(&array);
+    assert_ok(sl_npy_read(put_npy("b.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", "\1\0", 2), "", &array));
+    assert_true(sl_npy_real(&array, 0) == 1 && sl_npy_real(&array, 1) == 0);
+    sl_npy_free(&array);
+    sl_npy_free(&array);
+}
+
+static void reads_every_shape(void **state)
+{
+    (void)state;
+    const struct {
+        const char *shape;
+        uint32_t n_dimensions;
+        uint64_t n_items;
+    } cases[] = {{"()", 0, 1}, {"(4,)", 1, 4}, {"(2, 3)", 2, 6}, {"(2,3 , 4,)", 3, 24}, {"(0, 7)", 2, 0}, {"( 5 , )", 1, 5}};
+    static const unsigned char zeros[64];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int version = 1; version <= 3; version++) {
+            char dictionary[128];
+            struct sl_npy array;
+            snprintf(dictionary, sizeof dictionary, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }   ", cases[i].shape);
+            size_t n = make_npy(buffer, version, dictionary, zeros, cases[i].n_items);
+            assert_ok(sl_npy_read(put_bytes("s.npy", buffer, n), "", &array));
+            assert_int_equal(array.n_dimensions, cases[i].n_dimensions);
+            assert_int_equal(array.n_items, cases[i].n_items);
+            sl_npy_free(&array);
+        }
+    }
+    struct sl_npy array; /* one dimension has no order */
+    assert_ok(sl_npy_read(put_npy("f.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2,), }", "ab", 2), "", &array));
+    sl_npy_free(&array);
+}
+
+static void refuses_lying_headers(void **state)
+{
+    (void)state;
+    const struct {
+        const char *dictionary;
+        const char *message;
+    } cases[] = {
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "little-endian"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "little-endian"},
+        {"{'descr': '<f16', 'fortran_order': False, 'shape': (1,), }", "little-endian"},
+        {"{'descr': '<f1', 'fortran_order': False, 'shape': (4,), }", "little-endian"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "little-endian"},
+        {"{'fortran_order': False, 'shape': (1,), }", "little-endian"},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "Fortran order; write it with"},
+        {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }", "True or False"},
+        {"{'descr': '<f4', 'shape': (1,), }", "True or False"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': 1, }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905,), }", "items of 4 bytes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "expected 2 items of 4 bytes behind the header, found 4"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (), ", NULL},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }", "expected 0 items"},
+        {"", "little-endian"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sl_npy array;
+        const char *path = put_npy("lie.npy", cases[i].dictionary, "\0\0\0\0", 4);
+        if (cases[i].message == NULL) {
+            assert_ok(sl_npy_read(path, "", &array));
+            sl_npy_free(&array);
+        } else {
+            assert_refused(sl_npy_read(path, "", &array), SL_EFILE, cases[i].message);
+            assert_refused(sl_npy_read(path, "", &array), SL_EFILE, "lie.npy: ");
+        }
+    }
+    /* A header that claims to be longer than the file, and a file cut short anywhere. */
+    size_t n = make_npy(buffer, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "\0\0\0\0", 4);
+    for (size_t cut = 0; cut < n; cut++) {
+        struct sl_npy array;
+        assert_int_equal(sl_npy_read(put_bytes("cut.npy", buffer, cut), "", &array), SL_EFILE);
+    }
+    buffer[9] = 255;
+    struct sl_npy array;
+    assert_refused(sl_npy_read(put_bytes("long.npy", buffer, n), "", &array), SL_EFILE, "expected a header of at most");
+    assert_int_equal(sl_npy_read(in_folder("none.npy"), "", &array), SL_EIO);
+}
+
+/* ---- Tables --------------------------------------------------------------------------------------------------------------------- */
+
+static void features_and_labels(void **state)
+{
+    (void)state;
+    struct sl_features features;
+    int32_t *labels;
+    const double values[] = {1, 2, -0.5, 4, 0, 6};
+    const char *path = put_npy("f.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", values, sizeof values);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_int_equal(features.n_columns, 3);
+    const float expected[] = {1, 2, -0.5f, 4, 0, 6};
+    assert_memory_equal(features.dense, expected, sizeof expected);
+    sl_features_free(&features);
+    assert_survives_no_memory(sl_npy_read_features(path, "node_feat", 2, &features));
+    sl_features_free(&features);
+    assert_refused(sl_npy_read_features(path, "node_feat", 3, &features), SL_EFILE, "expected the shape (3, 1 to");
+    const float words[40] = {[39] = 2};
+    path = put_npy("w.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 20), }", words, sizeof words);
+    assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
+    assert_null(features.dense);
+    assert_int_equal(features.offsets[2], 1);
+    assert_int_equal(features.columns[0], 19);
+    sl_features_free(&features);
+    const float infinite[] = {0, INFINITY};
+    path = put_npy("i.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", infinite, sizeof infinite);
+    assert_refused(sl_npy_read_features(path, "node_feat", 1, &features), SL_EFILE, "item 1: expected a finite number, found inf");
+    const float classes[] = {2, NAN, 0, -1};
+    path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", classes, sizeof classes);
+    assert_ok(sl_npy_read_labels(path, "node_label", 4, &labels));
+    assert_memory_equal(labels, ((const int32_t[]){2, -1, 0, -1}), 4 * sizeof *labels);
+    sl_free(labels);
+    assert_survives_no_memory(sl_npy_read_labels(path, "node_label", 4, &labels));
+    sl_free(labels);
+    assert_refused(sl_npy_read_labels(path, "node_label", 2, &labels), SL_EFILE, "expected the shape (2,)");
+    const float half_class[] = {2.5};
+    path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", half_class, sizeof half_class);
+    assert_refused(sl_npy_read_labels(path, "node_label", 1, &labels), SL_EFILE, "item 0: expected a class");
+}
+
+/* The binary layout of papers100M, small: stored, deflated, and with 64-bit sizes. */
+static size_t make_data(unsigned char *out, bool deflated, bool wide, int64_t largest)
+{
+    static unsigned char parts[2][512];
+    const int64_t edges[] = {0, 1, 2, 3, 3, largest};
+    const int64_t count = 4;
+    struct member members[2] = {{.name = "edge_index.npy", .data = parts[0]}, {.name = "num_nodes_list.npy", .data = parts[1]}};
+    members[0].bytes = make_npy(parts[0], 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }", edges, sizeof edges);
+    members[1].bytes = make_npy(parts[1], 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", &count, sizeof count);
+    return make_zip(out, members, 2, deflated, wide);
+}
+
+static void graphs_in_archives(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        uint32_t n_vertices;
+        uint64_t n_edges;
+        sl_vertex *from;
+        sl_vertex *to;
+        const char *path = put_bytes("data.npz", buffer, make_data(buffer, kind & 1, kind & 2, 1));
+        assert_ok(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+        assert_int_equal(n_vertices, 4);
+        assert_int_equal(n_edges, 3);
+        assert_memory_equal(from, ((const sl_vertex[]){0, 1, 2}), 3 * sizeof *from);
+        assert_memory_equal(to, ((const sl_vertex[]){3, 3, 1}), 3 * sizeof *to);
+        sl_free(from);
+        sl_free(to);
+        assert_survives_no_memory(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+        sl_free(from);
+        sl_free(to);
+        struct sl_npy array;
+        assert_refused(sl_npy_read(path, "node_feat", &array), SL_EFILE, "expected a member 'node_feat.npy'");
+        path = put_bytes("data.npz", buffer, make_data(buffer, kind & 1, kind & 2, 4));
+        assert_refused(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to), SL_EFILE,
+                       "edge_index: item 5: expected an id below 4, found 4");
+    }
+}
+
+/* Cut short anywhere, or with any bit of it changed, an archive is refused or gives the same. */
+static void refuses_broken_archives(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        static unsigned char whole[2048];
+        size_t n = make_data(whole, kind & 1, kind & 2, 1);
+        for (size_t at = 0; at < n; at++) {
+            struct sl_npy array;
+            assert_int_equal(sl_npy_read(put_bytes("cut.npz", whole, at), "edge_index", &array), SL_EFILE);
+            whole[at] ^= (unsigned char)(1u << next_random() % 8);
+            if (sl_npy_read(put_bytes("bit.npz", whole, n), "edge_index", &array) == SL_OK) {
+                assert_int_equal(array.n_items, 6);
+                assert_int_equal(sl_npy_whole(&array, 3, 100), 3);
+                sl_npy_free(&array);
+            }
+            whole[at] = 0;
+            make_data(whole, kind & 1, kind & 2, 1);
+        }
+    }
+}
+
+/* Whatever is in a file, a reader gives an array within it, or a message. */
+static void survives_mutations(void **state)
+{
+    (void)state;
+    const float values[6] = {1, 2, 3, 4, 5, 6};
+    for (int i = 0; i < 4000; i++) {
+        static unsigned char data[4096];
+        size_t n = i % 5 == 4 ? make_npy(data, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", values, 24)
+                              : make_data(data, i & 1, i & 2, 1);
+        const char *path = put_bytes("mutant", data, mutate(data, n, sizeof data));
+        struct sl_npy array;
+        struct sl_features features;
+        sl_vertex *from;
+        sl_vertex *to;
+        uint32_t n_vertices;
+        uint64_t n_edges;
+        double sum = 0;
+        if (sl_npy_read(path, "edge_index", &array) == SL_OK) {
+            for (uint64_t k = 0; k < array.n_items; k++) {
+                sum += sl_npy_real(&array, k);
+            }
+            assert_true(array.n_items < sizeof data || sum == 0);
+            sl_npy_free(&array);
+        }
+        if (sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to) == SL_OK) {
+            assert_true(n_edges < sizeof data);
+            for (uint64_t e = 0; e < n_edges; e++) {
+                assert_true(from[e] < n_vertices && to[e] < n_vertices);
+            }
+            sl_free(from);
+            sl_free(to);
+        }
+        sl_npy_read_features(path, "edge_index", 2, &features);
+        sl_features_free(&features);
+    }
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(reads_every_type),      with_folder(reads_odd_types),         with_folder(reads_every_shape),
+        with_folder(refuses_lying_headers), with_folder(features_and_labels),     with_folder(graphs_in_archives),
+        with_folder(refuses_broken_archives), with_folder(survives_mutations),
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}

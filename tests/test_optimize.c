@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/optimize.h: some steps of Adam against the formula in double, and the submission. */
+#include "codelets/optimize.h"
+
+#include "tests/starpu_fixture.h"
+
+enum { ROWS = 13, COLUMNS = 11, N = ROWS * COLUMNS, STEPS = 5 };
+
+static const struct sl_adam adam0 = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0};
+
+/* The textbook's order of operations. */
+static void step_in_double(const struct sl_adam *adam, const sl_real *gradient, double *w, double *m, double *v)
+{
+    for (size_t i = 0; i < N; i++) {
+        double g = (double)gradient[i] + adam->decay * w[i];
+        m[i] = adam->beta1 * m[i] + (1 - adam->beta1) * g;
+        v[i] = adam->beta2 * v[i] + (1 - adam->beta2) * g * g;
+        double m_hat = m[i] / (1 - pow(adam->beta1, (double)adam->t));
+        double v_hat = v[i] / (1 - pow(adam->beta2, (double)adam->t));
+        w[i] -= adam->lr * m_hat / (sqrt(v_hat) + adam->eps);
+    }
+}
+
+/* Some gradients are zero, one is tiny: eps then decides. */
+static void make_gradient(int t, sl_real *gradient)
+{
+    fill(N, 100 + (uint64_t)t, gradient);
+    for (size_t i = 0; i < N; i += 9) {
+        gradient[i] = 0;
+    }
+    gradient[1] = (sl_real)1e-9;
+}
+
+static void check_steps(double decay)
+{
+    struct sl_adam adam = adam0;
+    sl_real *w = noisy(N, 1);
+    sl_real *m = need(N, sizeof *m);
+    sl_real *v = need(N, sizeof *v);
+    sl_real *gradient = need(N, sizeof *gradient);
+    double w_wanted[N], m_wanted[N] = {0}, v_wanted[N] = {0};
+    for (size_t i = 0; i < N; i++) {
+        w_wanted[i] = (double)w[i];
+    }
+    adam.decay = decay;
+    for (int t = 1; t <= STEPS; t++) {
+        adam.t = (uint64_t)t;
+        adam.lr = 0.01 / t;
+        make_gradient(t, gradient);
+        sl_optimize_cpu(&adam, N, gradient, w, m, v);
+        step_in_double(&adam, gradient, w_wanted, m_wanted, v_wanted);
+    }
+    /* Each step rounds a few times; an update is at most about lr. */
+    expect_rows("W", N, w, w_wanted, 16 * STEPS * EPSILON);
+    expect_rows("M", N, m, m_wanted, 16 * STEPS * EPSILON);
+    expect_rows("V", N, v, v_wanted, 16 * STEPS * EPSILON);
+    free(w);
+    free(m);
+    free(v);
+    free(gradient);
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    check_steps(0);
+    check_steps(0.05);
+}
+
+/* Far into a run the corrections vanish, and must not overflow or lose the step. */
+static void test_late_step(void **state)
+{
+    (void)state;
+    struct sl_adam adam = adam0;
+    sl_real g = 2, w = 1, m = 2, v = 4;
+    adam.t = 10000000;
+    sl_optimize_cpu(&adam, 1, &g, &w, &m, &v);
+    expect_near("w", (double)w, 1 - 0.01 * 2 / (2 + 1e-8), 4 * EPSILON);
+}
+
+static void with_starpu(const struct sl_adam *adam, sl_real *g, sl_real *w, sl_real *m, sl_real *v)
+{
+    starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(w, ROWS, COLUMNS), rows_of(m, ROWS, COLUMNS),
+                                rows_of(v, ROWS, COLUMNS)};
+    expect_ok(sl_optimize_submit(&head, adam, h[0], h[1], h[2], h[3]));
+    UNREGISTER(h);
+}
+
+static void check_submission(void)
+{
+    struct sl_adam adam = adam0;
+    sl_real *g = noisy(N, 1);
+    sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    adam.t = 3;
+    adam.decay = 0.1;
+    for (size_t i = 0; i < N; i++) { /* second moments are not negative */
+        got[2][i] = wanted[2][i] = wanted[2][i] * wanted[2][i];
+    }
+    with_starpu(&adam, g, got[0], got[1], got[2]);
+    sl_optimize_cpu(&adam, N, g, wanted[0], wanted[1], wanted[2]);
+    for (int i = 0; i < 3; i++) {
+        expect_same("W, M, V", N, sizeof(sl_real), got[i], wanted[i]);
+        free(got[i]);
+        free(wanted[i]);
+    }
+    free(g);
+}
+
+static void test_submission(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < N_WORKER_COUNTS; n++) {
+        fixture_start(worker_counts[n]);
+        check_submission();
+        expect_no_failure();
+        fixture_stop();
+    }
+}
+
+static void test_refusals_and_failure(void **state)
+{
+    (void)state;
+    struct sl_adam adam = adam0;
+    sl_real *x[] = {noisy(N, 1), noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    sl_real *before = noisy(N, 2);
+    fixture_start(1);
+    starpu_data_handle_t h[] = {rows_of(x[0], ROWS, COLUMNS), rows_of(x[1], ROWS, COLUMNS),
+                                rows_of(x[2], ROWS, COLUMNS), rows_of(x[3], ROWS, COLUMNS - 1)};
+    adam.t = 1;
+    assert_int_equal(sl_optimize_submit(&head, &adam, h[0], h[1], h[2], h[3]), SL_EINVAL);
+    expect_message(sl_message(), "[13 x 10]", "[13 x 11]");
+    assert_int_equal(sl_optimize_submit(&head, &adam, h[3], h[1], h[2], h[2]), SL_EINVAL);
+    assert_int_equal(sl_optimize_submit(&head, &adam, h[0], h[1], h[3], h[2]), SL_EINVAL);
+    adam.t = 0;
+    assert_int_equal(sl_optimize_submit(&head, &adam, h[0], h[1], h[2], h[2]), SL_EINVAL);
+    UNREGISTER(h);
+    fixture_fail();
+    adam.t = 1;
+    with_starpu(&adam, x[0], x[1], x[2], x[3]);
+    fixture_stop();
+    expect_same("W", N, sizeof(sl_real), x[1], before);
+    for (int i = 0; i < 4; i++) {
+        free(x[i]);
+    }
+    free(before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_late_step),
+        cmocka_unit_test(test_submission),
+        cmocka_unit_test(test_refusals_and_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The properties of whole runs: the partition is invisible, the same run twice is the same to the bit, frontiers cover.
+ */
+#include "tests/run_fixture.h"
+
+#define N_STEPS 5
+#define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7; the third step of an epoch has only 40 of the 600 */
+
+static const struct dataset_shape dense_shape = {.n_vertices = 1501, .n_edges = 7000, .n_features = 20, .n_classes = 5,
+                                                 .n_train = 600, .n_valid = 200, .seed = 11};
+static const struct dataset_shape sparse_shape = {.n_vertices = 1501, .n_edges = 7000, .n_features = 80, .n_classes = 5,
+                                                  .n_train = 600, .n_valid = 200, .sparse = true, .seed = 12};
+static struct sl_dataset dense_set, sparse_set;
+
+/* ---- what is run ---- */
+
+/* One kind of model and sampling. */
+struct variant {
+    const char *name;
+    int sampler;
+    int norm;
+    uint32_t kappa;
+    uint32_t hidden;
+    double dropout, input_dropout;
+    bool layer_dependency, residual, sparse;
+};
+
+static const struct variant variants[] = {
+    {"neighbor", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 16, 0, 0, false, false, false},
+    {"neighbor, dropout", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false},
+    {"neighbor, widening", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 24, 0.3, 0.2, false, false, false},
+    {"neighbor, layer norm", SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 1, 24, 0.5, 0, false, false, false},
+    {"neighbor, layer norm, residual", SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 1, 20, 0.2, 0, false, true, false},
+    {"neighbor, residual", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 16, 0.2, 0.1, false, true, false},
+    {"neighbor, batch norm", SL_SAMPLER_NEIGHBOR, SL_NORM_BATCH, 1, 16, 0.5, 0, false, false, false},
+    {"neighbor, batch norm, residual", SL_SAMPLER_NEIGHBOR, SL_NORM_BATCH, 1, 20, 0.2, 0, false, true, false},
+    {"labor", SL_SAMPLER_LABOR, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false},
+    {"labor, kappa 8", SL_SAMPLER_LABOR, SL_NORM_NONE, 8, 16, 0.5, 0, false, false, false},
+    {"labor, layer dependency, kappa 8", SL_SAMPLER_LABOR, SL_NORM_LAYER, 8, 16, 0.5, 0, true, false, false},
+    {"labor, layer dependency", SL_SAMPLER_LABOR, SL_NORM_NONE, 1, 24, 0, 0.2, true, false, false},
+    {"full", SL_SAMPLER_FULL, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, false},
+    {"full, batch norm", SL_SAMPLER_FULL, SL_NORM_BATCH, 1, 24, 0, 0, false, false, false},
+    {"sparse", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 16, 0.5, 0, false, false, true},
+    {"sparse, input dropout, layer norm", SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 1, 96, 0.5, 0.3, false, true, true},
+    {"sparse, labor, batch norm", SL_SAMPLER_LABOR, SL_NORM_BATCH, 8, 16, 0.3, 0.1, false, true, true},
+};
+#define N_VARIANTS (sizeof variants / sizeof variants[0])
+
+/* How the work is spread. */
+struct spread {
+    uint32_t pes, group_size, chunks;
+    int partition;
+    uint32_t depth;
+};
+
+static void settings_of(const struct variant *v, const struct spread *spread, struct sl_settings *out)
+{
+    static const uint32_t fanout[] = {4, 5, 6};
+    expect_ok(sl_settings_init(out));
+    out->layers = 3;
+    out->hidden = v->hidden;
+    out->sampler = v->sampler;
+    out->norm = v->norm;
+    out->kappa = v->kappa;
+    out->dropout = v->dropout;
+    out->input_dropout = v->input_dropout;
+    out->layer_dependency = v->layer_dependency;
+    out->residual = v->residual;
+    out->n_fanout = 3;
+    memcpy(out->fanout, fanout, sizeof fanout);
+    out->pes = spread->pes;
+    out->group_size = spread->group_size;
+    out->batch_size = SEEDS / spread->pes;
+    out->chunks = spread->chunks;
+    out->partition = spread->partition;
+    out->depth = spread->depth;
+}
+
+static const struct sl_dataset *dataset_of(const struct variant *v)
+{
+    return v->sparse ? &sparse_set : &dense_set;
+}
+
+static void run_variant(const struct variant *v, const struct spread *spread, struct outcome *out)
+{
+    struct sl_settings settings;
+    settings_of(v, spread, &settings);
+    run_steps(dataset_of(v), &settings, N_STEPS, out);
+    sl_settings_free(&settings);
+}
+
+/* ---- property 1: the partition is invisible ---- */
+
+static void expect_losses(const struct variant *v, const struct spread *spread, const char *sched,
+                          const struct outcome *got, const struct outcome *wanted)
+{
+    double tolerance = v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        if (!(fabs(got->loss[i] - wanted->loss[i]) <= tolerance * fabs(wanted->loss[i]))) {
+            fail_msg("%s, P = %u, G = %u, %u chunks, partition %d, depth %u, scheduler %s: loss of step %u is %.9g, with "
+                     "one PE %.9g, off by %.2g of it, allowed %.2g",
+                     v->name, spread->pes, spread->group_size, spread->chunks, spread->partition, spread->depth, sched, i,
+                     got->loss[i], wanted->loss[i], fabs(got->loss[i] / wanted->loss[i] - 1), tolerance);
+        }
+        assert_int_equal(got->sizes[i].n_seeds, wanted->sizes[i].n_seeds);
+    }
+}
+
+/* One group samples, and so computes, exactly what one PE does; several do at the seeds. */
+static void expect_sizes(const struct spread *spread, const struct outcome *got, const struct outcome *wanted)
+{
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        const struct sl_step_sizes *a = &got->sizes[i];
+        const struct sl_step_sizes *b = &wanted->sizes[i];
+        assert_int_equal(a->vertices[0], b->n_seeds);
+        assert_int_equal(a->edges[0], b->edges[0]);
+        for (uint32_t level = 0; spread->group_size == spread->pes && level <= 3; level++) {
+            assert_int_equal(a->vertices[level], b->vertices[level]);
+        }
+        for (uint32_t hop = 0; spread->group_size == spread->pes && hop < 3; hop++) {
+            assert_int_equal(a->edges[hop], b->edges[hop]);
+        }
+        assert_true(a->vertices[3] >= b->vertices[3]);
+        assert_true(spread->pes > 1 || a->row_bytes == 0);
+    }
+}
+
+/* Every (P, G); the partition, chunks and depth turn with them, so that over the variants all come together. */
+static const struct spread spreads[] = {
+    {1, 1, 8, SL_PARTITION_NONE, 1},   {2, 1, 3, SL_PARTITION_NONE, 2},   {2, 2, 3, SL_PARTITION_METIS, 2},
+    {4, 1, 1, SL_PARTITION_NONE, 3},   {4, 2, 8, SL_PARTITION_RANDOM, 2}, {4, 4, 3, SL_PARTITION_METIS, 2},
+    {4, 4, 1, SL_PARTITION_RANDOM, 1}, {7, 1, 3, SL_PARTITION_NONE, 2},   {7, 7, 3, SL_PARTITION_METIS, 2},
+    {7, 7, 8, SL_PARTITION_NONE, 3},   {7, 7, 1, SL_PARTITION_RANDOM, 2},
+};
+#define N_SPREADS (sizeof spreads / sizeof spreads[0])
+
+static const struct spread one_pe = {1, 1, 1, SL_PARTITION_NONE, 2};
+
+static struct outcome wanted[N_VARIANTS]; /* by one PE, one chunk, one worker */
+
+static void check_variant(size_t i, size_t start, size_t stride, const char *sched)
+{
+    for (size_t j = start; j < N_SPREADS; j += stride) {
+        struct outcome got;
+        bool one_group = spreads[j].group_size == spreads[j].pes;
+        if (variants[i].norm == SL_NORM_BATCH && !one_group) {
+            continue; /* statistics are per group: test_groups */
+        }
+        run_variant(&variants[i], &spreads[j], &got);
+        expect_losses(&variants[i], &spreads[j], sched, &got, &wanted[i]);
+        expect_sizes(&spreads[j], &got, &wanted[i]);
+        outcome_free(&got);
+    }
+}
+
+static void test_invisible(void **state)
+{
+    (void)state;
+    machine_up("eager", 1);
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        run_variant(&variants[i], &one_pe, &wanted[i]);
+    }
+    machine_down();
+    machine_up("lws", 2);
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        check_variant(i, 0, 1, "lws with 2 workers");
+    }
+    machine_down();
+}
+
+/* Fewer spreads, others for each variant, with the other schedulers. */
+static void test_schedulers(void **state)
+{
+    static const struct {
+        const char *sched;
+        uint32_t n_workers;
+    } machines[] = {{"eager", 2}, {"prio", 3}, {"dmda", 2}, {"dmdas", 1}, {"random", 2}};
+    (void)state;
+    for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
+        machine_up(machines[m].sched, machines[m].n_workers);
+        for (size_t i = m % 2; i < N_VARIANTS; i += 2) {
+            check_variant(i, (i + m) % N_SPREADS, 6, machines[m].sched);
+        }
+        machine_down();
+    }
+}
+
+/* Batch norm's statistics are per group: with as many groups, the size of a group is invisible. */
+static void test_groups(void **state)
+{
+    static const struct spread two_groups[] = {{4, 2, 3, SL_PARTITION_METIS, 2}, {4, 2, 8, SL_PARTITION_RANDOM, 1},
+                                               {14, 7, 3, SL_PARTITION_METIS, 2}};
+    static const struct spread two_pes = {2, 1, 1, SL_PARTITION_NONE, 2};
+    (void)state;
+    machine_up("lws", 2);
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        struct outcome alone;
+        if (variants[i].norm != SL_NORM_BATCH) {
+            continue;
+        }
+        run_variant(&variants[i], &two_pes, &alone);
+        for (size_t j = 0; j < sizeof two_groups / sizeof two_groups[0]; j++) {
+            struct outcome got;
+            run_variant(&variants[i], &two_groups[j], &got);
+            expect_losses(&variants[i], &two_groups[j], "lws, against P = 2, G = 1,", &got, &alone);
+            outcome_free(&got);
+        }
+        outcome_free(&alone);
+    }
+    machine_down();
+}
+
+/* ---- property 2: the same run twice is the same to the bit ---- */
+
+static void expect_bits(const char *what, const struct outcome *got, const struct outcome *should)
+{
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        if (memcmp(&got->loss[i], &should->loss[i], sizeof got->loss[i]) != 0) {
+            fail_msg("%s: the loss of step %u is %.17g instead of %.17g", what, i, got->loss[i], should->loss[i]);
+        }
+    }
+    assert_int_equal(got->n_entries, should->n_entries);
+    expect_same(what, got->n_entries, sizeof *got->parameters, got->parameters, should->parameters);
+}
+
+static const struct spread exact_spreads[] = {{4, 2, 3, SL_PARTITION_METIS, 2}, {4, 4, 8, SL_PARTITION_RANDOM, 2},
+                                              {2, 2, 3, SL_PARTITION_NONE, 2}};
+#define N_EXACT (sizeof exact_spreads / sizeof exact_spreads[0])
+static const size_t exact_variants[] = {1, 4, 7, 10, 13, 15, 16};
+#define N_EXACT_VARIANTS (sizeof exact_variants / sizeof exact_variants[0])
+
+static struct outcome exact[N_EXACT_VARIANTS];
+
+/* Each variant on one of the spreads, with another depth of the ring for every machine. */
+static void exact_round(size_t round, const char *what, bool first)
+{
+    for (size_t i = 0; i < N_EXACT_VARIANTS; i++) {
+        struct outcome got;
+        struct spread spread = exact_spreads[i % N_EXACT];
+        spread.depth = 1 + (uint32_t)((round + i) % 3);
+        run_variant(&variants[exact_variants[i]], &spread, first ? &exact[i] : &got);
+        if (!first) {
+            char name[128];
+            snprintf(name, sizeof name, "%s, %s, depth %u", variants[exact_variants[i]].name, what, spread.depth);
+            expect_bits(name, &got, &exact[i]);
+            outcome_free(&got);
+        }
+    }
+}
+
+static void test_same_bits(void **state)
+{
+    static const char *const scheds[] = {"lws", "prio", "eager", "dmda"};
+    size_t round = 0;
+    (void)state;
+    for (uint32_t n_workers = 1; n_workers <= 3; n_workers++) {
+        for (size_t s = 0; s < 4; s++, round++) {
+            char what[64];
+            snprintf(what, sizeof what, "%s with %u workers", scheds[s], n_workers);
+            machine_up(scheds[s], n_workers);
+            exact_round(round, what, round == 0);
+            machine_down();
+        }
+    }
+    for (size_t i = 0; i < N_EXACT_VARIANTS; i++) {
+        outcome_free(&exact[i]);
+    }
+}
+
+/* The order of training vertices within a step is the permutation's alone: the dataset's ids enter, not the list's order. */
+static void test_seeds_differ(void **state)
+{
+    struct outcome got[2];
+    struct sl_settings settings;
+    (void)state;
+    machine_up("lws", 2);
+    for (int i = 0; i < 2; i++) {
+        settings_of(&variants[1], &exact_spreads[0], &settings);
+        settings.seed = 1 + (uint64_t)i;
+        run_steps(&dense_set, &settings, N_STEPS, &got[i]);
+        sl_settings_free(&settings);
+    }
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        assert_true(fabs(got[0].loss[i] - got[1].loss[i]) > 1e-4);
+    }
+    outcome_free(&got[0]);
+    outcome_free(&got[1]);
+    machine_down();
+}
+
+/* ---- a batch that is late ---- */
+
+static void sleep_task(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    (void)cl_arg;
+    starpu_usleep(60000);
+}
+
+static struct starpu_codelet sleep_cl = {.cpu_funcs = {sleep_task}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "sleep"};
+
+static void delay(starpu_data_handle_t handle)
+{
+    assert_int_equal(starpu_task_insert(&sleep_cl, STARPU_RW, handle, 0), 0);
+}
+
+/* With the first two batches sampled, hold up what the compute phase of batch `late` reads. */
+static void run_late(const struct variant *v, const struct spread *spread, uint64_t late, bool counts,
+                     struct outcome *out)
+{
+    struct sl_settings settings;
+    struct world w;
+    settings_of(v, spread, &settings);
+    world_open(dataset_of(v), &settings, N_STEPS, &w);
+    expect_ok(sl_step_sample(&w.steps, 0));
+    expect_ok(sl_step_sample(&w.steps, 1));
+    struct sl_slot_pe *pe = sl_step_slot(&w.steps, late, 1);
+    delay(counts ? pe->counts : pe->frontier);
+    delay(pe->block[1].back_rows);
+    delay(w.model.layer[0].parameter[SL_SELF].value_handle);
+    world_run(&w, N_STEPS, out);
+    world_close(&w);
+    sl_settings_free(&settings);
+}
+
+static void test_late_batch(void **state)
+{
+    (void)state;
+    machine_up("prio", 3);
+    for (size_t i = 1; i < 8; i += 6) {
+        struct outcome on_time;
+        run_variant(&variants[i], &exact_spreads[1], &on_time);
+        for (int k = 0; k < 4; k++) {
+            struct outcome got;
+            run_late(&variants[i], &exact_spreads[1], k % 2, k / 2 > 0, &got);
+            expect_bits(k % 2 == 0 ? "batch 0 is late" : "batch 1 is late", &got, &on_time);
+            outcome_free(&got);
+        }
+        outcome_free(&on_time);
+    }
+    machine_down();
+}
+
+/* ---- property 4: coverage ---- */
+
+/* How often each vertex, by dataset id, is in level's frontiers of the PEs of `group`. */
+static void count_frontier(struct world *w, uint32_t group, uint32_t level, uint8_t *times)
+{
+    uint32_t n_parts = w->shards.n_parts;
+    memset(times, 0, w->shards.n_vertices);
+    for (uint32_t p = group * n_parts; p < (group + 1) * n_parts; p++) {
+        struct sl_slot_pe *pe = sl_step_slot(&w->steps, 0, p);
+        starpu_data_acquire(pe->counts, STARPU_R);
+        starpu_data_acquire(pe->frontier, STARPU_R);
+        const uint32_t *counts = starpu_data_get_local_ptr(pe->counts);
+        const sl_vertex *frontier = starpu_data_get_local_ptr(pe->frontier);
+        for (uint32_t i = 0; i < counts[sl_counts_rows(level)]; i++) {
+            assert_true(frontier[i] >= sl_step_shard(&w->steps, p)->first);
+            assert_true(frontier[i] < sl_step_shard(&w->steps, p)->end);
+            times[w->partition.dataset_ids[frontier[i]]]++;
+        }
+        starpu_data_release(pe->frontier);
+        starpu_data_release(pe->counts);
+    }
+}
+
+/* The frontiers of step 0, all levels, of the first group. */
+static uint8_t *frontiers(const struct variant *v, const struct spread *spread)
+{
+    struct sl_settings settings;
+    struct world w;
+    uint32_t n = dataset_of(v)->graph.n_vertices;
+    uint8_t *times = need(4 * (size_t)n, 1);
+    settings_of(v, spread, &settings);
+    world_open(dataset_of(v), &settings, 1, &w);
+    expect_ok(sl_step_sample(&w.steps, 0));
+    for (uint32_t level = 0; level <= 3; level++) {
+        count_frontier(&w, 0, level, times + level * (size_t)n);
+    }
+    world_close(&w);
+    sl_settings_free(&settings);
+    return times;
+}
+
+static void test_coverage(void **state)
+{
+    (void)state;
+    machine_up("lws", 2);
+    for (size_t i = 0; i < N_VARIANTS; i += 4) {
+        uint8_t *should = frontiers(&variants[i], &one_pe);
+        for (size_t j = 1; j < N_SPREADS; j++) {
+            if (spreads[j].group_size == spreads[j].pes) {
+                uint8_t *got = frontiers(&variants[i], &spreads[j]);
+                expect_same("times a vertex is in a frontier", 4 * (size_t)dense_shape.n_vertices, 1, got, should);
+                free(got);
+            }
+        }
+        free(should);
+    }
+    machine_down();
+}
+
+/* ---- the memory of steps ---- */
+
+static int make_sets(void **state)
+{
+    (void)state;
+    make_dataset(&dense_shape, &dense_set);
+    make_dataset(&sparse_shape, &sparse_set);
+    return 0;
+}
+
+static int free_sets(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        outcome_free(&wanted[i]);
+    }
+    sl_dataset_free(&dense_set);
+    sl_dataset_free(&sparse_set);
+    assert_int_equal(sl_memory_live(), 0);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_invisible),  cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch),
+        cmocka_unit_test(test_coverage),
+    };
+    return cmocka_run_group_tests(tests, make_sets, free_sets);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/reduce.h: sums in order, to the bit, of none, one and many partials. */
+#include "codelets/reduce.h"
+
+#include "tests/starpu_fixture.h"
+
+/* Sizes of very different magnitude, so that another order gives other bits. */
+static sl_real *partial(size_t n, uint64_t seed)
+{
+    sl_real *x = noisy(n, seed);
+    for (size_t i = 0; i < n; i++) {
+        x[i] *= (sl_real)pow(10, (double)((seed * 7 + i) % 9) - 4);
+    }
+    return x;
+}
+
+static void sum_in_order(uint32_t n, size_t n_entries, sl_real *const *partials, sl_real *out)
+{
+    for (size_t e = 0; e < n_entries; e++) {
+        out[e] = n > 0 ? partials[0][e] : 0;
+        for (uint32_t i = 1; i < n; i++) {
+            out[e] += partials[i][e];
+        }
+    }
+}
+
+#define MOST 30
+
+static void make_partials(uint32_t n, size_t n_entries, sl_real *partials[MOST])
+{
+    for (uint32_t i = 0; i < n; i++) {
+        partials[i] = partial(n_entries, i + 1);
+    }
+}
+
+static void free_partials(uint32_t n, sl_real *partials[MOST])
+{
+    for (uint32_t i = 0; i < n; i++) {
+        free(partials[i]);
+    }
+}
+
+static void test_kernel(void **state)
+{
+    (void)state;
+    const uint32_t counts[] = {1, 2, 5, MOST};
+    const size_t sizes[] = {1, 7, 1023, 1024, 1025, 5000};
+    for (int c = 0; c < 4; c++) {
+        for (int s = 0; s < 6; s++) {
+            sl_real *partials[MOST];
+            sl_real *got = poisoned(sizes[s]);
+            sl_real *wanted = poisoned(sizes[s]);
+            make_partials(counts[c], sizes[s], partials);
+            sum_in_order(counts[c], sizes[s], partials, wanted);
+            sl_reduce_cpu(counts[c], sizes[s], (const sl_real *const *)partials, got);
+            expect_same("sum", sizes[s], sizeof *got, got, wanted);
+            free_partials(counts[c], partials);
+            free(got);
+            free(wanted);
+        }
+    }
+}
+
+enum { ROWS = 41, COLUMNS = 33 };
+
+static sl_real *through_starpu(uint32_t n, sl_real *partials[MOST])
+{
+    sl_real *out = poisoned(ROWS * COLUMNS);
+    starpu_data_handle_t handles[MOST];
+    starpu_data_handle_t sum = rows_of(out, ROWS, COLUMNS);
+    for (uint32_t i = 0; i < n; i++) {
+        handles[i] = rows_of(partials[i], ROWS, COLUMNS);
+    }
+    expect_ok(sl_reduce_submit(&head, n, handles, sum));
+    unregister(n, handles);
+    unregister(1, &sum);
+    return out;
+}
+
+static void test_submission(void **state)
+{
+    (void)state;
+    const uint32_t counts[] = {0, 1, 7, 8, MOST};
+    sl_real *partials[MOST];
+    sl_real *wanted = poisoned(ROWS * COLUMNS);
+    make_partials(MOST, ROWS * COLUMNS, partials);
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        fixture_start(worker_counts[w]);
+        for (int c = 0; c < 5; c++) {
+            sl_real *got = through_starpu(counts[c], partials);
+            sum_in_order(counts[c], ROWS * COLUMNS, partials, wanted);
+            expect_same("sum", ROWS * COLUMNS, sizeof *got, got, wanted);
+            free(got);
+        }
+        expect_no_failure();
+        fixture_stop();
+    }
+    free_partials(MOST, partials);
+    free(wanted);
+}
+
+static void test_refusals_and_failure(void **state)
+{
+    (void)state;
+    sl_real *partials[MOST];
+    make_partials(2, ROWS * COLUMNS, partials);
+    fixture_start(1);
+    starpu_data_handle_t h[] = {rows_of(partials[0], ROWS, COLUMNS), rows_of(partials[1], COLUMNS, ROWS)};
+    assert_int_equal(sl_reduce_submit(&head, 2, h, h[0]), SL_EINVAL);
+    expect_message(sl_message(), "partial 1 is [33 x 41]", "[41 x 33]");
+    UNREGISTER(h);
+    sl_memory_ration(0);
+    free(through_starpu(2, partials));
+    sl_memory_ration(-1);
+    assert_int_equal(sl_failure_status(&run.failure), SL_ENOMEM);
+    sl_real *out = through_starpu(2, partials);
+    assert_true(out[0] == (sl_real)-12345.5);
+    fixture_stop();
+    free(out);
+    free_partials(2, partials);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_submission),
+        cmocka_unit_test(test_refusals_and_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

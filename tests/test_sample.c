@@ -1,0 +1,1094 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides it, the layout of
+ * the blocks, the epoch's order and its seeds, and the submissions. */
+#include "codelets/sample.h"
+
+#include "tests/group_fixture.h"
+#include "tests/starpu_fixture.h"
+
+#define SEED 4242
+
+static const uint32_t part_counts[] = {1, 2, 4, 7};
+#define N_PART_COUNTS (sizeof part_counts / sizeof part_counts[0])
+
+static struct sl_sample_rule rule_of(enum sl_sample_method method, uint32_t fanout)
+{
+    return (struct sl_sample_rule){.method = method, .fanout = fanout, .kappa = 1};
+}
+
+/* The whole graph as one part. */
+static struct sl_partition one_part(const struct sl_graph *graph)
+{
+    struct sl_partition partition;
+    uint32_t *parts = need(graph->n_vertices, sizeof *parts);
+    make_partition(graph, 1, parts, &partition);
+    free(parts);
+    return partition;
+}
+
+/* Sources 0 .. degree - 1 -> vertex degree, and n_twins more vertices with the same in-neighbours. */
+static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
+{
+    struct edge_list edges = {.n_vertices = degree + 1 + n_twins};
+    struct sl_graph graph;
+    for (sl_vertex to = degree; to < edges.n_vertices; to++) {
+        for (sl_vertex from = 0; from < degree; from++) {
+            add_edge(&edges, from, to);
+        }
+    }
+    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    struct sl_partition partition = one_part(&graph);
+    sl_graph_free(&graph);
+    free_edges(&edges);
+    return partition;
+}
+
+/* The sources drawn for one vertex of an unrenumbered graph, into picks[fanout]. Returns how many. */
+static uint32_t draw_one(const struct sl_partition *partition, const struct sl_sample_rule *rule, uint64_t step,
+                         uint32_t hop, sl_vertex v, sl_vertex *picks)
+{
+    struct sl_sample_part part = part_of(partition, 0);
+    struct group_block block;
+    sample_block(&part, rule, SEED, step, hop, 1, &v, &block);
+    uint32_t n = block.n_edges;
+    for (uint32_t e = 0; e < n; e++) {
+        picks[e] = source_id(&block, block.edge_sources[e]);
+    }
+    free_block(&block, 1);
+    return n;
+}
+
+/* ---- which edges: frequencies ---- */
+
+#define FAN 20
+#define PICKS 5
+#define DRAWS 20000
+
+/* Count over many steps how often each source, and each pair of sources, is drawn. */
+static void count_picks(const struct sl_sample_rule *rule, uint32_t single[FAN], uint32_t pair[FAN][FAN])
+{
+    struct sl_partition fan = make_fan(FAN, 0);
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        sl_vertex picks[PICKS];
+        assert_int_equal(draw_one(&fan, rule, step, 0, FAN, picks), PICKS);
+        for (int i = 0; i < PICKS; i++) {
+            single[picks[i]]++;
+            for (int j = 0; j < i; j++) {
+                assert_true(picks[j] < picks[i]); /* distinct, and in order */
+                pair[picks[j]][picks[i]]++;
+            }
+        }
+    }
+    sl_partition_free(&fan);
+}
+
+/* Every source with probability k / d, every pair with k (k - 1) / (d (d - 1)). */
+static void expect_frequencies(enum sl_sample_method method)
+{
+    struct sl_sample_rule rule = rule_of(method, PICKS);
+    uint32_t single[FAN] = {0};
+    uint32_t pair[FAN][FAN] = {{0}};
+    double p = (double)PICKS / FAN;
+    double chi = 0;
+    count_picks(&rule, single, pair);
+    for (int i = 0; i < FAN; i++) {
+        chi += (single[i] - DRAWS * p) * (single[i] - DRAWS * p) / (DRAWS * p * (1 - p)) * (FAN - 1) / FAN;
+        for (int j = i + 1; j < FAN; j++) {
+            double q = p * (PICKS - 1) / (FAN - 1);
+            expect_near("a pair's frequency", pair[i][j], DRAWS * q, 5 * sqrt(DRAWS * q * (1 - q)));
+        }
+    }
+    if (!(chi > 2.3 && chi < 62)) { /* 19 degrees of freedom: one in a million on either side */
+        fail_msg("method %d: chi-square of the frequencies is %g", (int)method, chi);
+    }
+}
+
+static void test_neighbor_is_uniform(void **state)
+{
+    (void)state;
+    expect_frequencies(SL_SAMPLE_NEIGHBOR);
+}
+
+static void test_labor_is_uniform(void **state)
+{
+    (void)state;
+    expect_frequencies(SL_SAMPLE_LABOR);
+}
+
+/* How many of n sets of picks are equal to the first. */
+static uint32_t count_equal(uint32_t n, uint32_t k, const sl_vertex *picks)
+{
+    uint32_t equal = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        equal += memcmp(picks, picks + (size_t)i * k, k * sizeof *picks) == 0;
+    }
+    return equal;
+}
+
+/* Another step, hop or, for neighbor, vertex draws afresh: of 60 sets of 5 out of 200, none is the first again. LABOR's twins
+ * pick identical sets, and so do its hops under layer dependency. */
+static void expect_fresh(enum sl_sample_method method, bool dependency)
+{
+    struct sl_partition fan = make_fan(200, 60);
+    struct sl_sample_rule rule = rule_of(method, 5);
+    sl_vertex picks[60 * 5];
+    rule.layer_dependency = dependency;
+    for (uint32_t i = 0; i < 60; i++) {
+        draw_one(&fan, &rule, i, 0, 200, picks + i * 5);
+    }
+    assert_int_equal(count_equal(60, 5, picks), 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        draw_one(&fan, &rule, 3, i, 200, picks + i * 5);
+    }
+    assert_int_equal(count_equal(60, 5, picks), dependency ? 59 : 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        draw_one(&fan, &rule, 3, 1, 200 + i, picks + i * 5);
+    }
+    assert_int_equal(count_equal(60, 5, picks), method == SL_SAMPLE_LABOR ? 59 : 0);
+    sl_partition_free(&fan);
+}
+
+static void test_draws_are_fresh(void **state)
+{
+    (void)state;
+    expect_fresh(SL_SAMPLE_NEIGHBOR, false);
+    expect_fresh(SL_SAMPLE_LABOR, false);
+    expect_fresh(SL_SAMPLE_LABOR, true);
+}
+
+/* A draw changes with the seed, and a step beyond 2^32 is not the step below it. */
+static void test_seed_and_large_steps(void **state)
+{
+    (void)state;
+    struct sl_partition fan = make_fan(1000, 0);
+    struct sl_sample_part part = part_of(&fan, 0);
+    const sl_vertex v = 1000;
+    const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR};
+    for (int m = 0; m < 2; m++) {
+        struct sl_sample_rule rule = rule_of(methods[m], 20);
+        struct group_block block[3];
+        sample_block(&part, &rule, SEED, 1, 0, 1, &v, &block[0]);
+        sample_block(&part, &rule, SEED + (UINT64_C(1) << 32), 1, 0, 1, &v, &block[1]);
+        sample_block(&part, &rule, SEED, 1 + (UINT64_C(1) << 32), 0, 1, &v, &block[2]);
+        assert_memory_not_equal(block[0].request[0], block[1].request[0], 21 * 4);
+        assert_memory_not_equal(block[0].request[0], block[2].request[0], 21 * 4);
+        for (int i = 0; i < 3; i++) {
+            free_block(&block[i], 1);
+        }
+    }
+    sl_partition_free(&fan);
+}
+
+/* ---- LABOR ---- */
+
+struct keyed {
+    double key;
+    uint32_t position;
+};
+
+static int compare_keyed(const void *a, const void *b)
+{
+    const struct keyed *x = a;
+    const struct keyed *y = b;
+    if (x->key != y->key) {
+        return x->key < y->key ? -1 : 1;
+    }
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+static int compare_position(const void *a, const void *b)
+{
+    uint32_t x = ((const struct keyed *)a)->position;
+    uint32_t y = ((const struct keyed *)b)->position;
+    return (x > y) - (x < y);
+}
+
+/* n_t or r_t of algorithms: from the formula. */
+static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, sl_vertex t)
+{
+    uint64_t group = rule->kappa == 0 ? 0 : step / rule->kappa;
+    uint64_t turned = rule->kappa == 0 ? 0 : step % rule->kappa;
+    struct sl_draw first = {.seed = SEED, .purpose = SL_FOR_KAPPA, .step = group, .hop = rule->layer_dependency ? 0 : hop};
+    struct sl_draw second = first;
+    double angle = rule->kappa == 0 ? 0 : (double)turned / rule->kappa * M_PI_2;
+    second.step++;
+    if (turned == 0) {
+        return sl_random_open(&first, t, 0);
+    }
+    return cos(angle) * sl_normal_quantile(sl_random_open(&first, t, 0)) +
+           sin(angle) * sl_normal_quantile(sl_random_open(&second, t, 0));
+}
+
+/* The k smallest of 0 .. degree - 1, by sorting them all. */
+static void smallest(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, uint32_t degree, struct keyed *all)
+{
+    for (uint32_t t = 0; t < degree; t++) {
+        all[t] = (struct keyed){variate(rule, step, hop, t), t};
+    }
+    qsort(all, degree, sizeof *all, compare_keyed);
+    qsort(all, rule->fanout, sizeof *all, compare_position);
+}
+
+static void test_labor_picks_the_smallest(void **state)
+{
+    (void)state;
+    const uint32_t degrees[] = {2, 5, 63, 64, 65, 300, 13000};
+    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
+        struct sl_partition fan = make_fan(degrees[i], 0);
+        struct keyed *all = need(degrees[i], sizeof *all);
+        sl_vertex *picks = need(degrees[i], sizeof *picks);
+        const uint32_t fanouts[] = {1, 2, 3, 7, 10, 62, 299, 12999};
+        for (uint32_t j = 0; j < 8 && fanouts[j] < degrees[i]; j++) {
+            for (uint32_t kappa = 0; kappa < 10; kappa += 3) {
+                struct sl_sample_rule rule = {SL_SAMPLE_LABOR, fanouts[j], kappa == 6, kappa};
+                smallest(&rule, 17, 2, degrees[i], all);
+                assert_int_equal(draw_one(&fan, &rule, 17, 2, degrees[i], picks), fanouts[j]);
+                for (uint32_t k = 0; k < fanouts[j]; k++) {
+                    assert_int_equal(picks[k], all[k].position);
+                }
+            }
+        }
+        free(all);
+        free(picks);
+        sl_partition_free(&fan);
+    }
+}
+
+/* Distinct source rows of three hops from 400 seeds of a power-law graph. */
+static uint32_t distinct_rows(const struct sl_partition *partition, struct sl_sample_rule rule, uint64_t step,
+                              uint32_t n_hops, const sl_vertex *seeds)
+{
+    const struct sl_sample_rule rules[] = {rule, rule, rule};
+    struct group group;
+    group_sample(partition, n_hops, rules, SEED, step, 400, seeds, &group);
+    uint32_t n = group.pe[0].n_rows[n_hops];
+    group_free(&group);
+    return n;
+}
+
+/* Their mean over 20 steps. */
+static double mean_rows(const struct sl_dataset *dataset, struct sl_sample_rule rule, uint32_t n_hops)
+{
+    struct sl_partition partition = one_part(&dataset->graph);
+    double sum = 0;
+    for (uint64_t step = 0; step < 20; step++) {
+        sum += distinct_rows(&partition, rule, step, n_hops, dataset->train.ids) / 20.;
+    }
+    sl_partition_free(&partition);
+    return sum;
+}
+
+/* In the mean, neighbour sampling reaches more vertices than LABOR-0, and that more than LABOR-0 with its hops in step. */
+static void test_labor_reaches_fewer_vertices(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 4000, .hub_degree = 1500};
+    struct sl_sample_rule dependent = rule_of(SL_SAMPLE_LABOR, 3);
+    struct sl_dataset dataset;
+    dependent.layer_dependency = true;
+    make_dataset(&shape, &dataset);
+    for (uint32_t n_hops = 1; n_hops <= 3; n_hops += 2) {
+        double neighbor = mean_rows(&dataset, rule_of(SL_SAMPLE_NEIGHBOR, 3), n_hops);
+        double labor = mean_rows(&dataset, rule_of(SL_SAMPLE_LABOR, 3), n_hops);
+        assert_true(labor < 0.93 * neighbor);
+        assert_true(n_hops == 1 || mean_rows(&dataset, dependent, n_hops) < 0.93 * labor);
+    }
+    sl_dataset_free(&dataset);
+}
+
+/* ---- kappa ---- */
+
+#define VARIATES 40000
+
+/* n_t of a step, as a normal variate whether or not the key is one. */
+static void turned_variates(uint32_t kappa, uint64_t step, uint32_t hop, bool dependency, double *n_out)
+{
+    struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 1, dependency, kappa};
+    struct sl_labor_turn turn = sl_labor_turn(SEED, step, hop, &rule);
+    expect_near("unit variance", turn.cosine * turn.cosine + turn.sine * turn.sine, 1, 1e-15);
+    for (uint32_t t = 0; t < VARIATES; t++) {
+        double key = sl_labor_key(&turn, t);
+        n_out[t] = turn.sine == 0 ? sl_normal_quantile(key) : key;
+    }
+}
+
+static double correlation(const double *x, const double *y)
+{
+    double sum = 0;
+    for (uint32_t t = 0; t < VARIATES; t++) {
+        sum += x[t] * y[t];
+    }
+    return sum / VARIATES;
+}
+
+/* The marginal law: a chi-square of Phi(n_t) in 20 bins, mean 0, variance 1. */
+static void expect_normal(const double *n)
+{
+    uint32_t bins[20] = {0};
+    double mean = 0;
+    double chi = 0;
+    for (uint32_t t = 0; t < VARIATES; t++) {
+        bins[(int)(20 * erfc(-n[t] / sqrt(2)) / 2)]++;
+        mean += n[t] / VARIATES;
+    }
+    for (int i = 0; i < 20; i++) {
+        chi += (bins[i] - VARIATES / 20.) * (bins[i] - VARIATES / 20.) / (VARIATES / 20.);
+    }
+    expect_near("mean", mean, 0, 5 / sqrt(VARIATES));
+    expect_near("variance", correlation(n, n), 1, 5 * sqrt(2. / VARIATES));
+    assert_true(chi > 2.3 && chi < 62);
+}
+
+/* Successive steps correlate as cos(pi / (2 kappa)), also where one group of kappa steps ends and the next begins. The
+ * product's deviation over VARIATES pairs is at most sqrt(1 + r^2) / sqrt(VARIATES). */
+static void test_kappa_correlation(void **state)
+{
+    (void)state;
+    const uint32_t kappas[] = {1, 2, 3, 8, 100};
+    double *last = need(VARIATES, sizeof *last);
+    double *n = need(VARIATES, sizeof *n);
+    for (size_t i = 0; i < sizeof kappas / sizeof kappas[0]; i++) {
+        uint64_t begin = 2 * kappas[i] - 2;
+        turned_variates(kappas[i], begin, 0, false, last);
+        for (uint64_t step = begin + 1; step < begin + 5; step++) {
+            turned_variates(kappas[i], step, 0, false, n);
+            expect_normal(n);
+            expect_near("correlation", correlation(last, n), cos(M_PI_2 / kappas[i]), 5 * sqrt(2. / VARIATES));
+            double *swapped = last;
+            last = n;
+            n = swapped;
+        }
+    }
+    free(last);
+    free(n);
+}
+
+/* What half of this group of steps turns to is where the next one starts; kappa steps later nothing is left. */
+static void test_kappa_is_continuous(void **state)
+{
+    (void)state;
+    struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 1, false, 8};
+    struct sl_labor_turn before = sl_labor_turn(SEED, 15, 1, &rule);
+    struct sl_labor_turn after = sl_labor_turn(SEED, 16, 1, &rule);
+    assert_true(after.sine == 0 && after.cosine == 1);
+    for (uint32_t t = 0; t < 1000; t++) {
+        assert_true(sl_random_u64(&before.second, t, 0) == sl_random_u64(&after.first, t, 0));
+    }
+    double *n = need(VARIATES, sizeof *n);
+    double *later = need(VARIATES, sizeof *later);
+    turned_variates(8, 3, 0, false, n);
+    turned_variates(8, 3 + 16, 0, false, later);
+    expect_near("two groups on", correlation(n, later), 0, 5 / sqrt(VARIATES));
+    turned_variates(8, 3, 1, false, later);
+    expect_near("another hop", correlation(n, later), 0, 5 / sqrt(VARIATES));
+    turned_variates(8, 3, 1, true, n);
+    turned_variates(8, 3, 0, true, later);
+    assert_memory_equal(n, later, VARIATES * sizeof *n);
+    free(n);
+    free(later);
+}
+
+/* kappa 0: the same for ever. kappa 1 is nothing but a fresh uniform number per step. */
+static void test_kappa_zero_and_one(void **state)
+{
+    (void)state;
+    struct sl_sample_rule never = {SL_SAMPLE_LABOR, 1, false, 0};
+    struct sl_sample_rule each = {SL_SAMPLE_LABOR, 1, false, 1};
+    struct sl_labor_turn start = sl_labor_turn(SEED, 0, 1, &never);
+    for (uint64_t step = 1; step < 300; step += 37) {
+        struct sl_labor_turn kept = sl_labor_turn(SEED, step, 1, &never);
+        struct sl_labor_turn fresh = sl_labor_turn(SEED, step, 1, &each);
+        struct sl_draw draw = {.seed = SEED, .step = step, .purpose = SL_FOR_KAPPA, .hop = 1};
+        for (uint32_t t = 0; t < 100; t++) {
+            assert_true(sl_labor_key(&kept, t) == sl_labor_key(&start, t));
+            assert_true(sl_labor_key(&fresh, t) == sl_random_open(&draw, t, 0));
+        }
+    }
+}
+
+/* 201 vertices, each with vertices 1 .. 200 as in-neighbours. */
+static struct sl_partition make_dense_star(void)
+{
+    struct edge_list edges = {.n_vertices = 201};
+    struct sl_graph graph;
+    for (sl_vertex to = 0; to <= 200; to++) {
+        for (sl_vertex from = 1; from <= 200; from++) {
+            add_edge(&edges, from, to);
+        }
+    }
+    assert_int_equal(sl_graph_build(201, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    struct sl_partition partition = one_part(&graph);
+    sl_graph_free(&graph);
+    free_edges(&edges);
+    return partition;
+}
+
+static bool contains(uint32_t n, const sl_vertex *ids, sl_vertex id)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* DGL's test of dependent minibatches: one seed with 200 neighbours, fanout 5, kappa 100, 101 batches. Successive samples share
+ * at least 5 vertices of the seed and its 5 picks; over the run at least 5 are replaced; with layer dependency the inputs are
+ * the first hop's vertices, without it there are more. */
+static void check_dependent_batches(const struct sl_partition *star, bool dependency)
+{
+    struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 5, dependency, 100};
+    const struct sl_sample_rule rules[] = {rule, rule};
+    const sl_vertex seed_vertex = 0;
+    sl_vertex last[6];
+    uint32_t replaced = 0;
+    uint32_t more = 0;
+    for (uint64_t step = 0; step <= 100; step++) {
+        struct group group;
+        group_sample(star, 2, rules, SEED, step, 1, &seed_vertex, &group);
+        const struct group_pe *pe = &group.pe[0];
+        assert_int_equal(pe->n_rows[1], 6);
+        uint32_t shared = 0;
+        for (uint32_t i = 0; i < 6; i++) {
+            shared += step > 0 && contains(6, last, pe->frontier[i]);
+        }
+        assert_true(step == 0 || shared >= 5);
+        replaced += step > 0 ? 6 - shared : 0;
+        more += pe->n_rows[2] > pe->n_rows[1];
+        memcpy(last, pe->frontier, sizeof last);
+        group_free(&group);
+    }
+    assert_true(replaced >= 5);
+    assert_int_equal(more, dependency ? 0 : 101);
+}
+
+static void test_dependent_batches(void **state)
+{
+    (void)state;
+    struct sl_partition star = make_dense_star();
+    check_dependent_batches(&star, false);
+    check_dependent_batches(&star, true);
+    sl_partition_free(&star);
+}
+
+/* ---- the layout of a block ---- */
+
+/* The edges of destination d: as many as asked for, from its list, in the list's order. */
+static void check_destination(const struct sl_partition *partition, const struct sl_sample_rule *rule,
+                              const struct group_block *block, uint32_t d, sl_vertex id)
+{
+    const struct sl_graph *graph = &partition->graph;
+    uint64_t degree = graph->offsets[id + 1] - graph->offsets[id];
+    uint64_t k = rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
+    assert_int_equal(block->edge_offsets[d + 1] - block->edge_offsets[d], k);
+    uint64_t i = graph->offsets[id];
+    for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+        assert_true(block->edge_sources[e] < block->n_sources);
+        sl_vertex source = source_id(block, block->edge_sources[e]);
+        while (i < graph->offsets[id + 1] && graph->sources[i] != source) {
+            i++;
+        }
+        assert_true(i < graph->offsets[id + 1]); /* in the list, behind the edge before it */
+        i++;
+    }
+}
+
+/* Each owner's ids ascending and its own; each asked for by some edge. */
+static void check_requests(const struct sl_partition *partition, const struct group_block *block)
+{
+    uint32_t position = 0;
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        for (uint32_t i = 1; i <= block->request[q][0]; i++, position++) {
+            sl_vertex id = block->request[q][i];
+            assert_true(id >= partition->first[q] && id < partition->first[q + 1]);
+            assert_true(i == 1 || block->request[q][i - 1] < id);
+            assert_true(block->back_offsets[position] < block->back_offsets[position + 1]);
+        }
+    }
+    assert_int_equal(position, block->n_sources);
+}
+
+/* The transposed block lists each source's destinations, ascending. */
+static void check_transposed(const struct group_block *block, uint32_t n_rows)
+{
+    uint32_t *seen = need(block->n_sources, sizeof *seen);
+    assert_int_equal(block->back_offsets[0], 0);
+    assert_int_equal(block->back_offsets[block->n_sources], block->n_edges);
+    for (uint32_t d = 0; d < n_rows; d++) {
+        for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+            uint32_t t = block->edge_sources[e];
+            uint32_t at = block->back_offsets[t] + seen[t]++;
+            assert_true(at < block->back_offsets[t + 1]);
+            assert_int_equal(block->back_rows[at], d);
+        }
+    }
+    free(seen);
+}
+
+static void check_group(const struct group *group, const struct sl_sample_rule *rules)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_pe *pe = &group->pe[p];
+        for (uint32_t hop = 0; hop < group->n_hops; hop++) {
+            const struct group_block *block = &pe->block[hop];
+            assert_int_equal(block->edge_offsets[0], 0);
+            assert_int_equal(block->edge_offsets[pe->n_rows[hop]], block->n_edges);
+            for (uint32_t d = 0; d < pe->n_rows[hop]; d++) {
+                check_destination(group->partition, &rules[hop], block, d, pe->frontier[d]);
+            }
+            check_requests(group->partition, block);
+            check_transposed(block, pe->n_rows[hop]);
+        }
+    }
+}
+
+/* Three rules with different fanouts, so that a swap of hops is seen. */
+static void make_rules(int kind, struct sl_sample_rule rules[3])
+{
+    static const uint32_t fanouts[3] = {2, 3, 7};
+    for (int hop = 0; hop < 3; hop++) {
+        rules[hop] = rule_of(kind == 2 ? SL_SAMPLE_FULL : kind == 0 ? SL_SAMPLE_NEIGHBOR : SL_SAMPLE_LABOR, fanouts[hop]);
+        rules[hop].layer_dependency = kind == 4;
+        rules[hop].kappa = kind == 3 ? 8 : 1;
+    }
+}
+#define N_RULES 5
+
+static void check_blocks(const struct sl_dataset *dataset, int split, uint32_t n_parts)
+{
+    struct sl_partition partition;
+    make_split_of(dataset, split, n_parts, &partition);
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group group;
+        make_rules(kind, rules);
+        group_sample(&partition, 3, rules, SEED, 11, dataset->train.n, dataset->train.ids, &group);
+        check_group(&group, rules);
+        group_free(&group);
+    }
+    sl_partition_free(&partition);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    for (int graph = 0; graph < N_GRAPHS; graph++) {
+        struct graph_shape shape = {.kind = graph, .n_vertices = 150, .directed = graph == GRAPH_POWER_LAW};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        for (int split = 0; split < N_SPLITS; split++) {
+            for (size_t i = 0; i < N_PART_COUNTS; i++) {
+                check_blocks(&dataset, split, part_counts[i]);
+            }
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
+static void test_many_neighbours(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 4, &partition);
+    const sl_vertex seeds[] = {8000, 15999, 15998}; /* the hub, one without edges, one with a self loop */
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group group;
+        make_rules(kind, rules);
+        rules[0].fanout = 12999;
+        group_sample(&partition, 1, rules, SEED, 11, 3, seeds, &group);
+        check_group(&group, rules);
+        uint32_t owner = sl_partition_owner(partition.first, 4, partition.new_ids[8000]);
+        assert_true(group.pe[owner].block[0].n_edges >= (kind == 2 ? 13000 : 12999));
+        group_free(&group);
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+/* Ids on both sides of the words of the bitmap, the last id, and parts that begin there. */
+static void check_word_border(uint32_t n, uint32_t border)
+{
+    struct graph_shape shape = {.kind = GRAPH_TWO_CLIQUES, .n_vertices = n};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    uint32_t *parts = need(n, sizeof *parts);
+    make_dataset(&shape, &dataset);
+    for (sl_vertex v = 0; v < n; v++) {
+        parts[v] = v < border ? 0 : v + 1 < n ? 1 : 3; /* the last id alone in the last part; part 2 empty */
+    }
+    make_partition(&dataset.graph, 4, parts, &partition);
+    struct sl_sample_rule rules[3];
+    struct group group;
+    make_rules(2, rules);
+    group_sample(&partition, 1, rules, SEED, 0, dataset.train.n, dataset.train.ids, &group);
+    check_group(&group, rules);
+    uint32_t n_rows = 0;
+    for (uint32_t p = 0; p < 4; p++) {
+        n_rows += group.pe[p].n_rows[1];
+    }
+    assert_int_equal(n_rows, n); /* all vertices are someone's in-neighbour */
+    assert_int_equal(group.pe[3].n_rows[1], 1);
+    assert_int_equal(group.pe[3].frontier[0], n - 1);
+    group_free(&group);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+    free(parts);
+}
+
+static void test_word_borders(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {63, 64, 65, 66, 127, 128, 129, 192, 193};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_word_border(sizes[i], 62);
+        for (uint32_t border = 63; border <= 66 && border < sizes[i]; border++) {
+            check_word_border(sizes[i], border);
+        }
+    }
+}
+
+static void test_empty_frontier(void **state)
+{
+    (void)state;
+    struct sl_partition fan = make_fan(70, 0);
+    struct sl_sample_part part = part_of(&fan, 0);
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group_block block;
+        const sl_vertex leaf = 3; /* no in-neighbours */
+        make_rules(kind, rules);
+        sample_block(&part, &rules[0], SEED, 0, 0, 0, NULL, &block);
+        assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[0] == 0);
+        free_block(&block, 1);
+        sample_block(&part, &rules[0], SEED, 0, 0, 1, &leaf, &block);
+        assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[1] == 0);
+        assert_int_equal(block.back_offsets[0], 0);
+        free_block(&block, 1);
+    }
+    sl_partition_free(&fan);
+}
+
+/* ---- the partition, the batch and the order of rows are invisible ---- */
+
+/* The dataset ids drawn for each vertex and hop: sets[v], NULL where v is not in the frontier. */
+struct drawn {
+    uint32_t n;
+    sl_vertex *ids;
+};
+
+static struct drawn *collect(const struct group *group, uint32_t hop)
+{
+    const struct sl_partition *partition = group->partition;
+    struct drawn *sets = need(partition->graph.n_vertices, sizeof *sets);
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_block *block = &group->pe[p].block[hop];
+        for (uint32_t d = 0; d < group->pe[p].n_rows[hop]; d++) {
+            struct drawn *set = &sets[partition->dataset_ids[group->pe[p].frontier[d]]];
+            assert_null(set->ids);
+            set->n = block->edge_offsets[d + 1] - block->edge_offsets[d];
+            set->ids = need(set->n, sizeof *set->ids);
+            for (uint32_t i = 0; i < set->n; i++) {
+                sl_vertex id = source_id(block, block->edge_sources[block->edge_offsets[d] + i]);
+                set->ids[i] = partition->dataset_ids[id];
+                assert_true(i == 0 || set->ids[i - 1] < set->ids[i]);
+            }
+        }
+    }
+    return sets;
+}
+
+static void free_drawn(struct drawn *sets, uint32_t n)
+{
+    for (uint32_t v = 0; v < n; v++) {
+        free(sets[v].ids);
+    }
+    free(sets);
+}
+
+/* Where both have drawn (or, with `all`, everywhere) they have drawn the same. */
+static void expect_same_draws(const struct group *one, const struct group *other, bool all)
+{
+    uint32_t n = one->partition->graph.n_vertices;
+    for (uint32_t hop = 0; hop < one->n_hops; hop++) {
+        struct drawn *a = collect(one, hop);
+        struct drawn *b = collect(other, hop);
+        for (uint32_t v = 0; v < n; v++) {
+            assert_true(!all || (a[v].ids == NULL) == (b[v].ids == NULL));
+            if (a[v].ids != NULL && b[v].ids != NULL) {
+                assert_int_equal(a[v].n, b[v].n);
+                assert_memory_equal(a[v].ids, b[v].ids, a[v].n * sizeof(sl_vertex));
+            }
+        }
+        free_drawn(a, n);
+        free_drawn(b, n);
+    }
+}
+
+static void check_invisible(const struct sl_dataset *dataset, const struct sl_partition *whole, int kind)
+{
+    struct sl_sample_rule rules[3];
+    struct group reference;
+    make_rules(kind, rules);
+    group_sample(whole, 3, rules, SEED, 29, 60, dataset->train.ids, &reference);
+    for (int split = 0; split < N_SPLITS; split++) {
+        for (size_t i = 0; i < N_PART_COUNTS; i++) {
+            struct sl_partition partition;
+            struct group group;
+            make_split_of(dataset, split, part_counts[i], &partition);
+            group_sample(&partition, 3, rules, SEED, 29, 60, dataset->train.ids, &group);
+            expect_same_draws(&reference, &group, true);
+            group_free(&group);
+            sl_partition_free(&partition);
+        }
+    }
+    group_free(&reference);
+}
+
+static void test_partition_is_invisible(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400};
+    struct sl_dataset dataset;
+    make_dataset(&shape, &dataset);
+    struct sl_partition whole = one_part(&dataset.graph);
+    for (int kind = 0; kind < N_RULES; kind++) {
+        check_invisible(&dataset, &whole, kind);
+    }
+    sl_partition_free(&whole);
+    sl_dataset_free(&dataset);
+}
+
+/* The same seeds backwards, and half of them, draw the same edges. */
+static void test_batch_is_invisible(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400};
+    struct sl_dataset dataset;
+    make_dataset(&shape, &dataset);
+    struct sl_partition whole = one_part(&dataset.graph);
+    sl_vertex *backwards = need(60, sizeof *backwards);
+    for (uint32_t i = 0; i < 60; i++) {
+        backwards[i] = dataset.train.ids[59 - i];
+    }
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group all;
+        struct group turned;
+        struct group half;
+        make_rules(kind, rules);
+        group_sample(&whole, 3, rules, SEED, 29, 60, dataset.train.ids, &all);
+        group_sample(&whole, 3, rules, SEED, 29, 60, backwards, &turned);
+        group_sample(&whole, 3, rules, SEED, 29, 30, backwards, &half);
+        assert_memory_not_equal(all.pe[0].frontier, turned.pe[0].frontier, 60 * sizeof(sl_vertex));
+        expect_same_draws(&all, &turned, true);
+        expect_same_draws(&all, &half, false);
+        group_free(&all);
+        group_free(&turned);
+        group_free(&half);
+    }
+    free(backwards);
+    sl_partition_free(&whole);
+    sl_dataset_free(&dataset);
+}
+
+/* ---- the epoch's order and its seeds ---- */
+
+static uint64_t order_hash(uint64_t epoch, sl_vertex dataset_id)
+{
+    struct sl_draw draw = {.seed = SEED, .step = epoch, .purpose = SL_FOR_PERMUTATION};
+    return sl_random_u64(&draw, dataset_id, 0);
+}
+
+static void permute(const struct sl_dataset *dataset, const struct sl_partition *partition, uint64_t epoch,
+                    sl_vertex *order)
+{
+    struct sl_permute_key *keys = need(dataset->train.n, sizeof *keys);
+    sl_permute_cpu(SEED, epoch, dataset->train.n, dataset->train.ids, partition->new_ids, keys, order);
+    for (uint32_t i = 0; i < dataset->train.n; i++) {
+        order[i] = partition->dataset_ids[order[i]];
+    }
+    free(keys);
+}
+
+static void test_permutation(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_PATH, .n_vertices = 500};
+    struct sl_dataset dataset;
+    struct sl_partition partition[2];
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 4, &partition[0]);
+    make_split_of(&dataset, SPLIT_NONE, 3, &partition[1]);
+    uint32_t n = dataset.train.n;
+    sl_vertex *order = need(n, sizeof *order);
+    sl_vertex *other = need(n, sizeof *other);
+    uint8_t *seen = need(500, 1);
+    permute(&dataset, &partition[0], 3, order);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(i == 0 || order_hash(3, order[i - 1]) < order_hash(3, order[i]));
+        assert_true(contains(n, dataset.train.ids, order[i]) && !seen[order[i]]++);
+    }
+    permute(&dataset, &partition[1], 3, other);
+    assert_memory_equal(order, other, n * sizeof *order);
+    permute(&dataset, &partition[0], 4, other);
+    assert_memory_not_equal(order, other, n * sizeof *order);
+    free(order);
+    free(other);
+    free(seen);
+    sl_partition_free(&partition[0]);
+    sl_partition_free(&partition[1]);
+    sl_dataset_free(&dataset);
+}
+
+static void test_seeds(void **state)
+{
+    (void)state;
+    const sl_vertex order[] = {12, 9, 3, 10, 20, 19, 11, 0};
+    sl_vertex frontier[10];
+    uint32_t row_of[10];
+    memset(row_of, 0xff, sizeof row_of);
+    assert_int_equal(sl_seed_cpu(8, order, 10, 20, 0, frontier, row_of), 4);
+    const sl_vertex wanted[] = {12, 10, 19, 11};
+    assert_memory_equal(frontier, wanted, sizeof wanted);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_int_equal(row_of[wanted[r] - 10], r);
+    }
+    frontier[4] = 15; /* a hop has added a row */
+    row_of[5] = 4;
+    assert_int_equal(sl_seed_cpu(2, order + 5, 10, 20, 5, frontier, row_of), 2);
+    for (uint32_t v = 0; v < 10; v++) {
+        assert_int_equal(row_of[v], v == 9 ? 0 : v == 1 ? 1 : SL_NONE);
+    }
+    assert_int_equal(sl_seed_cpu(1, order, 10, 20, 2, frontier, row_of), 1);
+    assert_int_equal(sl_seed_cpu(0, NULL, 10, 20, 1, frontier, row_of), 0);
+    for (uint32_t v = 0; v < 10; v++) {
+        assert_int_equal(row_of[v], SL_NONE);
+    }
+}
+
+/* ---- submissions ---- */
+
+/* The sampling phase of one part through StarPU. */
+struct phase {
+    struct sl_part_handles part;
+    struct sl_block block;
+    starpu_data_handle_t order, frontier, index, marks, counts;
+    starpu_data_handle_t all[32];
+    unsigned n;
+    uint32_t *counts_data;
+    sl_vertex *frontier_data;
+    uint32_t *block_data[4];
+    uint32_t *request_data[8];
+    void *owned[16];
+    unsigned n_owned;
+};
+
+static starpu_data_handle_t phase_vector(struct phase *phase, const void *data, uint32_t n, size_t element)
+{
+    phase->all[phase->n] = vector_of(data, n, element);
+    return phase->all[phase->n++];
+}
+
+static void *phase_memory(struct phase *phase, size_t n, size_t element)
+{
+    phase->owned[phase->n_owned] = need(n, element);
+    return phase->owned[phase->n_owned++];
+}
+
+static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_t n_seeds, const sl_vertex *order,
+                       uint32_t room, uint32_t max_fanout, struct phase *phase)
+{
+    struct sl_sample_part part = part_of(partition, p);
+    uint32_t n = partition->graph.n_vertices;
+    uint32_t n_part = partition->first[p + 1] - partition->first[p];
+    *phase = (struct phase){0};
+    phase->part = (struct sl_part_handles){.offsets = phase_vector(phase, part.offsets, n_part + 1, 8),
+                                           .sources = phase_vector(phase, part.sources, room, 4),
+                                           .dataset_ids = phase_vector(phase, part.dataset_ids, n, 4),
+                                           .first = phase_vector(phase, part.first, part.n_parts + 1, 4),
+                                           .n_parts = part.n_parts,
+                                           .part = p};
+    phase->order = phase_vector(phase, order, n_seeds, 4);
+    phase->frontier_data = phase_memory(phase, n_part, 4);
+    phase->frontier = phase_vector(phase, phase->frontier_data, n_part, 4);
+    char *index = phase_memory(phase, sl_index_bytes(n_part), 1);
+    memset(index, 0xff, 4 * (size_t)n_part);
+    phase->index = phase_vector(phase, index, (uint32_t)sl_index_bytes(n_part), 1);
+    uint32_t marks = (uint32_t)sl_marks_bytes(n, max_fanout);
+    phase->marks = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
+    phase->counts_data = phase_memory(phase, sl_counts_size(1, part.n_parts), 4);
+    phase->counts = phase_vector(phase, phase->counts_data, sl_counts_size(1, part.n_parts), 4);
+    const uint32_t rooms[] = {n_part + 1, room, n + 1, room};
+    starpu_data_handle_t *handles[] = {&phase->block.edge_offsets, &phase->block.edge_sources,
+                                       &phase->block.back_offsets, &phase->block.back_rows};
+    for (int i = 0; i < 4; i++) {
+        phase->block_data[i] = phase_memory(phase, rooms[i], 4);
+        *handles[i] = phase_vector(phase, phase->block_data[i], rooms[i], 4);
+    }
+    phase->block.request = &phase->all[phase->n];
+    for (uint32_t q = 0; q < part.n_parts; q++) {
+        phase->request_data[q] = phase_memory(phase, n + 1, 4);
+        phase_vector(phase, phase->request_data[q], n + 1, 4);
+    }
+}
+
+static void close_phase(struct phase *phase)
+{
+    unregister(phase->n, phase->all);
+    for (unsigned i = 0; i < phase->n_owned; i++) {
+        free(phase->owned[i]);
+    }
+}
+
+static void check_submission(const struct sl_dataset *dataset, const struct sl_partition *partition, int kind)
+{
+    struct sl_sample_rule rules[3];
+    struct phase phase;
+    struct group group;
+    uint32_t n_seeds = dataset->train.n;
+    sl_vertex *order = need(n_seeds, sizeof *order);
+    make_rules(kind, rules);
+    for (uint32_t i = 0; i < n_seeds; i++) {
+        order[i] = partition->new_ids[dataset->train.ids[i]];
+    }
+    group_sample(partition, 1, rules, SEED, head.step, n_seeds, dataset->train.ids, &group);
+    for (uint32_t p = 0; p < partition->n_parts; p++) {
+        const struct group_pe *pe = &group.pe[p];
+        const struct group_block *block = &pe->block[0];
+        struct sl_task_args here = head;
+        here.hop = 0;
+        open_phase(partition, p, n_seeds, order, block->n_edges + 1, 7, &phase);
+        expect_ok(sl_seed_submit(&here, 1, phase.order, 0, n_seeds, partition->first[p], partition->first[p + 1],
+                                 phase.frontier, phase.index, phase.counts));
+        expect_ok(sl_sample_submit(&here, &phase.part, &rules[0], SEED, 1, partition->graph.n_vertices, 7,
+                                   phase.frontier, phase.marks, phase.counts, &phase.block));
+        starpu_task_wait_for_all();
+        expect_no_failure();
+        assert_int_equal(phase.counts_data[sl_counts_rows(0)], pe->n_rows[0]);
+        assert_int_equal(phase.counts_data[sl_counts_edges(1, 0)], block->n_edges);
+        expect_same("frontier", pe->n_rows[0], 4, phase.frontier_data, pe->frontier);
+        expect_same("edge offsets", pe->n_rows[0] + 1, 4, phase.block_data[0], block->edge_offsets);
+        expect_same("edge sources", block->n_edges, 4, phase.block_data[1], block->edge_sources);
+        expect_same("back offsets", block->n_sources + 1, 4, phase.block_data[2], block->back_offsets);
+        expect_same("back rows", block->n_edges, 4, phase.block_data[3], block->back_rows);
+        for (uint32_t q = 0; q < partition->n_parts; q++) {
+            uint32_t n = block->request[q][0];
+            assert_int_equal(phase.counts_data[sl_counts_request(1, partition->n_parts, 0, q)], n);
+            expect_same("request", n + 1, 4, phase.request_data[q], block->request[q]);
+        }
+        close_phase(&phase);
+    }
+    group_free(&group);
+    free(order);
+}
+
+static void test_submissions(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 333};
+        struct sl_dataset dataset;
+        struct sl_partition partition;
+        make_dataset(&shape, &dataset);
+        make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
+        fixture_start(worker_counts[w]);
+        for (int kind = 0; kind < N_RULES; kind++) {
+            check_submission(&dataset, &partition, kind);
+        }
+        sl_partition_free(&partition);
+        sl_dataset_free(&dataset);
+        fixture_stop();
+    }
+}
+
+static void test_permute_submission(void **state)
+{
+    (void)state;
+    const sl_vertex train[] = {4, 1, 7, 3};
+    const sl_vertex new_ids[] = {7, 6, 5, 4, 3, 2, 1, 0};
+    sl_vertex order[4] = {0};
+    sl_vertex wanted[4];
+    struct sl_permute_key keys[4];
+    fixture_start(1);
+    sl_permute_cpu(SEED, 9, 4, train, new_ids, keys, wanted);
+    starpu_data_handle_t handles[4] = {vector_of(train, 4, 4), vector_of(new_ids, 8, 4), NULL, vector_of(order, 4, 4)};
+    starpu_vector_data_register(&handles[2], -1, 0, 4, sizeof *keys);
+    expect_ok(sl_permute_submit(&head, SEED, 9, 4, handles[0], handles[1], handles[2], handles[3]));
+    assert_int_equal(sl_permute_submit(&head, SEED, 9, 5, handles[0], handles[1], handles[2], handles[3]), SL_EINVAL);
+    expect_message(sl_message(), "5 training ids", "room for 4");
+    unregister(4, handles);
+    expect_no_failure();
+    assert_memory_equal(order, wanted, sizeof order);
+    fixture_stop();
+}
+
+/* Shapes that do not fit are refused with a message; after a failure nothing is written. */
+static void test_refusals_and_failure(void **state)
+{
+    (void)state;
+    struct sl_partition fan = make_fan(70, 0);
+    const sl_vertex order[] = {70};
+    struct phase phase;
+    fixture_start(1);
+    open_phase(&fan, 0, 1, order, 70, 7, &phase);
+    struct sl_sample_rule rule = rule_of(SL_SAMPLE_LABOR, 8);
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, 1, 71, 7, phase.frontier, phase.marks,
+                                      phase.counts, &phase.block),
+                     SL_EINVAL);
+    expect_message(sl_message(), "fanout 8", "at most 7");
+    rule.fanout = 7;
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, 1, 71 + 64, 7, phase.frontier, phase.marks,
+                                      phase.counts, &phase.block),
+                     SL_EINVAL);
+    assert_int_equal(sl_seed_submit(&head, 1, phase.order, 0, 2, 0, 71, phase.frontier, phase.index, phase.counts),
+                     SL_EINVAL);
+    expect_message(sl_message(), "0 to 2", "order of 1");
+    assert_int_equal(sl_seed_submit(&head, 1, phase.order, 1, 0, 0, 71, phase.frontier, phase.index, phase.counts),
+                     SL_EINVAL);
+    fixture_fail();
+    expect_ok(sl_seed_submit(&head, 1, phase.order, 0, 1, 0, 71, phase.frontier, phase.index, phase.counts));
+    expect_ok(sl_sample_submit(&head, &phase.part, &rule, SEED, 1, 71, 7, phase.frontier, phase.marks, phase.counts,
+                               &phase.block));
+    starpu_task_wait_for_all();
+    for (uint32_t i = 0; i < sl_counts_size(1, 1); i++) {
+        assert_int_equal(phase.counts_data[i], 0);
+    }
+    close_phase(&phase);
+    sl_partition_free(&fan);
+    fixture_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_neighbor_is_uniform),
+        cmocka_unit_test(test_labor_is_uniform),
+        cmocka_unit_test(test_draws_are_fresh),
+        cmocka_unit_test(test_seed_and_large_steps),
+        cmocka_unit_test(test_labor_picks_the_smallest),
+        cmocka_unit_test(test_labor_reaches_fewer_vertices),
+        cmocka_unit_test(test_kappa_correlation),
+        cmocka_unit_test(test_kappa_is_continuous),
+        cmocka_unit_test(test_kappa_zero_and_one),
+        cmocka_unit_test(test_dependent_batches),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_many_neighbours),
+        cmocka_unit_test(test_word_borders),
+        cmocka_unit_test(test_empty_frontier),
+        cmocka_unit_test(test_partition_is_invisible),
+        cmocka_unit_test(test_batch_is_invisible),
+        cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_permute_submission),
+        cmocka_unit_test(test_refusals_and_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
