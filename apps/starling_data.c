@@ -13,6 +13,7 @@
 #include "partition/partition.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
+#include "runtime/info.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -48,35 +49,53 @@ struct settings {
     int method; /* enum sl_partition_method */
 };
 
-/* ---- Options ------------------------------------------------------------------------------------------------------------- */
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
 
 #define FIELD(name) offsetof(struct settings, name)
 
-#define DATA_OPTIONS                                                                                                       \
-    {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),                           \
-     .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",                                  \
-     .help = "Folders to look for datasets in"},                                                                           \
-        {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),                               \
-         .shown = "the only one there is", .argument = "NAME", .help = "Which of the dataset's splits to use"},            \
-        {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),                         \
-         .shown = "the dataset's own", .argument = "FILE",                                                                 \
-         .help = "Feature file, relative to the dataset's folder"},                                                        \
-        {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),                           \
-         .help = "Do not add reverse edges"},                                                                              \
-        {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                               \
-         .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                                 \
-         .help = "Folder for the binary copies of datasets; none: keep no copies"}
-
-#define NORMALIZE_OPTION                                                                                                   \
-    {                                                                                                                      \
-        .name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),      \
-        .choices = "none,row", .initial = "none", .help = "Scale features; row: each vertex's features sum to 1"           \
+#define DATA_OPTIONS                                                                                                   \
+    {.name = "data-path",                                                                                              \
+     .group = "data",                                                                                                  \
+     .kind = SL_OPTION_STRING,                                                                                         \
+     .offset = FIELD(data_path),                                                                                       \
+     .shown = "$STARLING_DATA, ./data, ~/.local/share/starling",                                                       \
+     .argument = "DIR[:DIR]",                                                                                          \
+     .help = "Folders to look for datasets in"},                                                                       \
+        {.name = "split",                                                                                              \
+         .group = "data",                                                                                              \
+         .kind = SL_OPTION_STRING,                                                                                     \
+         .offset = FIELD(split),                                                                                       \
+         .shown = "the only one there is",                                                                             \
+         .argument = "NAME",                                                                                           \
+         .help = "Which of the dataset's splits to use"},                                                              \
+        {.name = "features",                                                                                           \
+         .group = "data",                                                                                              \
+         .kind = SL_OPTION_STRING,                                                                                     \
+         .offset = FIELD(features),                                                                                    \
+         .shown = "the dataset's own",                                                                                 \
+         .argument = "FILE",                                                                                           \
+         .help = "Feature file, relative to the dataset's folder"},                                                    \
+        {.name = "directed",                                                                                           \
+         .group = "data",                                                                                              \
+         .kind = SL_OPTION_FLAG,                                                                                       \
+         .offset = FIELD(directed),                                                                                    \
+         .help = "Do not add reverse edges"},                                                                          \
+    {                                                                                                                  \
+        .name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                            \
+        .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                              \
+        .help = "Folder for the binary copies of datasets; none: keep no copies"                                       \
     }
 
-#define SEED_OPTION(name_of_group, text)                                                                                   \
-    {                                                                                                                      \
-        .name = "seed", .group = name_of_group, .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",              \
-        .argument = "N", .help = text                                                                                      \
+#define NORMALIZE_OPTION                                                                                               \
+    {                                                                                                                  \
+        .name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),  \
+        .choices = "none,row", .initial = "none", .help = "Scale features; row: each vertex's features sum to 1"       \
+    }
+
+#define SEED_OPTION(name_of_group, text)                                                                               \
+    {                                                                                                                  \
+        .name = "seed", .group = name_of_group, .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",          \
+        .argument = "N", .help = text                                                                                  \
     }
 
 static const struct sl_option info_options[] = {DATA_OPTIONS, NORMALIZE_OPTION};
@@ -194,8 +213,9 @@ static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "convert",
      .summary = "Write a dataset in another form",
-     .description = "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph), which has no "
-                    "features, labels or split.",
+     .description =
+         "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph), which has no "
+         "features, labels or split.",
      .arguments = "DATASET",
      .min_arguments = 1,
      .max_arguments = 1,
@@ -205,8 +225,9 @@ static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "generate",
      .summary = "Make a synthetic dataset",
-     .description = "NAME is arxiv-synthetic or products-synthetic; other options change what it stands for. Without one, a small "
-                    "graph is made.",
+     .description =
+         "NAME is arxiv-synthetic or products-synthetic; other options change what it stands for. Without one, a small "
+         "graph is made.",
      .arguments = "[NAME]",
      .max_arguments = 1,
      .options = generate_options,
@@ -232,7 +253,7 @@ static const struct sl_option_table overview = {
     .n_commands = N_COMMANDS,
 };
 
-/* ---- Loading --------------------------------------------------------------------------------------------------------------- */
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 static bool is_metis_file(const char *path)
 {
@@ -281,7 +302,7 @@ static enum sl_status load(const struct settings *settings, struct sl_dataset *o
     return sl_dataset_load(&options, out);
 }
 
-/* ---- info -------------------------------------------------------------------------------------------------------------------- */
+/* ---- info -------------------------------------------------------------------------------------------------------- */
 
 static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
 {
@@ -309,8 +330,7 @@ static enum sl_status run_info(const struct settings *settings)
     struct sl_dataset dataset;
     struct sl_statistics statistics;
     if (settings->dataset == NULL) {
-        printf("starling    %s\n", PACKAGE_VERSION);
-        return SL_OK;
+        return sl_info_print(stdout);
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {
@@ -324,7 +344,7 @@ static enum sl_status run_info(const struct settings *settings)
     return st;
 }
 
-/* ---- convert ------------------------------------------------------------------------------------------------------------------- */
+/* ---- convert ----------------------------------------------------------------------------------------------------- */
 
 /* The cache's own file name says for which files and options it is good; only the folder is the user's. */
 static enum sl_status write_cache(const struct settings *settings)
@@ -360,7 +380,7 @@ static enum sl_status run_convert(const struct settings *settings)
     return st;
 }
 
-/* ---- generate -------------------------------------------------------------------------------------------------------------------- */
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
 
 static const struct sl_recipe small = {.name = "synthetic",
                                        .split = "random",
@@ -422,7 +442,7 @@ static enum sl_status run_generate(const struct settings *settings, const struct
     return st;
 }
 
-/* ---- partition --------------------------------------------------------------------------------------------------------------------- */
+/* ---- partition --------------------------------------------------------------------------------------------------- */
 
 static void print_partition(const struct settings *settings, const struct sl_dataset *dataset,
                             const struct sl_partition *partition, double seconds)
@@ -432,7 +452,8 @@ static void print_partition(const struct settings *settings, const struct sl_dat
     uint64_t n_edges = dataset->graph.n_edges;
     printf("dataset     %s\n", dataset->name);
     printf("partition   %s, %u parts, %.2f s\n", methods[settings->method], partition->n_parts, seconds);
-    printf("cut         %llu of %llu directed edges\n", (unsigned long long)partition->n_cut, (unsigned long long)n_edges);
+    printf("cut         %llu of %llu directed edges\n", (unsigned long long)partition->n_cut,
+           (unsigned long long)n_edges);
     printf("cross-edge  %.4f\n", n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
     for (int i = 0; i < 4; i++) {
         printf("balance     %-8s  %.4f\n", weights[i], partition->balance[i]);
@@ -475,7 +496,7 @@ static enum sl_status run_partition(const struct settings *settings)
     return st;
 }
 
-/* ---- main ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
 {

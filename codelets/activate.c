@@ -11,50 +11,60 @@
 #include "codelets/rows.h"
 
 #define BLOCK SL_DROPOUT_BLOCK
-#define LANES 16 /* partial sums of a reduction along a row, so that it vectorises in a fixed order */
+#define SUM_ROWS 32 /* rows whose columns are added up in sl_real before they go to a double */
+
+/* Partial sums of a reduction along a row: a vector, so that it is fast, of one width everywhere, so that the order of the
+ * additions depends on no instruction set. */
+#define LANES (64 / sizeof(sl_real))
+#define VECTOR __attribute__((vector_size(64)))
 
 /* ---- kernels, CPU ---- */
+
+/* The lanes' sum, halves upon halves. */
+static inline sl_real add_lanes(const sl_real VECTOR *lane)
+{
+    sl_real part[LANES];
+    memcpy(part, lane, sizeof part);
+    for (size_t half = LANES / 2; half > 0; half /= 2) {
+        for (size_t l = 0; l < half; l++) {
+            part[l] += part[l + half];
+        }
+    }
+    return part[0];
+}
 
 /* The sum of (x[c] - x0) * (y[c] - y0). */
 static inline sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y, sl_real y0)
 {
-    sl_real lane[LANES] = {0};
+    sl_real VECTOR lane = {0};
+    sl_real VECTOR a;
+    sl_real VECTOR b;
     uint32_t c = 0;
     for (; c + LANES <= n; c += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            lane[l] += (x[c + l] - x0) * (y[c + l] - y0);
-        }
+        memcpy(&a, x + c, sizeof a);
+        memcpy(&b, y + c, sizeof b);
+        lane += (a - x0) * (b - y0);
     }
     for (uint32_t l = 0; c < n; c++, l++) {
         lane[l] += (x[c] - x0) * (y[c] - y0);
     }
-    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
-        for (uint32_t l = 0; l < half; l++) {
-            lane[l] += lane[l + half];
-        }
-    }
-    return lane[0];
+    return add_lanes(&lane);
 }
 
 /* The sum of x[c]. */
 static inline sl_real sum(uint32_t n, const sl_real *x)
 {
-    sl_real lane[LANES] = {0};
+    sl_real VECTOR lane = {0};
+    sl_real VECTOR a;
     uint32_t c = 0;
     for (; c + LANES <= n; c += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            lane[l] += x[c + l];
-        }
+        memcpy(&a, x + c, sizeof a);
+        lane += a;
     }
     for (uint32_t l = 0; c < n; c++, l++) {
         lane[l] += x[c];
     }
-    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
-        for (uint32_t l = 0; l < half; l++) {
-            lane[l] += lane[l + half];
-        }
-    }
-    return lane[0];
+    return add_lanes(&lane);
 }
 
 /* Mean and 1 / sqrt(variance + eps) of one row. */
@@ -115,9 +125,7 @@ static inline const sl_real *normalise_block(const struct sl_activate *a, struct
                                              const sl_real *z, sl_real room[BLOCK])
 {
     switch (a->norm) {
-    case SL_ACTIVATE_LAYER:
-        normalise_by_row(n, norm, z, a->weight + c0, a->bias + c0, room);
-        return room;
+    case SL_ACTIVATE_LAYER: normalise_by_row(n, norm, z, a->weight + c0, a->bias + c0, room); return room;
     case SL_ACTIVATE_BATCH:
         normalise_by_column(n, a->mean + c0, a->rstd + c0, z, a->weight + c0, a->bias + c0, room);
         return room;
@@ -178,9 +186,10 @@ static inline void backward_layer(uint32_t n, sl_real scale, struct row_norm nor
 }
 
 /* One row of batch norm; `slope` and `offset` are the group's sums of GY * zhat and GY, share = 1 / rows of the group. */
-static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl_real share, const sl_real *restrict slope,
-                                  const sl_real *restrict offset, const sl_real *restrict z,
-                                  const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz)
+static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl_real share,
+                                  const sl_real *restrict slope, const sl_real *restrict offset,
+                                  const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
+                                  sl_real *restrict gz)
 {
     const sl_real *restrict weight = a->weight;
     const sl_real *restrict mean = a->mean;
@@ -216,22 +225,40 @@ SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_re
     }
 }
 
-/* The sums of the columns c0 .. c0 + n - 1, in double. */
-static inline void batch_sums_tile(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *z,
-                                   const uint8_t *gate, const sl_real *gh, double *restrict slope,
-                                   double *restrict offset)
+/* The sums of the columns c0 .. c0 + n - 1 over rows begin .. end - 1. */
+static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, uint32_t begin, uint32_t end,
+                                    const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
+                                    sl_real *restrict slope, sl_real *restrict offset)
 {
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;
     sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     memset(slope, 0, BLOCK * sizeof *slope);
     memset(offset, 0, BLOCK * sizeof *offset);
-    for (uint32_t i = 0; i < a->n_rows; i++) {
+    for (uint32_t i = begin; i < end; i++) {
         size_t at = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
             sl_real gy = (sl_real)gate[at + c] * scale * gh[at + c];
-            slope[c] += (double)(gy * ((z[at + c] - mean[c]) * rstd[c]));
-            offset[c] += (double)gy;
+            slope[c] += gy * ((z[at + c] - mean[c]) * rstd[c]);
+            offset[c] += gy;
+        }
+    }
+}
+
+/* The same over all rows: blocks of rows in sl_real, their sums in double. */
+static inline void batch_sums_tile(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *z,
+                                   const uint8_t *gate, const sl_real *gh, double *restrict slope,
+                                   double *restrict offset)
+{
+    sl_real part_slope[BLOCK], part_offset[BLOCK];
+    memset(slope, 0, BLOCK * sizeof *slope);
+    memset(offset, 0, BLOCK * sizeof *offset);
+    for (uint32_t begin = 0; begin < a->n_rows; begin += SUM_ROWS) {
+        uint32_t end = a->n_rows - begin < SUM_ROWS ? a->n_rows : begin + SUM_ROWS;
+        batch_sums_block(a, c0, n, begin, end, z, gate, gh, part_slope, part_offset);
+        for (uint32_t c = 0; c < n; c++) {
+            slope[c] += (double)part_slope[c];
+            offset[c] += (double)part_offset[c];
         }
     }
 }
@@ -454,8 +481,7 @@ static enum sl_status prepare(const char *name, const struct sl_task_args *head,
     enum sl_status st;
     *args = (struct activate_args){.head = *head, .norm = layer->norm};
     args->head.stage = sl_task_stage(head, stage);
-    args->draw = (struct sl_draw){
-        .seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    args->draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     SL_TRY(st, sl_dropout_check(name, layer->dropout, &args->threshold), failed);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
         SL_TRY(st, check_matrix(name, "the norm's weight", layer->weight, 1, n_columns), failed);
@@ -593,8 +619,8 @@ failed:
 }
 
 enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                                             starpu_data_handle_t z, starpu_data_handle_t gate,
-                                             starpu_data_handle_t gh, starpu_data_handle_t sums)
+                                             starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                             starpu_data_handle_t sums)
 {
     const char *name = "sl_activate_batch_sums";
     uint32_t n_rows = sl_handle_rows(z);
@@ -626,8 +652,8 @@ enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *h
 {
     struct activate_args args = {.head = *head, .row0 = row0};
     struct sl_task task;
-    enum sl_status st = check_rows("sl_activate_residual_backward", "GR", gr, row0, sl_handle_rows(gh),
-                                   sl_handle_columns(gh));
+    enum sl_status st =
+        check_rows("sl_activate_residual_backward", "GR", gr, row0, sl_handle_rows(gh), sl_handle_columns(gh));
     if (st != SL_OK) {
         return st;
     }

@@ -389,9 +389,8 @@ struct shape {
 
 static struct shape shape_of(starpu_data_handle_t x, uint32_t row0, starpu_data_handle_t w, starpu_data_handle_t z)
 {
-    return (struct shape){sl_handle_rows(x),    sl_handle_columns(x), row0,
-                          sl_handle_rows(w),    sl_handle_columns(w), sl_handle_rows(z),
-                          sl_handle_columns(z)};
+    return (struct shape){sl_handle_rows(x), sl_handle_columns(x), row0, sl_handle_rows(w), sl_handle_columns(w),
+                          sl_handle_rows(z), sl_handle_columns(z)};
 }
 
 static enum sl_status check_shape(const char *name, const struct shape *s)
@@ -430,7 +429,8 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     SL_TRY(st, check_shape("sl_dense_forward", &shape), failed);
     SL_TRY(st, check_bias("sl_dense_forward", bias, shape.z_columns), failed);
     if (beta != 0 && bias != NULL) {
-        return sl_fail(SL_EINVAL, "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
+        return sl_fail(SL_EINVAL,
+                       "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = flops_of(&shape);
@@ -510,15 +510,15 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
                        name, sl_handle_rows(w), sl_handle_columns(w), n_rows, sl_handle_columns(z), row0,
                        sl_handle_columns(x->frontier));
     }
-    args->draw = (struct sl_draw){
-        .seed = seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
+    args->draw =
+        (struct sl_draw){.seed = seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
     args->dropout = threshold > 0 ? dropout : 0;
     args->row0 = row0;
     args->first = x->first;
     args->has_bias = bias != NULL;
     /* Flops of a part's average row; the rows' own lengths are not known here. */
-    args->head.work = 2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) *
-                      sl_handle_columns(z);
+    args->head.work =
+        2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
     return check_bias(name, bias, sl_handle_columns(z));
 }
 

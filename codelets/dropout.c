@@ -22,7 +22,7 @@ static inline void philox_lanes(const struct sl_draw *where, uint32_t vertex, ui
         x2[l] = (uint32_t)where->step;
         x3[l] = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24;
     }
-    #pragma GCC unroll 10
+#pragma GCC unroll 10
     for (int round = 0; round < ROUNDS; round++) {
         for (uint32_t l = 0; l < LANES; l++) {
             uint64_t p = (uint64_t)PHILOX_M4x32_0 * x0[l];
@@ -43,8 +43,7 @@ static inline void philox_lanes(const struct sl_draw *where, uint32_t vertex, ui
     }
 }
 
-static inline void compare_words(uint32_t n, const uint32_t *restrict words, uint32_t threshold,
-                                 uint8_t *restrict keep)
+static inline void compare_words(uint32_t n, const uint32_t *restrict words, uint32_t threshold, uint8_t *restrict keep)
 {
     for (uint32_t i = 0; i < n; i++) {
         keep[2 * i] = (words[i] & 0xffff) >= threshold;

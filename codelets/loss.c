@@ -76,8 +76,8 @@ static void loss_cpu_task(void *buffers[], void *cl_arg)
     }
     const sl_vertex *frontier = sl_buffer_data(buffers[1]);
     sl_loss_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
-                frontier + args->row0, sl_buffer_data(buffers[2]), args->first, args->scale,
-                sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+                frontier + args->row0, sl_buffer_data(buffers[2]), args->first, args->scale, sl_buffer_data(buffers[3]),
+                sl_buffer_data(buffers[4]));
     sl_task_leave(&args->head, start_s);
 }
 

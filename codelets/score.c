@@ -118,7 +118,8 @@ enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_hand
         return st;
     }
     if (margins != NULL && (n_classes != 2 || sl_handle_columns(margins) < n_rows)) {
-        return sl_fail(SL_EINVAL, "sl_score: %u margins for Z [%u x %u]; expected 2 classes and as many margins as rows",
+        return sl_fail(SL_EINVAL,
+                       "sl_score: %u margins for Z [%u x %u]; expected 2 classes and as many margins as rows",
                        sl_handle_columns(margins), n_rows, n_classes);
     }
     args.head.stage = SL_STAGE_EVALUATE;

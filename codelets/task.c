@@ -356,8 +356,7 @@ static enum sl_status translate(int error, const char *name)
     return sl_fail(SL_ESTARPU, "%s: StarPU refused the task: %s", name, strerror(-error));
 }
 
-static enum sl_status submit(const struct sl_task *task, const void *args, size_t args_bytes,
-                             enum sl_priority priority)
+static enum sl_status submit(const struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
     const char *name = task->codelet->name;
     enum sl_status st = check_buffers(task);

@@ -62,7 +62,7 @@ struct header {
 
 _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 32 + 128 + 8, "the header has no padding");
 
-/* ---- Checksums ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
 struct summing {
     const unsigned char *data;
@@ -99,7 +99,7 @@ static uint64_t header_checksum(const struct header *header)
     return sl_checksum(VERSION, header, offsetof(struct header, header_checksum));
 }
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* A file being put together: its header, and where each section's bytes are now. */
 struct draft {
@@ -109,7 +109,8 @@ struct draft {
 
 static void start(struct draft *draft, enum kind kind, uint64_t key)
 {
-    *draft = (struct draft){.header = {.magic = MAGIC, .byte_order = BYTE_ORDER_MARK, .version = VERSION, .kind = kind}};
+    *draft =
+        (struct draft){.header = {.magic = MAGIC, .byte_order = BYTE_ORDER_MARK, .version = VERSION, .kind = kind}};
     draft->header.key = key;
 }
 
@@ -218,7 +219,7 @@ bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, u
     return put(path, &draft);
 }
 
-/* ---- Reading: the file ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading: the file ------------------------------------------------------------------------------------------- */
 
 /* Is the header one of ours, for this key, and does it describe this file? */
 static bool header_fits(const struct header *header, enum kind kind, uint64_t key, uint64_t file_bytes)
@@ -263,9 +264,10 @@ static const void *section(const struct sl_map *map, const struct header *header
     return map->data + place;
 }
 
-/* ---- Reading: the dataset ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
 
-/* Lists, one behind the other: offsets[n + 1] ascend from 0 to n_entries, and each list's entries ascend, below `limit`. */
+/* Lists, one behind the other: offsets[n + 1] ascend from 0 to n_entries, and each list's entries ascend, below
+ * `limit`. */
 static bool lists_fit(const uint64_t *offsets, uint64_t n, const uint32_t *entries, uint64_t n_entries, uint32_t limit)
 {
     if (offsets[0] != 0 || offsets[n] != n_entries) {
@@ -370,14 +372,14 @@ bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *ou
     return true;
 }
 
-/* ---- Parts -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Parts ------------------------------------------------------------------------------------------------------- */
 
 uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32_t n_parts, uint64_t seed)
 {
     const struct sl_graph *graph = &dataset->graph;
     const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,    (uint64_t)method,  n_parts,
-                                seed,              dataset->train.n,  dataset->valid.n, dataset->test.n};
+    const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,   (uint64_t)method, n_parts, seed,
+                                dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
     key = sl_checksum(key, graph->offsets, ((uint64_t)graph->n_vertices + 1) * sizeof *graph->offsets);
     key = sl_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources);

@@ -3,11 +3,12 @@
  *
  * The binary cache: a dataset, or the parts of a partition, as one file that can be mapped.
  *
- * A cache is a copy. Whatever is wrong with it (absent, of another version or byte order, cut short, damaged, made of other
- * files or options, not writable), the answer is to do without, never an error. Nothing in it is believed unchecked.
+ * A cache is a copy. Whatever is wrong with it (absent, of another version or byte order, cut short, damaged, made of
+ * other files or options, not writable), the answer is to do without, never an error. Nothing in it is believed
+ * unchecked.
  *
- * Layout: a header with magic, version, byte order, key, counts and the place, length and checksum of each section; then the
- * sections, each starting at a multiple of 64 bytes, as the arrays are in memory.
+ * Layout: a header with magic, version, byte order, key, counts and the place, length and checksum of each section;
+ * then the sections, each starting at a multiple of 64 bytes, as the arrays are in memory.
  */
 #ifndef SL_PARTITION_CACHE_H
 #define SL_PARTITION_CACHE_H
@@ -17,8 +18,8 @@
 
 #include "partition/dataset.h"
 
-/* Read a dataset whose key is `key`; the arrays of *out then lie in a read-only map of the file. False: there is no such valid
- * file, and *out is empty. */
+/* Read a dataset whose key is `key`; the arrays of *out then lie in a read-only map of the file. False: there is no
+ * such valid file, and *out is empty. */
 bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
 
 /* Write a dataset (atomically), the folder too where needed. False: it could not be written. */

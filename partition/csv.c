@@ -21,7 +21,7 @@
 #define MAX_COLUMNS (1 << 24)
 #define MAX_RATIO 1032 /* bytes of text per byte of file: deflate reaches no more */
 
-/* ---- One line -------------------------------------------------------------------------------------------------------------- */
+/* ---- One line ---------------------------------------------------------------------------------------------------- */
 
 /* The line that starts at `p`, without its line end; *next gets the start of the one after it. */
 static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
@@ -68,8 +68,8 @@ static enum sl_status read_exactly(const char *path, uint64_t n_lines,
     return st;
 }
 
-/* Refuse, before memory is asked for, a count of lines that the file is too short to hold. `line_bytes` is the length of the
- * shortest line, its end included. What is no regular file has no length to judge by. */
+/* Refuse, before memory is asked for, a count of lines that the file is too short to hold. `line_bytes` is the length
+ * of the shortest line, its end included. What is no regular file has no length to judge by. */
 static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t line_bytes)
 {
     struct stat info;
@@ -85,7 +85,7 @@ static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t 
     return SL_OK;
 }
 
-/* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------------------- */
+/* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------- */
 
 static enum sl_status count_lines(void *context, const struct sl_lines *lines)
 {
@@ -250,7 +250,7 @@ fail:
     return st;
 }
 
-/* ---- Features -------------------------------------------------------------------------------------------------------------- */
+/* ---- Features ---------------------------------------------------------------------------------------------------- */
 
 /* The non-zeros of one block of lines. */
 struct piece {
@@ -262,8 +262,8 @@ struct piece {
     float *values;
 };
 
-/* The table being read. The first block sets n_columns and the form to read into; the others only follow. While CSR is read,
- * offsets[r + 1] holds the non-zeros of row r. */
+/* The table being read. The first block sets n_columns and the form to read into; the others only follow. While CSR is
+ * read, offsets[r + 1] holds the non-zeros of row r. */
 struct feature_table {
     const char *path;
     struct sl_features features;
@@ -291,7 +291,8 @@ static enum sl_status bad_value(const struct feature_table *table, const struct 
     return bad_line(lines, i, at, end, expected);
 }
 
-/* Read value `c` of `n` at `p`, and what separates it from the next; NULL where the line does not go on as it should. */
+/* Read value `c` of `n` at `p`, and what separates it from the next; NULL where the line does not go on as it
+ * should. */
 static inline const char *read_value(const char *p, const char *end, uint32_t c, uint32_t n, float *out)
 {
     double value;

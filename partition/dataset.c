@@ -19,7 +19,7 @@
 
 #define DEFAULT_DATASET "arxiv"
 
-/* ---- Where it is ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Where it is ------------------------------------------------------------------------------------------------- */
 
 /* The folders of the data path, in order, with the defaults filled in. */
 static enum sl_status data_path(const struct sl_dataset_options *options, char **out)
@@ -31,8 +31,8 @@ static enum sl_status data_path(const struct sl_dataset_options *options, char *
     const char *environment = getenv("STARLING_DATA");
     const char *home = getenv("HOME");
     environment = environment != NULL ? environment : "";
-    return sl_format(out, "%s%s./data%s%s%s", environment, environment[0] != '\0' ? ":" : "",
-                     home != NULL ? ":" : "", home != NULL ? home : "", home != NULL ? "/.local/share/starling" : "");
+    return sl_format(out, "%s%s./data%s%s%s", environment, environment[0] != '\0' ? ":" : "", home != NULL ? ":" : "",
+                     home != NULL ? home : "", home != NULL ? "/.local/share/starling" : "");
 }
 
 static enum sl_status is_dataset(const char *folder, bool *out)
@@ -46,8 +46,8 @@ static enum sl_status is_dataset(const char *folder, bool *out)
     return st;
 }
 
-/* The dataset's folder under `root`, by any of the names it may have there: NAME, ogbn-NAME, ogbn_NAME, and NAME without such
- * a beginning. *out stays NULL where there is none. */
+/* The dataset's folder under `root`, by any of the names it may have there: NAME, ogbn-NAME, ogbn_NAME, and NAME
+ * without such a beginning. *out stays NULL where there is none. */
 static enum sl_status find_under(const char *root, const char *name, char **out)
 {
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
@@ -88,8 +88,8 @@ static const char *dataset_of(const struct sl_dataset_options *options)
     return options->dataset != NULL && options->dataset[0] != '\0' ? options->dataset : DEFAULT_DATASET;
 }
 
-/* The dataset's folder: by name on the data path, else as a path. *out stays NULL where it is nowhere; *searched gets the data
- * path for the message. */
+/* The dataset's folder: by name on the data path, else as a path. *out stays NULL where it is nowhere; *searched gets
+ * the data path for the message. */
 static enum sl_status find_folder(const struct sl_dataset_options *options, char **out, char **searched)
 {
     const char *name = dataset_of(options);
@@ -120,7 +120,7 @@ static void name_from_folder(const char *folder, char *out, size_t bytes)
     free(real);
 }
 
-/* ---- A dataset's origin ---------------------------------------------------------------------------------------------------------------- */
+/* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
 
 /* Where a dataset comes from, and what that makes it: files, or a recipe. */
 struct origin {
@@ -175,8 +175,17 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
 static void identify_recipe(const struct sl_dataset_options *options, struct origin *origin)
 {
     const struct sl_recipe *r = &origin->recipe;
-    const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize, r->n_vertices, r->n_edges, r->n_features,
-                                r->n_classes,      r->n_train, r->n_valid, r->n_test, r->sparse, r->seed};
+    const uint64_t numbers[] = {options->directed,
+                                (uint64_t)options->normalize,
+                                r->n_vertices,
+                                r->n_edges,
+                                r->n_features,
+                                r->n_classes,
+                                r->n_train,
+                                r->n_valid,
+                                r->n_test,
+                                r->sparse,
+                                r->seed};
     uint64_t sum = sl_checksum(2, numbers, sizeof numbers);
     sum = sl_checksum(sum, &r->homophily, sizeof r->homophily);
     origin->identity = sum_text(sum_text(sum, r->name), r->split);
@@ -193,8 +202,8 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
                        name, searched, sl_recipe_names);
     }
     if (options->features != NULL) {
-        return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name, searched,
-                       options->features);
+        return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name,
+                       searched, options->features);
     }
     if (options->split != NULL && strcmp(options->split, recipe->split) != 0) {
         return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s", recipe->name, options->split,
@@ -233,7 +242,7 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     return SL_OK;
 }
 
-/* ---- The cache's place -------------------------------------------------------------------------------------------------------------------- */
+/* ---- The cache's place ------------------------------------------------------------------------------------------- */
 
 /* The user's cache folder; *out stays NULL where there is no home. */
 static enum sl_status users_cache(char **out)
@@ -260,8 +269,8 @@ static enum sl_status cache_folder(const struct sl_dataset_options *options, con
 }
 
 /* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL where there is to be none. */
-static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin, const char *stem,
-                                 char **out)
+static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const char *stem, char **out)
 {
     char *folder = NULL;
     enum sl_status st = cache_folder(options, origin, &folder);
@@ -290,7 +299,7 @@ enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, c
     return st;
 }
 
-/* ---- From raw tables to a dataset ---------------------------------------------------------------------------------------------------------- */
+/* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
 
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The generator. Vertices are shuffled into places; classes are ranges of places and topics ranges within them, so that one
- * array of summed popularities serves every choice of a vertex "in proportion to popularity, within a range". */
+ * The generator. Vertices are shuffled into places; classes are ranges of places and topics ranges within them, so that
+ * one array of summed popularities serves every choice of a vertex "in proportion to popularity, within a range". */
 #include "partition/generate.h"
 
 #include <math.h>
@@ -15,30 +15,29 @@
 #include "support/parallel.h"
 #include "support/random.h"
 
-#define TOPIC_VERTICES 128    /* mean size of a topic */
-#define SIZE_RATIO 0.85       /* a class's size over that of the next larger one, up to 40 classes */
-#define STRAYS 0.28           /* share of vertices that live in another class than their label's */
-#define STRAY_POPULARITY 0.3  /* of a stray, against others */
+#define TOPIC_VERTICES 128     /* mean size of a topic */
+#define SIZE_RATIO 0.85        /* a class's size over that of the next larger one, up to 40 classes */
+#define MAX_STRAYS 0.28        /* share of vertices that live in another class than their label's */
+#define STRAYS_PER_MIXING 0.82 /* the same, over 1 - homophily: few where classes hardly mix */
+#define STRAY_POPULARITY 0.3   /* of a stray, against others */
 #define STRAY_ACTIVITY 0.5
 #define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
 #define MAX_POPULARITY 6000
-#define ACTIVITY_SIGMA 0.9    /* of the log-normal law */
-#define TOPIC_SHARE 0.55      /* of the edges within a class: those within the topic */
-#define PARTNER_SHARE 0.75    /* of the edges between classes: those to a partner topic */
+#define ACTIVITY_SIGMA 0.9 /* of the log-normal law */
+#define TOPIC_SHARE 0.55   /* of the edges within a class: those within the topic */
+#define PARTNER_SHARE 0.75 /* of the edges between classes: those to a partner topic */
 #define N_PARTNERS 3
-#define CLASS_SIGNAL 0.22     /* against noise of standard deviation 1 */
+#define CLASS_SIGNAL 0.22 /* against noise of standard deviation 1 */
 #define TOPIC_SIGNAL 0.22
-#define ROUNDING 1e4          /* features are multiples of its inverse, so that text holds them exactly and shortly */
-#define MAX_ATTEMPTS 32       /* to find a target not taken yet, before taking the nearest free one */
-#define SAME_KIND 16          /* attempts until another kind of edge is tried */
+#define ROUNDING 1e4    /* features are multiples of its inverse, so that text holds them exactly and shortly */
+#define MAX_ATTEMPTS 32 /* to find a target not taken yet, before taking the nearest free one */
+#define SAME_KIND 16    /* attempts until another kind of edge is tried */
 #define MIN_WORDS 8
 #define MAX_WORDS 24
-#define CLASS_WORDS 48        /* vocabulary of a class */
+#define CLASS_WORDS 48 /* vocabulary of a class */
 #define TOPIC_WORDS 12
 #define CLASS_WORD_SHARE 0.22
 #define TOPIC_WORD_SHARE 0.08
-
-const char sl_recipe_names[] = "arxiv-synthetic, products-synthetic";
 
 /* What a random number decides; it stands in the counter's `step`. */
 enum choice {
@@ -61,84 +60,19 @@ enum choice {
 /* Places 0 .. N-1 and what is at them. */
 struct world {
     const struct sl_recipe *recipe;
-    uint32_t *class_first;   /* C + 1 places */
-    uint32_t *topic_first;   /* C + 1: topics before each class */
-    sl_vertex *vertices;     /* N: place -> vertex */
-    uint32_t *places;        /* N: vertex -> place */
-    bool *stray;             /* N, by vertex */
-    double *popularity;      /* N + 1: summed over the places before */
-    uint64_t *first_edge;    /* N + 1: edges written by the vertices before */
-    float *class_centres;    /* C x F */
-    float *topic_centres;    /* topics x F */
-    double same_class;       /* probability of an edge within the home class by intention */
+    uint32_t *class_first; /* C + 1 places */
+    uint32_t *topic_first; /* C + 1: topics before each class */
+    sl_vertex *vertices;   /* N: place -> vertex */
+    uint32_t *places;      /* N: vertex -> place */
+    bool *stray;           /* N, by vertex */
+    double *popularity;    /* N + 1: summed over the places before */
+    uint64_t *first_edge;  /* N + 1: edges written by the vertices before */
+    float *class_centres;  /* C x F */
+    float *topic_centres;  /* topics x F */
+    double same_class;     /* probability of an edge within the home class by intention */
 };
 
-/* ---- Recipes ------------------------------------------------------------------------------------------------------------------------------ */
-
-static const struct sl_recipe recipes[] = {
-    {.name = "arxiv-synthetic",
-     .split = "time",
-     .n_vertices = 169343,
-     .n_edges = 1166243,
-     .n_features = 128,
-     .n_classes = 40,
-     .homophily = 0.655,
-     .n_train = 90941,
-     .n_valid = 29799,
-     .n_test = 48603,
-     .seed = 1},
-    {.name = "products-synthetic",
-     .split = "sales_ranking",
-     .n_vertices = 2449029,
-     .n_edges = 61859140,
-     .n_features = 100,
-     .n_classes = 47,
-     .homophily = 0.81,
-     .n_train = 196615,
-     .n_valid = 39323,
-     .n_test = 2213091,
-     .seed = 1},
-};
-
-bool sl_recipe_find(const char *name, struct sl_recipe *out)
-{
-    const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
-    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
-        size_t length = strcspn(recipes[i].name, "-");
-        if (strcmp(name, recipes[i].name) == 0 ||
-            (strlen(stem) == length && strncmp(stem, recipes[i].name, length) == 0)) {
-            *out = recipes[i];
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum sl_status check(const struct sl_recipe *r)
-{
-    uint64_t pairs = (uint64_t)r->n_vertices * (r->n_vertices > 0 ? r->n_vertices - 1 : 0);
-    if (r->n_vertices >= SL_NONE || r->n_classes == 0 || r->n_vertices / 2 < r->n_classes) {
-        return sl_fail(SL_EINVAL, "generator: expected 1 or more classes of 2 or more vertices, found %u classes, %u vertices",
-                       r->n_classes, r->n_vertices);
-    }
-    if (r->n_edges > pairs / 8) {
-        return sl_fail(SL_EINVAL, "generator: expected at most %llu edges (an eighth of all pairs), found %llu",
-                       (unsigned long long)(pairs / 8), (unsigned long long)r->n_edges);
-    }
-    if (r->n_features == 0 || r->n_features > 1 << 24) {
-        return sl_fail(SL_EINVAL, "generator: expected 1 to 2^24 features, found %u", r->n_features);
-    }
-    if (!(r->homophily >= 0 && r->homophily <= 1)) {
-        return sl_fail(SL_EINVAL, "generator: expected a homophily of 0 to 1, found %g", r->homophily);
-    }
-    if ((uint64_t)r->n_train + r->n_valid + r->n_test > r->n_vertices) {
-        return sl_fail(SL_EINVAL, "generator: the split's %u + %u + %u vertices are more than the %u there are", r->n_train,
-                       r->n_valid, r->n_test, r->n_vertices);
-    }
-    return SL_OK;
-}
-
-/* ---- Random numbers ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Random numbers ---------------------------------------------------------------------------------------------- */
 
 static struct sl_draw draw_for(const struct sl_recipe *recipe, enum choice choice)
 {
@@ -206,7 +140,7 @@ static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice
     return st;
 }
 
-/* ---- Classes and topics --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Classes and topics ------------------------------------------------------------------------------------------ */
 
 /* Sizes fall geometrically, in a random order of the classes; at least 2 vertices each. */
 static void set_class_sizes(const uint32_t *order, struct world *world)
@@ -271,18 +205,19 @@ static void set_labels(struct world *world, int32_t *labels)
 {
     const struct sl_recipe *r = world->recipe;
     struct sl_draw where = draw_for(r, CHOICE_STRAY);
+    double share = fmin(MAX_STRAYS, STRAYS_PER_MIXING * (1 - r->homophily));
     for (uint32_t v = 0; v < r->n_vertices; v++) {
         uint32_t draw[4];
         uint32_t home = find_range(world->class_first, r->n_classes, world->places[v]);
         uint32_t other;
         sl_random4(&where, v, 0, draw);
         other = find_range(world->class_first, r->n_classes, sl_random_below(draw[1], r->n_vertices));
-        world->stray[v] = unit(draw[0]) < STRAYS && other != home;
+        world->stray[v] = unit(draw[0]) < share && other != home;
         labels[v] = (int32_t)(world->stray[v] ? other : home);
     }
 }
 
-/* ---- Degrees ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Degrees ----------------------------------------------------------------------------------------------------- */
 
 static void set_popularity(struct world *world)
 {
@@ -302,8 +237,8 @@ static double activity(const struct world *world, sl_vertex v)
     return exp(ACTIVITY_SIGMA * z) * (world->stray[v] ? STRAY_ACTIVITY : 1);
 }
 
-/* Share the edges out in proportion to activity, one each first where they suffice, none more than half of all others; what
- * that bound leaves over goes round. */
+/* Share the edges out in proportion to activity, one each first where they suffice, none more than half of all others;
+ * what that bound leaves over goes round. */
 static void set_out_degrees(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -337,10 +272,10 @@ static void set_out_degrees(struct world *world)
     }
 }
 
-/* How often an edge must stay in its home class for the labels to agree as often as the recipe says. With q the share of edges
- * between no strays, a the probability that an edge ends at home, and c the chance that popular vertices share a class:
- * homophily = a q + (1 - a) (1 - q) c, since a stray's label agrees with others only away from its home, and a = s + (1 - s)
- * (1 - PARTNER_SHARE) c, since an edge to anywhere may come home. */
+/* How often an edge must stay in its home class for the labels to agree as often as the recipe says. With q the share
+ * of edges between no strays, a the probability that an edge ends at home, and c the chance that popular vertices share
+ * a class: homophily = a q + (1 - a) (1 - q) c, since a stray's label agrees with others only away from its home, and a
+ * = s + (1 - s) (1 - PARTNER_SHARE) c, since an edge to anywhere may come home. */
 static void set_same_class(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -365,7 +300,7 @@ static void set_same_class(struct world *world)
     world->same_class = s < 0 ? 0 : s > 1 ? 1 : s;
 }
 
-/* ---- Edges -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Edges ------------------------------------------------------------------------------------------------------- */
 
 /* A place of [begin, end), in proportion to popularity. */
 static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, double u)
@@ -421,8 +356,8 @@ static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex t
 }
 
 /* The target of v's edge number i, none of the earlier ones and not v. */
-static sl_vertex choose_target(const struct world *world, sl_vertex v, const struct home *home, const sl_vertex *targets,
-                               uint32_t i)
+static sl_vertex choose_target(const struct world *world, sl_vertex v, const struct home *home,
+                               const sl_vertex *targets, uint32_t i)
 {
     const struct sl_recipe *r = world->recipe;
     struct sl_draw where = draw_for(r, CHOICE_EDGE);
@@ -468,7 +403,7 @@ static void make_edges(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* ---- Features ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Features ---------------------------------------------------------------------------------------------------- */
 
 /* Add signal times a normal number to out[0 .. n). */
 static void add_normals(const struct sl_draw *where, uint32_t item, double signal, uint32_t n, float *out)
@@ -610,7 +545,7 @@ done:
     return st;
 }
 
-/* ---- The split ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- The split --------------------------------------------------------------------------------------------------- */
 
 static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids *out)
 {
@@ -642,7 +577,7 @@ done:
     return st;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- All of it --------------------------------------------------------------------------------------------------- */
 
 static void free_world(struct world *world)
 {
@@ -691,7 +626,7 @@ enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
     struct job job = {.world = &world, .raw = out};
     enum sl_status st;
     *out = (struct sl_raw){.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
-    SL_TRY(st, check(recipe), done);
+    SL_TRY(st, sl_recipe_check(recipe), done);
     SL_TRY(st, sl_alloc(recipe->n_vertices, sizeof *out->labels, "labels", &out->labels), done);
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from), done);
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Edge list to CSC: bucket the edges by source, then walk the sources upwards and append each to its destinations' lists, which
- * thereby come out sorted. */
+ * Edge list to CSC: bucket the edges by source, then walk the sources upwards and append each to its destinations'
+ * lists, which thereby come out sorted. */
 #include "partition/graph.h"
 
 #include "support/memory.h"
@@ -64,7 +64,8 @@ static void count(const struct edges *edges, uint64_t *by_source, uint64_t *by_d
     sum_up(by_destination, edges->n_vertices);
 }
 
-/* Write each edge's destination into its source's bucket. `next` holds the offsets and ends up one vertex further on. */
+/* Write each edge's destination into its source's bucket. `next` holds the offsets and ends up one vertex further
+ * on. */
 static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destinations)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
@@ -75,7 +76,8 @@ static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destina
     }
 }
 
-/* Append the sources, in ascending order, to their destinations' lists. `ends[u]` is where bucket u ends; `next` as above. */
+/* Append the sources, in ascending order, to their destinations' lists. `ends[u]` is where bucket u ends; `next` as
+ * above. */
 static void append(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations, uint64_t *next,
                    sl_vertex *sources)
 {

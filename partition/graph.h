@@ -22,17 +22,17 @@ struct sl_graph {
     sl_vertex *sources; /* E */
 };
 
-/* Build a graph from `n` edges (from[i] -> to[i]), in two counting passes. `reverse` adds each edge's reverse. Duplicates are
- * removed; self loops are kept once. The arrays stay the caller's.
- * SL_EINVAL: an id is not below n_vertices (message: which edge). SL_ENOMEM. On failure *out is empty. */
+/* Build a graph from `n` edges (from[i] -> to[i]), in two counting passes. `reverse` adds each edge's reverse.
+ * Duplicates are removed; self loops are kept once. The arrays stay the caller's. SL_EINVAL: an id is not below
+ * n_vertices (message: which edge). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
                               struct sl_graph *out);
 
 /* Is every edge's reverse there too? SL_ENOMEM. */
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 
-/* The edges as a list, to be given to sl_free: all of them, by destination, or, with `once`, of each pair of opposite edges of a
- * symmetric graph the one whose source is not above its destination, by source. SL_ENOMEM. */
+/* The edges as a list, to be given to sl_free: all of them, by destination, or, with `once`, of each pair of opposite
+ * edges of a symmetric graph the one whose source is not above its destination, by source. SL_ENOMEM. */
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 

@@ -60,7 +60,7 @@ struct pump {
     char message[SL_MESSAGE_BYTES];
 };
 
-/* ---- Reading blocks -------------------------------------------------------------------------------------------------------- */
+/* ---- Reading blocks ---------------------------------------------------------------------------------------------- */
 
 /* Read up to `bytes` bytes; fewer only at the end of the file. */
 static enum sl_status inflate_some(struct source *source, char *to, size_t bytes, size_t *got)
@@ -169,11 +169,8 @@ static enum sl_status fill(struct source *source, struct slot *slot)
     }
     slot->buffer[bytes] = '\0';
     uint64_t n_lines = count_newlines(slot->buffer, bytes);
-    slot->lines = (struct sl_lines){.path = source->path,
-                                    .text = slot->buffer,
-                                    .bytes = bytes,
-                                    .first_line = source->n_lines,
-                                    .n_lines = n_lines};
+    slot->lines = (struct sl_lines){
+        .path = source->path, .text = slot->buffer, .bytes = bytes, .first_line = source->n_lines, .n_lines = n_lines};
     source->n_lines += n_lines;
     if (source->n_lines > source->max_lines) {
         return sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found more", source->path,
@@ -182,7 +179,7 @@ static enum sl_status fill(struct source *source, struct slot *slot)
     return SL_OK;
 }
 
-/* ---- Threads --------------------------------------------------------------------------------------------------------------- */
+/* ---- Threads ----------------------------------------------------------------------------------------------------- */
 
 static struct slot *take_filled(struct pump *pump)
 {

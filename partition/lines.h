@@ -3,8 +3,8 @@
  *
  * Lines of a text file, plain or gzip, handed in blocks to several threads.
  *
- * Inflating is serial, reading numbers is not: the caller inflates and cuts the text at line ends while threads work on the
- * blocks. What the lines hold is the business of csv.c.
+ * Inflating is serial, reading numbers is not: the caller inflates and cuts the text at line ends while threads work on
+ * the blocks. What the lines hold is the business of csv.c.
  */
 #ifndef SL_PARTITION_LINES_H
 #define SL_PARTITION_LINES_H
@@ -23,11 +23,11 @@ struct sl_lines {
     uint64_t n_lines;
 };
 
-/* Read `path` and call `body` for each block of lines. The first block is done before any other starts, by the caller; the
- * others in any order, several at a time. After a failure no new block is handed out, and of several failing blocks the
- * first one's status and message count. *n_out gets the number of lines.
- * SL_EIO: it cannot be opened or read. SL_EFILE: damaged or truncated gzip; more than max_lines lines; a line of over 1 GiB.
- * SL_ENOMEM. Whatever `body` returns. */
+/* Read `path` and call `body` for each block of lines. The first block is done before any other starts, by the caller;
+ * the others in any order, several at a time. After a failure no new block is handed out, and of several failing blocks
+ * the first one's status and message count. *n_out gets the number of lines. SL_EIO: it cannot be opened or read.
+ * SL_EFILE: damaged or truncated gzip; more than max_lines lines; a line of over 1 GiB. SL_ENOMEM. Whatever `body`
+ * returns. */
 enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
                              enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context,
                              uint64_t *n_out);

@@ -36,7 +36,7 @@ static void free_problem(struct problem *problem)
     sl_free(problem->parts);
 }
 
-/* ---- The graph -------------------------------------------------------------------------------------------------------------------- */
+/* ---- The graph --------------------------------------------------------------------------------------------------- */
 
 /* The union of the graph and its reverse. */
 static enum sl_status make_undirected(const struct sl_graph *graph, struct sl_graph *out)
@@ -86,15 +86,15 @@ static enum sl_status make_graph(const struct sl_graph *graph, struct problem *p
     struct sl_graph both;
     st = make_undirected(graph, &both);
     if (st == SL_OK) {
-        st = both.n_edges < IDX_MAX ? fill_graph(&both, problem)
-                                    : sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph",
-                                              IDXTYPEWIDTH);
+        st = both.n_edges < IDX_MAX
+                 ? fill_graph(&both, problem)
+                 : sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph", IDXTYPEWIDTH);
         sl_graph_free(&both);
     }
     return st;
 }
 
-/* ---- The constraints ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The constraints --------------------------------------------------------------------------------------------- */
 
 /* A constraint whose weights are all zero would make METIS divide by zero: leave it out. */
 static enum sl_status make_weights(const struct sl_dataset *dataset, struct problem *problem)
@@ -125,7 +125,7 @@ static enum sl_status make_weights(const struct sl_dataset *dataset, struct prob
     return SL_OK;
 }
 
-/* ---- The call ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 /* Standard output and error, put aside. */
 struct aside {

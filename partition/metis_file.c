@@ -32,7 +32,7 @@ struct reader {
     sl_vertex *to;
 };
 
-/* ---- Lines ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
 /* The next line that is no comment, as [*start, *stop); false at the end of the file. */
 static bool next_line(struct reader *reader, const char **start, const char **stop)
@@ -78,7 +78,7 @@ static enum sl_status bad_line(const struct reader *reader, const char *expected
     return sl_fail(SL_EFILE, "%s:%llu: expected %s", reader->path, (unsigned long long)reader->line, expected);
 }
 
-/* ---- Reading a graph ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading a graph --------------------------------------------------------------------------------------------- */
 
 /* Three digits: vertex sizes, vertex weights, edge weights. */
 static bool set_format(struct reader *reader, uint64_t format)
@@ -193,7 +193,8 @@ static enum sl_status check_graph(const struct reader *reader, const struct sl_g
     }
     enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
     if (st == SL_OK && !symmetric) {
-        st = sl_fail(SL_EFILE, "%s: expected every edge to be listed from both ends, found one that is not", reader->path);
+        st = sl_fail(SL_EFILE, "%s: expected every edge to be listed from both ends, found one that is not",
+                     reader->path);
     }
     return st;
 }
@@ -231,7 +232,7 @@ enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
     return st;
 }
 
-/* ---- Reading parts -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading parts ----------------------------------------------------------------------------------------------- */
 
 static enum sl_status part_lines(void *context, const struct sl_lines *lines)
 {
@@ -270,7 +271,7 @@ enum sl_status sl_metis_read_parts(const char *path, uint32_t n_vertices, uint32
     return SL_OK;
 }
 
-/* ---- Writing -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static void put_graph(FILE *stream, const struct sl_graph *graph)
 {

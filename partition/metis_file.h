@@ -13,8 +13,8 @@
 
 #include "partition/graph.h"
 
-/* Read a graph: for METIS it is undirected, so every edge is there both ways. SL_EIO. SL_EFILE: the file does not hold that
- * (message: FILE:LINE, what was expected). SL_ENOMEM. On failure *out is empty. */
+/* Read a graph: for METIS it is undirected, so every edge is there both ways. SL_EIO. SL_EFILE: the file does not hold
+ * that (message: FILE:LINE, what was expected). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out);
 
 /* Write a graph, without self loops, which METIS does not know. The file is replaced atomically.

@@ -29,7 +29,7 @@ struct owner {
     unsigned char *inflated; /* NULL: stored as they are in the map */
 };
 
-/* ---- The header -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The header -------------------------------------------------------------------------------------------------- */
 
 /* The value of a key of the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
 static const char *find_value(const char *header, const char *key)
@@ -87,8 +87,8 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
 {
     const char *order = find_value(text, "'fortran_order'");
     if (!read_type(find_value(text, "'descr'"), out)) {
-        return sl_fail(SL_EFILE, "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s", where,
-                       text);
+        return sl_fail(SL_EFILE, "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s",
+                       where, text);
     }
     if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
         return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
@@ -98,7 +98,8 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
         return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", where, text);
     }
     if (order[0] == 'T' && out->n_dimensions > 1) {
-        return sl_fail(SL_EFILE, "%s: expected C order, found Fortran order; write it with numpy.ascontiguousarray", where);
+        return sl_fail(SL_EFILE, "%s: expected C order, found Fortran order; write it with numpy.ascontiguousarray",
+                       where);
     }
     return SL_OK;
 }
@@ -136,7 +137,7 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
     return SL_OK;
 }
 
-/* ---- The file ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- The file ---------------------------------------------------------------------------------------------------- */
 
 static void free_owner(struct owner *owner)
 {
@@ -189,14 +190,14 @@ void sl_npy_free(struct sl_npy *array)
     *array = (struct sl_npy){0};
 }
 
-/* ---- Items -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Items ------------------------------------------------------------------------------------------------------- */
 
 /* A half-precision number. */
 static double half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31;
     double fraction = bits & 1023;
-    double value = exponent == 31 ? (fraction != 0 ? NAN : INFINITY)
+    double value = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
                    : exponent == 0 ? ldexp(fraction, -24)
                                    : ldexp(1024 + fraction, exponent - 25);
     return bits >> 15 != 0 ? -value : value;
@@ -245,7 +246,7 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
     return value < limit ? value : limit;
 }
 
-/* ---- Tables ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 /* A conversion of all items, in parallel, which notes the first item that is not what it should be. */
 struct conversion {
@@ -351,8 +352,8 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
         return st;
     }
     if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows", path, name,
-                     n_rows, MAX_COLUMNS, array.n_dimensions,
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows", path,
+                     name, n_rows, MAX_COLUMNS, array.n_dimensions,
                      (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1));
     } else {
         st = convert_features(path, name, &array, out);
@@ -370,8 +371,8 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
         return st;
     }
     if (array.n_items != n_rows || array.n_dimensions == 0 || array.shape[0] != n_rows) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows, n_rows,
-                     (unsigned long long)array.n_items);
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows,
+                     n_rows, (unsigned long long)array.n_items);
         goto free_array;
     }
     struct conversion conversion = {.array = &array};
@@ -388,7 +389,7 @@ free_array:
     return st;
 }
 
-/* ---- OGB's binary graph --------------------------------------------------------------------------------------------------------------------- */
+/* ---- OGB's binary graph ------------------------------------------------------------------------------------------ */
 
 static enum sl_status read_vertex_count(const char *path, uint32_t *out)
 {

@@ -28,7 +28,8 @@ struct sl_npy {
     void *owner;               /* private: what `data` points into */
 };
 
-/* Read one array: all of a .npy file, or the array `name` ("node_feat") of a .npz file; which it is the content decides. */
+/* Read one array: all of a .npy file, or the array `name` ("node_feat") of a .npz file; which it is the content
+ * decides. */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
 /* Release all of it and empty the struct; an empty one is allowed. */
@@ -40,7 +41,8 @@ double sl_npy_real(const struct sl_npy *array, uint64_t i);
 /* Item i as an integer below `limit` (at most 2^53); limit where it is none (negative, a fraction, NaN, too large). */
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
 
-/* Read a feature table of n_rows rows (shape [n_rows, columns >= 1], finite), in the form sl_features_settle asks for. */
+/* Read a feature table of n_rows rows (shape [n_rows, columns >= 1], finite), in the form sl_features_settle asks
+ * for. */
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
 
 /* Read n_rows classes (shape [n_rows] or [n_rows, 1]); NaN and -1 are "unknown". */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Numbers in text. Where digits and exponent are few, one multiplication or division of two exact doubles is the nearest double
- * (Clinger 1990, "How to read floating point numbers accurately"); all else goes to the C library. */
+ * Numbers in text. Where digits and exponent are few, one multiplication or division of two exact doubles is the
+ * nearest double (Clinger 1990, "How to read floating point numbers accurately"); all else goes to the C library. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* strtod_l */
 #endif
@@ -30,8 +30,7 @@ const char *sl_number_u64(const char *p, const char *end, uint64_t *out)
     uint64_t value = 0;
     const char *start = p;
     for (; p < end && is_digit(*p); p++) {
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
             return NULL;
         }
     }

@@ -3,9 +3,9 @@
  *
  * Numbers in text, fast: what the readers of CSV and METIS files share.
  *
- * Each function reads one number that starts at `p` and ends before `end`, and returns where it stopped, or NULL where there is
- * no such number. `end` must point at a byte that is part of no number (a line's newline, or a final NUL). No function depends
- * on the locale.
+ * Each function reads one number that starts at `p` and ends before `end`, and returns where it stopped, or NULL where
+ * there is no such number. `end` must point at a byte that is part of no number (a line's newline, or a final NUL). No
+ * function depends on the locale.
  */
 #ifndef SL_PARTITION_NUMBER_H
 #define SL_PARTITION_NUMBER_H

@@ -17,7 +17,7 @@
 /* Which list of the split a vertex is in. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
 
-/* ---- Choosing the parts ------------------------------------------------------------------------------------------------------ */
+/* ---- Choosing the parts ------------------------------------------------------------------------------------------ */
 
 /* Equal ranges of the dataset's order. */
 static void choose_ranges(uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
@@ -54,13 +54,14 @@ static void mark(struct ticket *tickets, const struct sl_ids *ids, enum stratum 
     }
 }
 
-/* Shuffle each stratum and deal all of them, one after the other, round the parts: every part gets as many of each stratum as
- * any other, and as many in all, up to one. */
+/* Shuffle each stratum and deal all of them, one after the other, round the parts: every part gets as many of each
+ * stratum as any other, and as many in all, up to one. */
 static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
                                        uint32_t *parts)
 {
     uint32_t n = dataset->graph.n_vertices;
-    struct sl_draw where = {.seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255}; /* apart from the datasets it makes */
+    struct sl_draw where = {
+        .seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255}; /* apart from the datasets it makes */
     struct ticket *tickets;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
     if (st != SL_OK) {
@@ -106,7 +107,7 @@ static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl
     return st;
 }
 
-/* ---- Renumbering --------------------------------------------------------------------------------------------------------------- */
+/* ---- Renumbering ------------------------------------------------------------------------------------------------- */
 
 /* Number the vertices part by part, within a part in the dataset's order. */
 static void number(uint32_t n_vertices, const uint32_t *parts, struct sl_partition *partition)
@@ -153,7 +154,7 @@ static uint64_t count_cut(const struct sl_graph *graph, const uint32_t *parts)
     return n;
 }
 
-/* ---- Balance --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Balance ----------------------------------------------------------------------------------------------------- */
 
 /* Largest over mean; 1 where there is nothing to share. */
 static double largest_over_mean(const uint64_t *loads, uint32_t n_parts)
@@ -199,7 +200,7 @@ static enum sl_status weigh(const struct sl_dataset *dataset, const uint32_t *pa
     return SL_OK;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------------------------------------------- */
+/* ---- All of it --------------------------------------------------------------------------------------------------- */
 
 static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, struct sl_partition *out)
 {

@@ -16,25 +16,24 @@
 enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE };
 
 /* Part q of G holds the ids first[q] .. first[q + 1] - 1; within a part vertices keep the order of their dataset ids.
- * graph is the whole graph in new numbers: in-neighbour lists hold new ids, but keep the order of the dataset's ids, because
- * draws address positions in them and sums run along them. */
+ * graph is the whole graph in new numbers: in-neighbour lists hold new ids, but keep the order of the dataset's ids,
+ * because draws address positions in them and sums run along them. */
 struct sl_partition {
     uint32_t n_parts;
     uint32_t *first;        /* G + 1 */
     sl_vertex *dataset_ids; /* N: new id -> dataset's id */
     sl_vertex *new_ids;     /* N: dataset's id -> new id */
     struct sl_graph graph;
-    uint64_t n_cut;         /* edges whose ends lie in different parts */
-    double balance[4];      /* largest part over mean part, of: vertices, in-edges, train, valid; 1 is perfect */
+    uint64_t n_cut;    /* edges whose ends lie in different parts */
+    double balance[4]; /* largest part over mean part, of: vertices, in-edges, train, valid; 1 is perfect */
 };
 
-/* Partition the dataset's vertices into n_parts (>= 1).
- * SL_PARTITION_METIS: METIS k-way, constraints (1, in-degree, is-train, is-valid), imbalance 3 %, objective cut, on the
- * undirected graph without self loops (Karypis, Kumar 1998). SL_PARTITION_RANDOM: a permutation by hash, stratified over
- * train, valid, test and rest. SL_PARTITION_NONE: equal ranges of the dataset's order. One part is always the identity.
- * `cache_file` (or NULL) names a file to read the parts from, if it is valid, or to write them to.
- * Deterministic for a seed. Parts may be empty when n_parts > N. METIS's own output is caught.
- * SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
+/* Partition the dataset's vertices into n_parts (>= 1). SL_PARTITION_METIS: METIS k-way, constraints (1, in-degree,
+ * is-train, is-valid), imbalance 3 %, objective cut, on the undirected graph without self loops (Karypis, Kumar 1998).
+ * SL_PARTITION_RANDOM: a permutation by hash, stratified over train, valid, test and rest. SL_PARTITION_NONE: equal
+ * ranges of the dataset's order. One part is always the identity. `cache_file` (or NULL) names a file to read the parts
+ * from, if it is valid, or to write them to. Deterministic for a seed. Parts may be empty when n_parts > N. METIS's own
+ * output is caught. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out);
 

@@ -20,7 +20,7 @@
 #define MAX_SPLITS 64
 #define MAX_EDGES ((uint64_t)1 << 40)
 
-/* ---- Which files ------------------------------------------------------------------------------------------------------------- */
+/* ---- Which files ------------------------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *path, const char *suffix)
 {
@@ -221,7 +221,7 @@ void sl_raw_files_free(struct sl_raw_files *files)
     *files = (struct sl_raw_files){0};
 }
 
-/* ---- Checks -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
 static bool holds(const struct sl_ids *ids, sl_vertex v)
 {
@@ -285,7 +285,7 @@ uint32_t sl_raw_count_classes(const struct sl_raw *raw)
     return (uint32_t)(most + 1);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static enum sl_status read_text_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A dataset as its files have it: an edge list and tables, before a graph is built. Read from and written to a folder in the
- * raw layout of the Open Graph Benchmark; made by the generator too.
+ * A dataset as its files have it: an edge list and tables, before a graph is built. Read from and written to a folder
+ * in the raw layout of the Open Graph Benchmark; made by the generator too.
  *
  *   raw/num-node-list.csv.gz   N            raw/num-edge-list.csv.gz   number of edges
  *   raw/edge.csv.gz            source,destination
@@ -50,25 +50,28 @@ struct sl_raw_files {
     char *paths[SL_RAW_N_FILES]; /* NULL: not needed */
 };
 
-/* Find the files of the dataset in `folder`: `features` names another feature file, relative to the folder; `split` NULL means
- * the only one there is. SL_EFILE: a file is missing (message: which; for features, that --features names another). SL_EINVAL:
- * the split is not there, or not the only one (message: the names). SL_ENOMEM. On failure *out is empty. */
+/* Find the files of the dataset in `folder`: `features` names another feature file, relative to the folder; `split`
+ * NULL means the only one there is. SL_EFILE: a file is missing (message: which; for features, that --features names
+ * another). SL_EINVAL: the split is not there, or not the only one (message: the names). SL_ENOMEM. On failure *out is
+ * empty. */
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. Ids are in range, every table has N rows, the lists of the split are sorted, pairwise disjoint and their
- * vertices have labels. SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out is empty. */
+/* Read the files. Ids are in range, every table has N rows, the lists of the split are sorted, pairwise disjoint and
+ * their vertices have labels. SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
-/* Write the layout above (CSV, gzip) to `folder`, which is made. Reading it back gives the same, to the bit. Tables that are not
- * there (features, labels, and with an empty name the split) are left out. SL_EIO, SL_ENOMEM. */
+/* Write the layout above (CSV, gzip) to `folder`, which is made. Reading it back gives the same, to the bit. Tables
+ * that are not there (features, labels, and with an empty name the split) are left out. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
 
-/* Write a dataset likewise: the graph's edges, of each pair of opposite edges only one unless `directed`. SL_EIO, SL_ENOMEM. */
+/* Write a dataset likewise: the graph's edges, of each pair of opposite edges only one unless `directed`. SL_EIO,
+ * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
 
-/* Check what sl_raw_read promises, of data that came from elsewhere; `where` starts the messages. SL_EFILE, SL_ENOMEM. */
+/* Check what sl_raw_read promises, of data that came from elsewhere; `where` starts the messages. SL_EFILE,
+ * SL_ENOMEM. */
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 
 void sl_raw_free(struct sl_raw *raw);

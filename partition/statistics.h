@@ -12,12 +12,12 @@
 
 struct sl_statistics {
     uint64_t max_in_degree;
-    uint32_t n_isolated;     /* vertices without any in-edge but self loops */
+    uint32_t n_isolated; /* vertices without any in-edge but self loops */
     uint64_t n_self_loops;
-    double homophily;        /* share of the edges between two labelled vertices whose labels agree, without self loops; 0
+    double homophily;    /* share of the edges between two labelled vertices whose labels agree, without self loops; 0
                                 where there is none */
-    uint64_t n_nonzeros;     /* of the features */
-    uint32_t n_labelled;     /* vertices with a label */
+    uint64_t n_nonzeros; /* of the features */
+    uint32_t n_labelled; /* vertices with a label */
     uint32_t smallest_class; /* labelled vertices of the smallest and of the largest class that has any */
     uint32_t largest_class;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Zip archives: the directory at the end says where each member is. Every place and length in the file is taken with doubt. */
+ * Zip archives: the directory at the end says where each member is. Every place and length in the file is taken with
+ * doubt. */
 #include "partition/zip.h"
 
 #include <stdint.h>
@@ -10,13 +11,13 @@
 
 #include "support/memory.h"
 
-#define LOCAL_BYTES 30         /* header before a member's contents, without name and extra field */
-#define ENTRY_BYTES 46         /* directory entry, likewise */
-#define END_BYTES 22           /* end of the directory, without the comment */
-#define LOCATOR_BYTES 20       /* where the 64-bit end is; stands before the end */
+#define LOCAL_BYTES 30   /* header before a member's contents, without name and extra field */
+#define ENTRY_BYTES 46   /* directory entry, likewise */
+#define END_BYTES 22     /* end of the directory, without the comment */
+#define LOCATOR_BYTES 20 /* where the 64-bit end is; stands before the end */
 #define END64_BYTES 56
 #define MAX_COMMENT_BYTES 65535
-#define MAX_RATIO 1032         /* deflate makes nothing longer than that many times itself */
+#define MAX_RATIO 1032 /* deflate makes nothing longer than that many times itself */
 #define STEP_BYTES ((size_t)1 << 30)
 
 enum method { STORED = 0, DEFLATED = 8 };
@@ -61,7 +62,7 @@ bool sl_zip_is(const unsigned char *data, size_t bytes)
            ((data[2] == 3 && data[3] == 4) || (data[2] == 5 && data[3] == 6));
 }
 
-/* ---- The directory ------------------------------------------------------------------------------------------------------------------- */
+/* ---- The directory ----------------------------------------------------------------------------------------------- */
 
 /* Find the end of the directory: it is the last thing but for a comment. */
 static const unsigned char *find_end(const struct archive *archive)
@@ -179,7 +180,7 @@ static enum sl_status find_member(const struct archive *archive, const char *nam
     return sl_fail(SL_EFILE, "%s: expected a member '%s' in this archive, found none", archive->path, name);
 }
 
-/* ---- The contents ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- The contents ------------------------------------------------------------------------------------------------ */
 
 /* Hand zlib's 32-bit counters another piece of a longer input or output. */
 static void feed(uInt *available, uint64_t *left)

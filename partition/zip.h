@@ -14,9 +14,10 @@
 /* Does it begin as a zip archive does? */
 bool sl_zip_is(const unsigned char *data, size_t bytes);
 
-/* Find the member `name`. *data_out and *bytes_out get its contents: a place within `data` (then *inflated_out is NULL), or
- * a fresh block (sl_free), which is then *inflated_out too. Contents are checked against their CRC. `path` is for messages.
- * SL_EFILE: no or a damaged archive, no such member, a method other than stored and deflate. SL_ENOMEM. */
+/* Find the member `name`. *data_out and *bytes_out get its contents: a place within `data` (then *inflated_out is
+ * NULL), or a fresh block (sl_free), which is then *inflated_out too. Contents are checked against their CRC. `path` is
+ * for messages. SL_EFILE: no or a damaged archive, no such member, a method other than stored and deflate.
+ * SL_ENOMEM. */
 enum sl_status sl_zip_find(const char *path, const unsigned char *data, size_t bytes, const char *name,
                            const unsigned char **data_out, size_t *bytes_out, unsigned char **inflated_out);
 

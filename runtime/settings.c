@@ -245,6 +245,9 @@ static enum sl_status check_outputs(const struct sl_settings *s)
         return sl_fail(SL_EINVAL, "--patience: found %u with --eval-every 0, expected an evaluation every epoch or so",
                        s->patience);
     }
+    if (s->embed != NULL && s->layers == 1) {
+        return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
+    }
     if (s->metrics_steps && s->metrics == NULL && !s->json) {
         return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
     }

@@ -7,6 +7,7 @@
 #include <hwloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The number in a file, or UINT64_MAX where there is none ("max" is no limit). */
 static uint64_t number_in(const char *path)
@@ -21,40 +22,53 @@ static uint64_t number_in(const char *path)
     return n == 1 ? value : UINT64_MAX;
 }
 
-/* The smallest memory.max from a version 2 group up to the root. */
-static uint64_t group_limit_v2(char *group)
+/* The smallest limit from a group up to the root of its hierarchy. Cuts the name shorter and shorter. */
+static uint64_t smallest_limit(const char *root, char *group, const char *file)
 {
     uint64_t limit = UINT64_MAX;
     for (;;) {
         char path[4352];
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
+        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
         uint64_t here = number_in(path);
         limit = here < limit ? here : limit;
         char *slash = strrchr(group, '/');
-        if (slash == NULL || group[0] == '\0') {
+        if (slash == NULL) {
             return limit;
         }
         *slash = '\0';
     }
 }
 
-/* The control group's memory limit, UINT64_MAX: none. */
+/* The control group's memory limit by version 1 ("N:memory:GROUP") or 2 ("0::GROUP"); UINT64_MAX: none. */
 static uint64_t group_limit(void)
 {
     char line[4096];
-    uint64_t limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"); /* version 1, as a container sees it */
+    uint64_t limit = UINT64_MAX;
     FILE *file = fopen("/proc/self/cgroup", "re");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        uint64_t here = UINT64_MAX;
+        char *memory = strstr(line, ":memory:");
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "0::", 3) == 0) {
-            uint64_t here = group_limit_v2(line + 3);
-            limit = here < limit ? here : limit;
+            here = smallest_limit("/sys/fs/cgroup", line + 3, "memory.max");
+        } else if (memory != NULL) {
+            here = smallest_limit("/sys/fs/cgroup/memory", memory + 8, "memory.limit_in_bytes");
         }
+        limit = here < limit ? here : limit;
     }
     if (file != NULL) {
         fclose(file);
     }
     return limit;
+}
+
+/* The machine's memory: hwloc's count of the nodes, or the system's where memory was added later. */
+static uint64_t machine_memory(hwloc_topology_t topology)
+{
+    uint64_t nodes = hwloc_get_root_obj(topology)->total_memory;
+    long pages = sysconf(_SC_PHYS_PAGES);
+    uint64_t system = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return nodes > system ? nodes : system;
 }
 
 static uint32_t count_inside(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_type_t type)
@@ -90,7 +104,7 @@ enum sl_status sl_topology_read(struct sl_topology *out)
         set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology));
     }
     hwloc_bitmap_and(set, set, hwloc_topology_get_allowed_cpuset(topology));
-    uint64_t memory = hwloc_get_root_obj(topology)->total_memory;
+    uint64_t memory = machine_memory(topology);
     uint64_t limit = group_limit();
     out->n_cores = count_inside(topology, set, HWLOC_OBJ_CORE);
     out->n_pus = count_inside(topology, set, HWLOC_OBJ_PU);

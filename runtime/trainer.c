@@ -138,6 +138,7 @@ enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer *
     *out = NULL;
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a trainer", &t), done);
     t->settings = settings;
+    SL_TRY(st, sl_trainer_check_files(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_trainer_match_settings(settings, &checkpoint) : SL_OK, done);
     SL_TRY(st, load_dataset(t), done);

@@ -7,10 +7,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/checkpoint.h"
 #include "runtime/npyout.h"
 #include "runtime/safetensors.h"
+#include "support/file.h"
 #include "support/memory.h"
 
 /* Options that must be the same for a run to go on exactly. */
@@ -215,6 +217,39 @@ done:
 }
 
 /* ---- the last files ---- */
+
+/* The folder a file would be made in can be written; what exists and is no regular file is written in place. */
+static enum sl_status check_target(const char *option, const char *path)
+{
+    struct stat status;
+    char *folder = NULL;
+    bool exists = stat(path, &status) == 0;
+    const char *slash = strrchr(path, '/');
+    enum sl_status st;
+    if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        return SL_OK;
+    }
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
+    if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
+        st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);
+    }
+done:
+    sl_free(folder);
+    return st;
+}
+
+enum sl_status sl_trainer_check_files(const struct sl_settings *settings)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, settings->save != NULL ? check_target("save", settings->save) : SL_OK, done);
+    SL_TRY(st, settings->predict != NULL ? check_target("predict", settings->predict) : SL_OK, done);
+    SL_TRY(st, settings->embed != NULL ? check_target("embed", settings->embed) : SL_OK, done);
+    SL_TRY(st, settings->metrics != NULL ? check_target("metrics", settings->metrics) : SL_OK, done);
+    SL_TRY(st, settings->checkpoint != NULL ? sl_folder_make(settings->checkpoint) : SL_OK, done);
+done:
+    return st;
+}
 
 static enum sl_status use_best(struct sl_trainer *t)
 {

@@ -54,6 +54,10 @@ enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const str
 enum sl_status sl_trainer_load_state(struct sl_trainer *trainer, const struct sl_tensors *checkpoint);
 enum sl_status sl_trainer_load_losses(struct sl_trainer *trainer, const struct sl_tensors *checkpoint);
 
+/* Refuse --save, --predict, --embed and --metrics files whose folder is missing or cannot be written, and make the --checkpoint
+ * folder, before any work is done. SL_EIO. */
+enum sl_status sl_trainer_check_files(const struct sl_settings *settings);
+
 /* Write --save, --predict and --embed, from the best weights. SL_EIO, SL_ENOMEM, a failure of the inference. */
 enum sl_status sl_trainer_write_files(struct sl_trainer *trainer);
 

@@ -16,7 +16,7 @@
 
 #include "support/memory.h"
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* Read from `stream` up to its end into a block that doubles. */
 static enum sl_status read_stream(FILE *stream, const char *path, size_t limit, char **out, size_t *bytes_out)
@@ -97,7 +97,7 @@ void sl_file_unmap(struct sl_map *map)
     *map = (struct sl_map){0};
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* The path with symbolic links resolved where it exists, else as it is. */
 static enum sl_status resolve(const char *path, char **out)
@@ -217,7 +217,7 @@ void sl_writer_abort(struct sl_writer *writer)
     *writer = (struct sl_writer){0};
 }
 
-/* ---- Folders and paths ----------------------------------------------------------------------------------------------------- */
+/* ---- Folders and paths ------------------------------------------------------------------------------------------- */
 
 /* Make every folder of `path`, of which each '/' ends one; the string is changed and put back. */
 static enum sl_status make_folders(char *path)
@@ -315,11 +315,12 @@ enum sl_status sl_format(char **out, const char *format, ...)
     return SL_OK;
 }
 
-/* ---- Checksum -------------------------------------------------------------------------------------------------------------- */
+/* ---- Checksum ---------------------------------------------------------------------------------------------------- */
 
 #define LANES 4
 
-/* One word into one lane: multiply, turn, multiply, so that each input bit reaches the high half and comes back down. */
+/* One word into one lane: multiply, turn, multiply, so that each input bit reaches the high half and comes back
+ * down. */
 static inline uint64_t mix(uint64_t lane, uint64_t word)
 {
     lane += word * 0xc2b2ae3d27d4eb4fu;

@@ -31,16 +31,17 @@ enum sl_status sl_file_map(const char *path, struct sl_map *out);
 /* Undo sl_file_map; an empty map is allowed. */
 void sl_file_unmap(struct sl_map *map);
 
-/* A file being written. The target shows the whole new content or the old one, never a part: bytes go to a temporary name in
- * the same folder, which sl_writer_close renames. A symbolic link stays and its target is replaced. A target that exists and
- * is no regular file (a pipe, /dev/stdout) is written in place. */
+/* A file being written. The target shows the whole new content or the old one, never a part: bytes go to a temporary
+ * name in the same folder, which sl_writer_close renames. A symbolic link stays and its target is replaced. A target
+ * that exists and is no regular file (a pipe, /dev/stdout) is written in place. */
 struct sl_writer {
     FILE *stream;    /* write here; errors are gathered until sl_writer_close */
     char *path;      /* what the caller named, with links resolved */
     char *temporary; /* NULL: written in place */
 };
 
-/* Start writing `path`, whose folder must be there (sl_folder_make_parents). SL_EIO, SL_ENOMEM; on failure *out is empty. */
+/* Start writing `path`, whose folder must be there (sl_folder_make_parents). SL_EIO, SL_ENOMEM; on failure *out is
+ * empty. */
 enum sl_status sl_writer_open(const char *path, struct sl_writer *out);
 
 /* Write bytes; as fwrite on the stream, but with a status. SL_EIO. */
@@ -62,8 +63,8 @@ enum sl_status sl_folder_make(const char *path);
 /* Make the folders above a file's path. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_folder_make_parents(const char *path);
 
-/* True where `path` is a folder in which files may be made: the system allows it, and its mode has a write bit at all (a
- * folder without one is meant to stay as it is, also for root). */
+/* True where `path` is a folder in which files may be made: the system allows it, and its mode has a write bit at all
+ * (a folder without one is meant to stay as it is, also for root). */
 bool sl_folder_writable(const char *path);
 
 /* True where `path` is a folder, or a regular file. */
@@ -76,8 +77,9 @@ enum sl_status sl_path_join(const char *folder, const char *name, char **out);
 /* A printf into a fresh string, to be given to sl_free. SL_ENOMEM. */
 enum sl_status sl_format(char **out, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
-/* A 64-bit checksum of `bytes` bytes, continuing from `start` (0 at first). Made for speed (about memory bandwidth) and against
- * accidents, not against forgery: a reader still checks what it reads. The same on every machine of one byte order. */
+/* A 64-bit checksum of `bytes` bytes, continuing from `start` (0 at first). Made for speed (about memory bandwidth) and
+ * against accidents, not against forgery: a reader still checks what it reads. The same on every machine of one byte
+ * order. */
 uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes);
 
 #endif

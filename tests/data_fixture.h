@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What the tests of readers and writers share: a folder of their own, files with given contents, a small dataset in the raw
- * layout, and the out-of-memory loop. To be included first. */
+ * What the tests of readers and writers share: a folder of their own, files with given contents, a small dataset in the
+ * raw layout, and the out-of-memory loop. To be included first. */
 #ifndef SL_TESTS_DATA_FIXTURE_H
 #define SL_TESTS_DATA_FIXTURE_H
 
@@ -44,7 +44,8 @@
         }                                                                                                              \
     } while (0)
 
-/* Run the call with ever more allocations allowed until it succeeds. Each failure must be SL_ENOMEM and leave no block behind. */
+/* Run the call with ever more allocations allowed until it succeeds. Each failure must be SL_ENOMEM and leave no block
+ * behind. */
 #define assert_survives_no_memory(call)                                                                                \
     do {                                                                                                               \
         enum sl_status status_of_call = SL_ENOMEM;                                                                     \
@@ -153,8 +154,8 @@ __attribute__((unused)) static uint32_t next_random(void)
     return (uint32_t)(x >> 32);
 }
 
-/* Change a file's contents here and there: bytes replaced, a stretch doubled or dropped, the end cut off. Returns its length,
- * at most `room`. */
+/* Change a file's contents here and there: bytes replaced, a stretch doubled or dropped, the end cut off. Returns its
+ * length, at most `room`. */
 __attribute__((unused)) static size_t mutate(unsigned char *data, size_t bytes, size_t room)
 {
     static const char telling[] = "0123456789,.-+eE\n\r \0nan\xff\x7f";

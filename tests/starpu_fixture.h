@@ -6,7 +6,9 @@
 #ifndef SL_TESTS_STARPU_FIXTURE_H
 #define SL_TESTS_STARPU_FIXTURE_H
 
+#include <fts.h>
 #include <starpu.h>
+#include <stdio.h>
 
 #include "codelets/dense.h"
 #include "codelets/rows.h"
@@ -21,13 +23,30 @@ static struct sl_task_args head;
 static MAYBE_UNUSED const unsigned worker_counts[] = {1, 3};
 #define N_WORKER_COUNTS (sizeof worker_counts / sizeof worker_counts[0])
 
+/* StarPU's home for a test that is started by hand; removed when the program ends. */
+static MAYBE_UNUSED char fixture_home[] = "/tmp/starling-test-XXXXXX";
+
+static MAYBE_UNUSED void remove_home(void)
+{
+    char *const roots[] = {fixture_home, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (FTSENT *entry = tree == NULL ? NULL : fts_read(tree); entry != NULL; entry = fts_read(tree)) {
+        if (entry->fts_info != FTS_D) { /* folders come again when they are empty */
+            remove(entry->fts_accpath);
+        }
+    }
+    if (tree != NULL) {
+        fts_close(tree);
+    }
+}
+
 /* build-aux/test-env sets all this; here for a test that is started by hand. */
 static MAYBE_UNUSED void fixture_environment(void)
 {
-    static char home[] = "/tmp/starling-test-XXXXXX";
     if (getenv("STARPU_HOME") == NULL) {
-        assert_non_null(mkdtemp(home));
-        setenv("STARPU_HOME", home, 1);
+        assert_non_null(mkdtemp(fixture_home));
+        setenv("STARPU_HOME", fixture_home, 1);
+        atexit(remove_home);
     }
     setenv("STARPU_HOSTNAME", "test", 0);
     setenv("STARPU_SILENT", "1", 0);

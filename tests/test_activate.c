@@ -158,7 +158,8 @@ static double tolerance_of(const struct case_ *c, size_t length)
     return rounding(length, 4 * largest * fmax(1, sl_dropout_scale(c->a.threshold)));
 }
 
-static void check_forward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout, int with_residual)
+static void check_forward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout,
+                          int with_residual)
 {
     struct case_ *c = make_case(rows, columns, norm, dropout);
     double tolerance = tolerance_of(c, columns);
@@ -510,7 +511,8 @@ static void test_refusals(void **state)
     layer.statistics = NULL;
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
     layer.norm = SL_ACTIVATE_LAYER;
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, NULL, 0, h.gz, NULL, h.gb), SL_EINVAL);
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, NULL, 0, h.gz, NULL, h.gb),
+                     SL_EINVAL);
     assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums), SL_EINVAL);
     layer.weight = h.sums;
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);

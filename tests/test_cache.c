@@ -83,7 +83,8 @@ static void brings_it_back(void **state)
     }
 }
 
-/* Cut short anywhere, longer, or with any byte of it changed, the file is refused; a byte between two sections means nothing. */
+/* Cut short anywhere, longer, or with any byte of it changed, the file is refused; a byte between two sections means
+ * nothing. */
 static void refuses_any_damage(void **state)
 {
     (void)state;
@@ -254,8 +255,12 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(brings_it_back), with_folder(refuses_any_damage), with_folder(refuses_forgeries),
-        with_folder(survives_mutations), with_folder(parts), with_folder(parts_key),
+        with_folder(brings_it_back),
+        with_folder(refuses_any_damage),
+        with_folder(refuses_forgeries),
+        with_folder(survives_mutations),
+        with_folder(parts),
+        with_folder(parts_key),
         with_folder(does_without_a_place_or_memory),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

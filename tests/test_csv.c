@@ -13,7 +13,7 @@
 #include "partition/lines.h"
 #include "support/parallel.h"
 
-/* ---- Lines ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
 #define N_LONG 400000
 
@@ -35,7 +35,8 @@ static enum sl_status tally_lines(void *context, const struct sl_lines *lines)
         }
         /* Line k holds k, or k and many blanks. */
         if (strtoull(p, &stop, 10) != lines->first_line + i) {
-            return sl_fail(SL_EINTERNAL, "line %llu is in the wrong place", (unsigned long long)(lines->first_line + i));
+            return sl_fail(SL_EINTERNAL, "line %llu is in the wrong place",
+                           (unsigned long long)(lines->first_line + i));
         }
         stop += strspn(stop, " ");
         if (*stop != '\n') {
@@ -82,10 +83,26 @@ static void hands_out_every_line_once(void **state)
 }
 
 /* Several blocks fail at once; the message is that of the first in the file. */
+static enum sl_status fail_slowly(void *context, const struct sl_lines *lines)
+{
+    const uint64_t *fail_from = context;
+    if (lines->first_line + lines->n_lines <= *fail_from) {
+        return SL_OK;
+    }
+    if (lines->first_line <= *fail_from) {
+        usleep(100000); /* let the blocks behind this one fail before it */
+    }
+    return sl_fail(SL_EFILE, "block of %llu", (unsigned long long)lines->first_line);
+}
+
 static void reports_the_first_failure(void **state)
 {
     (void)state;
     const char *path = put_long_file();
+    uint64_t fail_from = 300000;
+    uint64_t found = 0;
+    assert_refused(sl_lines_read(path, N_LONG, fail_slowly, &fail_from, &found), SL_EFILE, "block of ");
+    assert_true(strtoull(sl_message() + strlen("block of "), NULL, 10) <= fail_from);
     for (int i = 0; i < 10; i++) {
         struct tally tally = {.fail_from = 200000};
         uint64_t n = 0;
@@ -93,7 +110,8 @@ static void reports_the_first_failure(void **state)
     }
     struct tally tally = {.fail_from = UINT64_MAX};
     uint64_t n = 0;
-    assert_refused(sl_lines_read(path, N_LONG - 1, tally_lines, &tally, &n), SL_EFILE, "gz:400000: expected 399999 lines, found more");
+    assert_refused(sl_lines_read(path, N_LONG - 1, tally_lines, &tally, &n), SL_EFILE,
+                   "gz:400000: expected 399999 lines, found more");
     assert_survives_no_memory(sl_lines_read(path, N_LONG, tally_lines, &tally, &n));
 }
 
@@ -107,18 +125,20 @@ static void refuses_broken_gzip(void **state)
     for (size_t n = 3; n < bytes; n++) {
         struct tally tally = {.fail_from = UINT64_MAX};
         uint64_t lines = 0;
-        assert_refused(sl_lines_read(put_bytes("cut.gz", data, n), 100, tally_lines, &tally, &lines), SL_EFILE, "cut.gz: ");
+        assert_refused(sl_lines_read(put_bytes("cut.gz", data, n), 100, tally_lines, &tally, &lines), SL_EFILE,
+                       "cut.gz: ");
     }
     struct tally tally = {.fail_from = UINT64_MAX};
     uint64_t lines = 0;
     data[bytes - 6] ^= 1; /* the checksum */
-    assert_refused(sl_lines_read(put_bytes("bad.gz", data, bytes), 100, tally_lines, &tally, &lines), SL_EFILE, "damaged");
+    assert_refused(sl_lines_read(put_bytes("bad.gz", data, bytes), 100, tally_lines, &tally, &lines), SL_EFILE,
+                   "damaged");
     assert_refused(sl_lines_read(in_folder("none"), 100, tally_lines, &tally, &lines), SL_EIO, "none: cannot open");
     assert_refused(sl_lines_read(folder, 100, tally_lines, &tally, &lines), SL_EIO, "cannot read");
     sl_free(data);
 }
 
-/* ---- Counts, edges, labels, ids ------------------------------------------------------------------------------------------------ */
+/* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------- */
 
 static void counts(void **state)
 {
@@ -156,9 +176,9 @@ static void edges(void **state)
     assert_survives_no_memory(sl_csv_read_edges(path, 5, 3, &from, &to));
     sl_free(from);
     sl_free(to);
-    const char *bad[] = {"0,1\n1\n",  "0,1\n1,\n",   "0,1\n,1\n",         "0,1\n1,2,3\n", "0,1\n\n",
-                         "0,1\n1 2\n", "0,1\n-1,2\n", "0,1\n1,4294967296\n", "0,1\n1,2 \n", "0,1\nx,y\n",
-                         "0,1\n1.5,2\n", "0,1\n1;2\n"};
+    const char *bad[] = {"0,1\n1\n",    "0,1\n1,\n",  "0,1\n,1\n",    "0,1\n1,2,3\n",
+                         "0,1\n\n",     "0,1\n1 2\n", "0,1\n-1,2\n",  "0,1\n1,4294967296\n",
+                         "0,1\n1,2 \n", "0,1\nx,y\n", "0,1\n1.5,2\n", "0,1\n1;2\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_refused(sl_csv_read_edges(put_text("bad", bad[i]), 5, 2, &from, &to), SL_EFILE, "bad:2: expected");
     }
@@ -200,7 +220,7 @@ static void ids(void **state)
     sl_free(ids.ids);
 }
 
-/* ---- Features --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Features ---------------------------------------------------------------------------------------------------- */
 
 static float value(const struct sl_features *features, uint32_t row, uint32_t column)
 {
@@ -297,19 +317,23 @@ static void refuses_bad_features(void **state)
 {
     (void)state;
     struct sl_features features;
-    const char *bad[] = {"1,2\n3\n", "1,2\n3,4,5\n", "1,2\n\n", "1,2\n3,nan\n", "1,2\n3,inf\n", "1,2\n3,1e39\n", "1,2\n,3\n",
-                         "1,2\n3,\n", "1,2\n3,x\n", "1,2\n3, 4\n",
-                         /* the same for a bag of words */
-                         "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0\n", "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n",
-                         "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,\n", "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,,0,0,0,0,0,0,0\n"};
+    const char *bad[] = {
+        "1,2\n3\n", "1,2\n3,4,5\n", "1,2\n\n", "1,2\n3,nan\n", "1,2\n3,inf\n", "1,2\n3,1e39\n", "1,2\n,3\n",
+        "1,2\n3,\n", "1,2\n3,x\n", "1,2\n3, 4\n",
+        /* the same for a bag of words */
+        "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0\n", "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n",
+        "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,\n", "0,0,0,0,0,0,0,0,0,0,0\n0,0,0,,0,0,0,0,0,0,0\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_refused(sl_csv_read_features(put_text("bad", bad[i]), 2, &features), SL_EFILE, "bad:2: expected");
         assert_null(features.dense);
         assert_null(features.offsets);
     }
-    assert_refused(sl_csv_read_features(put_text("first", "1,,2\n"), 1, &features), SL_EFILE, "first:1: expected 3 finite numbers");
-    assert_refused(sl_csv_read_features(put_text("short", "1,2\n"), 2, &features), SL_EFILE, "short:2: expected 2 lines, found 1");
-    assert_refused(sl_csv_read_features(put_text("long", "1\n2\n3\n"), 2, &features), SL_EFILE, "long:3: expected 2 lines, found more");
+    assert_refused(sl_csv_read_features(put_text("first", "1,,2\n"), 1, &features), SL_EFILE,
+                   "first:1: expected 3 finite numbers");
+    assert_refused(sl_csv_read_features(put_text("short", "1,2\n"), 2, &features), SL_EFILE,
+                   "short:2: expected 2 lines, found 1");
+    assert_refused(sl_csv_read_features(put_text("long", "1\n2\n3\n"), 2, &features), SL_EFILE,
+                   "long:3: expected 2 lines, found more");
     assert_refused(sl_csv_read_features(put_text("huge", "1,2\n"), 4000000000u, &features), SL_EFILE, "too short");
 }
 
@@ -323,21 +347,23 @@ static void normalizes_rows(void **state)
     assert_memory_equal(features.dense, expected, sizeof expected);
     sl_features_free(&features);
     assert_ok(sl_csv_read_features(put_text("s", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"
-                                                 "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,4\n"), 2, &features));
+                                                 "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,4\n"),
+                                   2, &features));
     assert_non_null(features.offsets);
     sl_features_normalize_rows(&features);
     assert_true(value(&features, 1, 1) == 0.2f && value(&features, 1, 20) == 0.8f);
     sl_features_free(&features);
 }
 
-/* ---- Mutated files ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Mutated files ----------------------------------------------------------------------------------------------- */
 
 /* Whatever is in a file, a reader gives a table within bounds or a message that names the file. */
 static void survives_mutations(void **state)
 {
     (void)state;
-    const char *seeds[] = {"0,1\n1,2\n2,0\n3.0,1\n", "0.5,1\n-1e3,2\n7,0\n0,0.25\n", "0\n1\nnan\n2.0\n",
-                           "0,0,0,0,0,0,0,0,0,0,1\n0,0,0,0,0,0,0,0,0,0,0\n0,0,2,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0\n"};
+    const char *seeds[] = {
+        "0,1\n1,2\n2,0\n3.0,1\n", "0.5,1\n-1e3,2\n7,0\n0,0.25\n", "0\n1\nnan\n2.0\n",
+        "0,0,0,0,0,0,0,0,0,0,1\n0,0,0,0,0,0,0,0,0,0,0\n0,0,2,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0\n"};
     for (int i = 0; i < 2000; i++) {
         unsigned char data[256];
         const char *seed = seeds[i % 4];

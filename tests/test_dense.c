@@ -10,8 +10,8 @@
 #define SEED 4242
 
 /* Rows, input width, output width: single rows and columns, odd widths, more rows than a tile of column sums, wide outputs. */
-static const uint32_t shapes[][3] = {{0, 3, 4},  {1, 1, 1},   {1, 9, 5},   {5, 1, 3},    {4, 8, 1},  {17, 13, 7},
-                                     {64, 3, 2}, {65, 16, 8}, {200, 5, 3}, {3, 33, 300}, {7, 0, 4},  {130, 40, 65}};
+static const uint32_t shapes[][3] = {{0, 3, 4},  {1, 1, 1},   {1, 9, 5},   {5, 1, 3},    {4, 8, 1}, {17, 13, 7},
+                                     {64, 3, 2}, {65, 16, 8}, {200, 5, 3}, {3, 33, 300}, {7, 0, 4}, {130, 40, 65}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
 
 /* ---- three loops ---- */
@@ -312,8 +312,8 @@ static void check_forward_submission(int beta, int with_bias)
     sl_real *wanted = noisy(D * H, 4);
     starpu_data_handle_t handles[] = {rows_of(x, S, F), rows_of(w, F, H), rows_of(bias, 1, H), rows_of(z, D, H)};
     sl_dense_forward_cpu(D, F, H, x + ROW0 * F, w, with_bias ? bias : NULL, beta, wanted);
-    expect_ok(sl_dense_forward_submit(&head, handles[0], ROW0, handles[1], with_bias ? handles[2] : NULL, beta,
-                                      handles[3]));
+    expect_ok(
+        sl_dense_forward_submit(&head, handles[0], ROW0, handles[1], with_bias ? handles[2] : NULL, beta, handles[3]));
     UNREGISTER(handles);
     expect_same("Z", D * H, sizeof *z, z, wanted);
     free(x);
@@ -443,8 +443,8 @@ static void test_refusals(void **state)
     starpu_data_handle_t shared[5];
     fixture_start(1);
     struct sl_sparse x = sparse_handles(c, shared);
-    starpu_data_handle_t h[] = {rows_of(room, S, F), rows_of(room, F, H), rows_of(room, D, H), rows_of(room, 1, H),
-                                rows_of(room, F, F), rows_of(room, 1, F)};
+    starpu_data_handle_t h[] = {rows_of(room, S, F), rows_of(room, F, H), rows_of(room, D, H),
+                                rows_of(room, 1, H), rows_of(room, F, F), rows_of(room, 1, F)};
     starpu_data_handle_t rows = h[0], w = h[1], z = h[2], bias = h[3], square = h[4], wide = h[5];
     assert_int_equal(sl_dense_forward_submit(&head, rows, 0, square, NULL, 0, z), SL_EINVAL);
     expect_message(sl_message(), "W [13 x 13]", "Z [21 x 9]");
@@ -511,8 +511,8 @@ static void test_failure_drains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),     cmocka_unit_test(test_backward),    cmocka_unit_test(test_adjoint),
-        cmocka_unit_test(test_sparse),      cmocka_unit_test(test_submissions), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_forward),        cmocka_unit_test(test_backward),    cmocka_unit_test(test_adjoint),
+        cmocka_unit_test(test_sparse),         cmocka_unit_test(test_submissions), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

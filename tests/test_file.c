@@ -250,10 +250,10 @@ static void checksum_notices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(reads_and_bounds),       with_folder(reads_long_files),      with_folder(maps_regular_files_only),
-        with_folder(replaces_atomically),    with_folder(gives_up_without_trace), with_folder(follows_links),
-        with_folder(writes_pipes_in_place),  with_folder(reports_a_full_disk),   with_folder(makes_folders),
-        with_folder(respects_modes),         cmocka_unit_test(joins_paths),      cmocka_unit_test(checksum_notices),
+        with_folder(reads_and_bounds),      with_folder(reads_long_files),       with_folder(maps_regular_files_only),
+        with_folder(replaces_atomically),   with_folder(gives_up_without_trace), with_folder(follows_links),
+        with_folder(writes_pipes_in_place), with_folder(reports_a_full_disk),    with_folder(makes_folders),
+        with_folder(respects_modes),        cmocka_unit_test(joins_paths),       cmocka_unit_test(checksum_notices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,9 +54,11 @@ static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
     assert_memory_equal(a->train.ids, b->train.ids, a->train.n * sizeof(sl_vertex));
     assert_memory_equal(a->test.ids, b->test.ids, a->test.n * sizeof(sl_vertex));
     if (a->features.dense != NULL) {
-        assert_memory_equal(a->features.dense, b->features.dense, (size_t)a->n_vertices * a->features.n_columns * sizeof(float));
+        assert_memory_equal(a->features.dense, b->features.dense,
+                            (size_t)a->n_vertices * a->features.n_columns * sizeof(float));
     } else {
-        assert_memory_equal(a->features.columns, b->features.columns, a->features.offsets[a->n_vertices] * sizeof(uint32_t));
+        assert_memory_equal(a->features.columns, b->features.columns,
+                            a->features.offsets[a->n_vertices] * sizeof(uint32_t));
     }
 }
 
@@ -125,9 +127,30 @@ static void makes_odd_sizes(void **state)
     (void)state;
     const struct sl_recipe recipes[] = {
         {.name = "a", .split = "s", .n_vertices = 2, .n_edges = 0, .n_features = 1, .n_classes = 1, .homophily = 1},
-        {.name = "b", .split = "s", .n_vertices = 17, .n_edges = 34, .n_features = 3, .n_classes = 8, .homophily = 0, .n_train = 17},
-        {.name = "c", .split = "s", .n_vertices = 101, .n_edges = 1262, .n_features = 5, .n_classes = 1, .homophily = 1, .n_test = 9},
-        {.name = "d", .split = "s", .n_vertices = 40, .n_edges = 10, .n_features = 300, .n_classes = 20, .homophily = 0.5, .sparse = true},
+        {.name = "b",
+         .split = "s",
+         .n_vertices = 17,
+         .n_edges = 34,
+         .n_features = 3,
+         .n_classes = 8,
+         .homophily = 0,
+         .n_train = 17},
+        {.name = "c",
+         .split = "s",
+         .n_vertices = 101,
+         .n_edges = 1262,
+         .n_features = 5,
+         .n_classes = 1,
+         .homophily = 1,
+         .n_test = 9},
+        {.name = "d",
+         .split = "s",
+         .n_vertices = 40,
+         .n_edges = 10,
+         .n_features = 300,
+         .n_classes = 20,
+         .homophily = 0.5,
+         .sparse = true},
     };
     for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
         struct sl_raw raw;
@@ -227,8 +250,8 @@ static double nearest_centre_accuracy(const struct sl_dataset *d, const float *r
     return n_right / ceil(d->test.n / 16.0);
 }
 
-/* The arxiv stand-in: arxiv's figures, a heavy tail, unequal classes, and features of which the mean over a vertex and its
- * neighbours says clearly more than its own. */
+/* The arxiv stand-in: arxiv's figures, a heavy tail, unequal classes, and features of which the mean over a vertex and
+ * its neighbours says clearly more than its own. */
 static void arxiv_is_honest_work(void **state)
 {
     (void)state;
@@ -271,7 +294,8 @@ static void arxiv_is_honest_work(void **state)
     double together = nearest_centre_accuracy(&d, means);
     free(means);
     sl_dataset_free(&d);
-    print_message("nearest centre: %.3f by a vertex's own features, %.3f by their mean with its neighbours'\n", alone, together);
+    print_message("nearest centre: %.3f by a vertex's own features, %.3f by their mean with its neighbours'\n", alone,
+                  together);
     assert_true(alone > 0.2 && alone < 0.6);
     assert_true(together > alone + 0.12 && together < 0.85);
 }

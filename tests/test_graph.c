@@ -14,7 +14,11 @@ static void assert_list(const struct sl_graph *graph, sl_vertex v, uint32_t n, c
     }
 }
 
-#define LIST(...) sizeof((sl_vertex[]){__VA_ARGS__}) / sizeof(sl_vertex), (const sl_vertex[]){__VA_ARGS__}
+#define LIST(...)                                                                                                      \
+    sizeof((sl_vertex[]){__VA_ARGS__}) / sizeof(sl_vertex), (const sl_vertex[])                                        \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
 
 /* Sources come out ascending, whatever the order of the edges; duplicates once; a self loop once. */
 static void sorts_and_removes_duplicates(void **state)

@@ -9,7 +9,7 @@
 #include "partition/features.h"
 #include "partition/npy.h"
 
-/* ---- Making files ------------------------------------------------------------------------------------------------------------- */
+/* ---- Making files ------------------------------------------------------------------------------------------------ */
 
 static unsigned char buffer[1 << 16];
 
@@ -53,14 +53,16 @@ struct member {
 
 static size_t deflate_all(const unsigned char *data, size_t bytes, unsigned char *out, size_t room)
 {
-    z_stream stream = {.next_in = (unsigned char *)data, .avail_in = (uInt)bytes, .next_out = out, .avail_out = (uInt)room};
+    z_stream stream = {
+        .next_in = (unsigned char *)data, .avail_in = (uInt)bytes, .next_out = out, .avail_out = (uInt)room};
     assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
     assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
     deflateEnd(&stream);
     return room - stream.avail_out;
 }
 
-/* A zip archive, as numpy.savez (stored) and savez_compressed write it; with `wide` all sizes stand in 64-bit fields only. */
+/* A zip archive, as numpy.savez (stored) and savez_compressed write it; with `wide` all sizes stand in 64-bit fields
+ * only. */
 static size_t make_zip(unsigned char *out, const struct member *members, int n, bool deflated, bool wide)
 {
     unsigned char *p = out;
@@ -142,7 +144,7 @@ static size_t make_zip(unsigned char *out, const struct member *members, int n, 
     return (size_t)(p - out);
 }
 
-/* ---- Arrays ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Arrays ------------------------------------------------------------------------------------------------------ */
 
 #define ASSERT_ITEMS(type_name, type, ...)                                                                             \
     do {                                                                                                               \
@@ -155,7 +157,7 @@ static size_t make_zip(unsigned char *out, const struct member *members, int n, 
         for (int i = 0; i < 3; i++) {                                                                                  \
             assert_true(sl_npy_real(&array, (uint64_t)i) == (double)items[i]);                                         \
             assert_true(sl_npy_whole(&array, (uint64_t)i, 1000) ==                                                     \
-                        ((double)items[i] >= 0 && (double)items[i] < 1000 ? (uint64_t)items[i] : 1000));                              \
+                        ((double)items[i] >= 0 && (double)items[i] < 1000 ? (uint64_t)items[i] : 1000));               \
         }                                                                                                              \
         sl_npy_free(&array);                                                                                           \
     } while (0)
@@ -181,14 +183,16 @@ static void reads_odd_types(void **state)
     (void)state;
     struct sl_npy array;
     const uint16_t halves[] = {0x3c00, 0xc100, 0x0001, 0x7bff, 0x7c00, 0x7e00, 0x8000};
-    assert_ok(sl_npy_read(put_npy("h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (7,), }", halves, sizeof halves),
-                          "", &array));
+    assert_ok(sl_npy_read(
+        put_npy("h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (7,), }", halves, sizeof halves), "",
+        &array));
     assert_true(sl_npy_real(&array, 0) == 1 && sl_npy_real(&array, 1) == -2.5 && sl_npy_real(&array, 2) == 0x1p-24);
     assert_true(sl_npy_real(&array, 3) == 65504 && isinf(sl_npy_real(&array, 4)) && isnan(sl_npy_real(&array, 5)));
     assert_int_equal(sl_npy_whole(&array, 1, 10), 10);
     assert_int_equal(sl_npy_whole(&array, 5, 10), 10);
     sl_npy_free(&array);
-    assert_ok(sl_npy_read(put_npy("b.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", "\1\0", 2), "", &array));
+    assert_ok(sl_npy_read(put_npy("b.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", "\1\0", 2), "",
+                          &array));
     assert_true(sl_npy_real(&array, 0) == 1 && sl_npy_real(&array, 1) == 0);
     sl_npy_free(&array);
     sl_npy_free(&array);
@@ -201,13 +205,15 @@ static void reads_every_shape(void **state)
         const char *shape;
         uint32_t n_dimensions;
         uint64_t n_items;
-    } cases[] = {{"()", 0, 1}, {"(4,)", 1, 4}, {"(2, 3)", 2, 6}, {"(2,3 , 4,)", 3, 24}, {"(0, 7)", 2, 0}, {"( 5 , )", 1, 5}};
+    } cases[] = {{"()", 0, 1},          {"(4,)", 1, 4},   {"(2, 3)", 2, 6},
+                 {"(2,3 , 4,)", 3, 24}, {"(0, 7)", 2, 0}, {"( 5 , )", 1, 5}};
     static const unsigned char zeros[64];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int version = 1; version <= 3; version++) {
             char dictionary[128];
             struct sl_npy array;
-            snprintf(dictionary, sizeof dictionary, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }   ", cases[i].shape);
+            snprintf(dictionary, sizeof dictionary, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }   ",
+                     cases[i].shape);
             size_t n = make_npy(buffer, version, dictionary, zeros, cases[i].n_items);
             assert_ok(sl_npy_read(put_bytes("s.npy", buffer, n), "", &array));
             assert_int_equal(array.n_dimensions, cases[i].n_dimensions);
@@ -216,7 +222,8 @@ static void reads_every_shape(void **state)
         }
     }
     struct sl_npy array; /* one dimension has no order */
-    assert_ok(sl_npy_read(put_npy("f.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2,), }", "ab", 2), "", &array));
+    assert_ok(
+        sl_npy_read(put_npy("f.npy", "{'descr': '|u1', 'fortran_order': True, 'shape': (2,), }", "ab", 2), "", &array));
     sl_npy_free(&array);
 }
 
@@ -244,7 +251,8 @@ static void refuses_lying_headers(void **state)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "shape"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "shape"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905,), }", "items of 4 bytes"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "expected 2 items of 4 bytes behind the header, found 4"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+         "expected 2 items of 4 bytes behind the header, found 4"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (), ", NULL},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }", "expected 0 items"},
         {"", "little-endian"},
@@ -272,7 +280,7 @@ static void refuses_lying_headers(void **state)
     assert_int_equal(sl_npy_read(in_folder("none.npy"), "", &array), SL_EIO);
 }
 
-/* ---- Tables --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 static void features_and_labels(void **state)
 {
@@ -280,7 +288,8 @@ static void features_and_labels(void **state)
     struct sl_features features;
     int32_t *labels;
     const double values[] = {1, 2, -0.5, 4, 0, 6};
-    const char *path = put_npy("f.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", values, sizeof values);
+    const char *path =
+        put_npy("f.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }", values, sizeof values);
     assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
     assert_int_equal(features.n_columns, 3);
     const float expected[] = {1, 2, -0.5f, 4, 0, 6};
@@ -298,7 +307,8 @@ static void features_and_labels(void **state)
     sl_features_free(&features);
     const float infinite[] = {0, INFINITY};
     path = put_npy("i.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }", infinite, sizeof infinite);
-    assert_refused(sl_npy_read_features(path, "node_feat", 1, &features), SL_EFILE, "item 1: expected a finite number, found inf");
+    assert_refused(sl_npy_read_features(path, "node_feat", 1, &features), SL_EFILE,
+                   "item 1: expected a finite number, found inf");
     const float classes[] = {2, NAN, 0, -1};
     path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", classes, sizeof classes);
     assert_ok(sl_npy_read_labels(path, "node_label", 4, &labels));
@@ -318,9 +328,12 @@ static size_t make_data(unsigned char *out, bool deflated, bool wide, int64_t la
     static unsigned char parts[2][512];
     const int64_t edges[] = {0, 1, 2, 3, 3, largest};
     const int64_t count = 4;
-    struct member members[2] = {{.name = "edge_index.npy", .data = parts[0]}, {.name = "num_nodes_list.npy", .data = parts[1]}};
-    members[0].bytes = make_npy(parts[0], 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }", edges, sizeof edges);
-    members[1].bytes = make_npy(parts[1], 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", &count, sizeof count);
+    struct member members[2] = {{.name = "edge_index.npy", .data = parts[0]},
+                                {.name = "num_nodes_list.npy", .data = parts[1]}};
+    members[0].bytes =
+        make_npy(parts[0], 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }", edges, sizeof edges);
+    members[1].bytes =
+        make_npy(parts[1], 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }", &count, sizeof count);
     return make_zip(out, members, 2, deflated, wide);
 }
 
@@ -380,8 +393,9 @@ static void survives_mutations(void **state)
     const float values[6] = {1, 2, 3, 4, 5, 6};
     for (int i = 0; i < 4000; i++) {
         static unsigned char data[4096];
-        size_t n = i % 5 == 4 ? make_npy(data, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", values, 24)
-                              : make_data(data, i & 1, i & 2, 1);
+        size_t n = i % 5 == 4
+                       ? make_npy(data, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", values, 24)
+                       : make_data(data, i & 1, i & 2, 1);
         const char *path = put_bytes("mutant", data, mutate(data, n, sizeof data));
         struct sl_npy array;
         struct sl_features features;
@@ -419,8 +433,8 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(reads_every_type),      with_folder(reads_odd_types),         with_folder(reads_every_shape),
-        with_folder(refuses_lying_headers), with_folder(features_and_labels),     with_folder(graphs_in_archives),
+        with_folder(reads_every_type),        with_folder(reads_odd_types),     with_folder(reads_every_shape),
+        with_folder(refuses_lying_headers),   with_folder(features_and_labels), with_folder(graphs_in_archives),
         with_folder(refuses_broken_archives), with_folder(survives_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

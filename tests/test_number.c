@@ -24,18 +24,49 @@ static void assert_real(const char *text)
     double expected = strtod(text, &stop);
     const char *end = text + strlen(text);
     const char *got = sl_number_real(text, end, &value);
-    if (got != stop || !(value == expected || (isnan(value) && isnan(expected))) || signbit(value) != signbit(expected)) {
-        fail_msg("'%s': expected %.17g, found %.17g, %td bytes read", text, expected, value, got == NULL ? -1 : got - text);
+    if (got != stop || !(value == expected || (isnan(value) && isnan(expected))) ||
+        signbit(value) != signbit(expected)) {
+        fail_msg("'%s': expected %.17g, found %.17g, %td bytes read", text, expected, value,
+                 got == NULL ? -1 : got - text);
     }
 }
 
 static void reals_as_strtod(void **state)
 {
     (void)state;
-    const char *texts[] = {"0", "-0", "1", "-1", "+1", "3.0", "0.1", ".5", "5.", "-0.000123", "1e3", "1E+3", "1e-3", "1e22", "1e23",
-                           "123456789012345678", "9007199254740993", "1234567890123456789012345", "0.1234567890123456789012",
-                           "1e308", "1e309", "1e-320", "4.9e-324", "1e-400", "2.2250738585072011e-308", "nan", "-nan", "inf",
-                           "-inf", "8.589973e-05", "-1.797693134862315807e308", "00012", "0.00000000000000000000000000000001"};
+    const char *texts[] = {"0",
+                           "-0",
+                           "1",
+                           "-1",
+                           "+1",
+                           "3.0",
+                           "0.1",
+                           ".5",
+                           "5.",
+                           "-0.000123",
+                           "1e3",
+                           "1E+3",
+                           "1e-3",
+                           "1e22",
+                           "1e23",
+                           "123456789012345678",
+                           "9007199254740993",
+                           "1234567890123456789012345",
+                           "0.1234567890123456789012",
+                           "1e308",
+                           "1e309",
+                           "1e-320",
+                           "4.9e-324",
+                           "1e-400",
+                           "2.2250738585072011e-308",
+                           "nan",
+                           "-nan",
+                           "inf",
+                           "-inf",
+                           "8.589973e-05",
+                           "-1.797693134862315807e308",
+                           "00012",
+                           "0.00000000000000000000000000000001"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_real(texts[i]);
     }
@@ -112,9 +143,23 @@ static void wholes(void **state)
     const struct {
         const char *text;
         int64_t value; /* -1: refused */
-    } cases[] = {{"3", 3},     {"3.0", 3},  {"3.", 3},   {"3e0", 3},  {"3E2", 300}, {"0", 0},    {"0.0", 0},
-                 {"3.5", -1},  {"-3", -1},  {"1e30", -1}, {"nan", -1}, {"inf", -1},  {"1e-1", -1}, {"9007199254740992", -1},
-                 {"9007199254740991", 9007199254740991}, {"18446744073709551616", -1}, {"1e15", 1000000000000000}};
+    } cases[] = {{"3", 3},
+                 {"3.0", 3},
+                 {"3.", 3},
+                 {"3e0", 3},
+                 {"3E2", 300},
+                 {"0", 0},
+                 {"0.0", 0},
+                 {"3.5", -1},
+                 {"-3", -1},
+                 {"1e30", -1},
+                 {"nan", -1},
+                 {"inf", -1},
+                 {"1e-1", -1},
+                 {"9007199254740992", -1},
+                 {"9007199254740991", 9007199254740991},
+                 {"18446744073709551616", -1},
+                 {"1e15", 1000000000000000}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t value = 77;
         const char *end = cases[i].text + strlen(cases[i].text);
@@ -143,8 +188,9 @@ static void ignores_the_locale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reals_as_strtod), cmocka_unit_test(random_reals_as_strtod), cmocka_unit_test(reals_refused),
-        cmocka_unit_test(stops_at_end),    cmocka_unit_test(integers),               cmocka_unit_test(wholes),
+        cmocka_unit_test(reals_as_strtod),    cmocka_unit_test(random_reals_as_strtod),
+        cmocka_unit_test(reals_refused),      cmocka_unit_test(stops_at_end),
+        cmocka_unit_test(integers),           cmocka_unit_test(wholes),
         cmocka_unit_test(ignores_the_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

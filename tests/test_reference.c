@@ -90,14 +90,14 @@ static void dataset_of(json_t *root, struct sl_dataset *out)
     *out = (struct sl_dataset){.name = "reference", .split = "all"};
     graph_of(root, n, &out->graph);
     out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
-    out->features.dense = block((size_t)n * n_features, sizeof(float));
-    out->labels = block(n, sizeof *out->labels);
+    out->features.dense = need_owned((size_t)n * n_features, sizeof(float));
+    out->labels = need_owned(n, sizeof *out->labels);
     for (uint32_t v = 0; v < n; v++) {
         out->labels[v] = (int32_t)number(member(root, "labels"), v);
     }
     out->n_classes = width(root, json_array_size(member(member(root, "options"), "widths")) - 1);
     out->train.n = (uint32_t)json_array_size(train);
-    out->train.ids = block(out->train.n, sizeof *out->train.ids);
+    out->train.ids = need_owned(out->train.n, sizeof *out->train.ids);
     for (uint32_t i = 0; i < out->train.n; i++) {
         out->train.ids[i] = (sl_vertex)number(train, i);
     }
@@ -108,7 +108,7 @@ static void put_features(json_t *root, struct world *w)
 {
     for (uint32_t v = 0; v < w->shards.n_vertices; v++) {
         for (uint32_t c = 0; c < w->shards.n_features; c++) {
-            w->shards.table[(size_t)w->partition.new_ids[v] * w->shards.n_features + c] =
+            w->shards.table[(size_t)w->partition->new_ids[v] * w->shards.n_features + c] =
                 (sl_real)number(json_array_get(member(root, "features"), v), c);
         }
     }
@@ -272,7 +272,7 @@ static void expect_logits(json_t *root, struct world *w)
     json_t *logits = member(root, "logits");
     expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, &scores));
     for (uint32_t v = 0; v < n; v++) {
-        const sl_real *row = wanted.scores + (size_t)w->partition.new_ids[v] * n_classes;
+        const sl_real *row = wanted.scores + (size_t)w->partition->new_ids[v] * n_classes;
         for (uint32_t c = 0; c < n_classes; c++) {
             expect_near_at("logit", (size_t)v * n_classes + c, (double)row[c], number(json_array_get(logits, v), c),
                            TOLERANCE * largest(logits));
@@ -348,6 +348,7 @@ static void check_file(const char *name)
             sl_settings_free(&settings);
         }
     }
+    forget_partitions();
     sl_dataset_free(&dataset);
     json_decref(root);
 }

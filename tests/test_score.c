@@ -17,24 +17,25 @@ static void test_counts(void **state)
     (void)state;
     const sl_real none = (sl_real)NAN;
     const sl_real z[] = {
-        3, 1, 2,     /* answer 0, right, train */
-        1, 5, 5,     /* tie: answer 1; class 2, train */
-        -3, -2, -1,  /* answer 2, right, test */
-        0, none, 9,  /* not a number: class 2 without an answer, test */
-        none, 0, 1,  /* the same, class 1, valid */
-        7, 7, 7,     /* tie: answer 0, right, in no set */
-        9, 0, 0,     /* unknown class: not counted */
+        3,    1,    2,  /* answer 0, right, train */
+        1,    5,    5,  /* tie: answer 1; class 2, train */
+        -3,   -2,   -1, /* answer 2, right, test */
+        0,    none, 9,  /* not a number: class 2 without an answer, test */
+        none, 0,    1,  /* the same, class 1, valid */
+        7,    7,    7,  /* tie: answer 0, right, in no set */
+        9,    0,    0,  /* unknown class: not counted */
     };
-    const uint8_t sets[] = {SL_SET_TRAIN, SL_SET_TRAIN, SL_SET_TEST, SL_SET_TEST, SL_SET_VALID, SL_SET_NONE, SL_SET_NONE};
+    const uint8_t sets[] = {SL_SET_TRAIN, SL_SET_TRAIN, SL_SET_TEST, SL_SET_TEST,
+                            SL_SET_VALID, SL_SET_NONE,  SL_SET_NONE};
     const int32_t labels[] = {0, 2, 2, 2, 1, 0, -1};
     uint64_t counts[SL_N_SETS * 3 * 3];
     uint64_t sum = 0;
     memset(counts, 0xff, sizeof counts);
     sl_score_cpu(7, 3, z, sets, labels, counts, NULL);
     const uint32_t ones[][3] = {
-        {SL_SET_TRAIN, 0, 0}, {SL_SET_TRAIN, 0, 1}, {SL_SET_TRAIN, 0, 2}, {SL_SET_TRAIN, 2, 1}, {SL_SET_TRAIN, 1, 2},
-        {SL_SET_TEST, 2, 0},  {SL_SET_TEST, 2, 2},  {SL_SET_VALID, 1, 1}, {SL_SET_NONE, 0, 0},  {SL_SET_NONE, 0, 1},
-        {SL_SET_NONE, 0, 2},
+        {SL_SET_TRAIN, 0, 0}, {SL_SET_TRAIN, 0, 1}, {SL_SET_TRAIN, 0, 2}, {SL_SET_TRAIN, 2, 1},
+        {SL_SET_TRAIN, 1, 2}, {SL_SET_TEST, 2, 0},  {SL_SET_TEST, 2, 2},  {SL_SET_VALID, 1, 1},
+        {SL_SET_NONE, 0, 0},  {SL_SET_NONE, 0, 1},  {SL_SET_NONE, 0, 2},
     };
     for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
         assert_int_equal(count(counts, 3, ones[i][0], ones[i][1], ones[i][2]), 1);
@@ -134,10 +135,14 @@ static void test_refusals_and_failure(void **state)
     struct data *d = make_data();
     struct data *before = make_data();
     fixture_start(1);
-    starpu_data_handle_t h[] = {
-        rows_of(d->z, D, C),           vector_of(d->sets, PART, 1), vector_of(d->labels, PART - 20, 4),
-        vector_of(d->counts, N_COUNTS, 8), vector_of(d->margins, D, 4), rows_of(d->z, D / 2, 2 * C),
-        vector_of(d->labels, PART, 4), vector_of(d->counts, 2 * N_COUNTS, 8)};
+    starpu_data_handle_t h[] = {rows_of(d->z, D, C),
+                                vector_of(d->sets, PART, 1),
+                                vector_of(d->labels, PART - 20, 4),
+                                vector_of(d->counts, N_COUNTS, 8),
+                                vector_of(d->margins, D, 4),
+                                rows_of(d->z, D / 2, 2 * C),
+                                vector_of(d->labels, PART, 4),
+                                vector_of(d->counts, 2 * N_COUNTS, 8)};
     starpu_data_handle_t z = h[0], sets = h[1], few = h[2], counts = h[3], margins = h[4], wide = h[5], labels = h[6];
     assert_int_equal(sl_score_submit(&head, z, sets, few, ROW0, counts, NULL), SL_EINVAL);
     expect_message(sl_message(), "[30 x 2] from row 17", "40 labels");
@@ -158,8 +163,10 @@ static void test_refusals_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),     cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_margins),    cmocka_unit_test(test_submission),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_margins),
+        cmocka_unit_test(test_submission),
         cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,10 +12,10 @@
 
 struct note_args {
     struct sl_task_args head;
-    uint32_t n;        /* buffers */
+    uint32_t n; /* buffers */
     uint32_t sleep_us;
-    uint32_t value;    /* added to what is written */
-    int starve;        /* leave without memory for the log */
+    uint32_t value; /* added to what is written */
+    int starve;     /* leave without memory for the log */
 };
 
 static struct {

@@ -60,8 +60,7 @@ measure citeseer 69.0 --dataset citeseer --batch-size 30 --layers 2 --hidden 64 
 measure amazon-computers 91.5 --dataset amazon-computers --split luo2024-60-20-20 --batch-size 128 --layers 2 \
     --hidden 128 --fanout 25,25 --epochs 40 --lr 0.002 --weight-decay 5e-5 --dropout 0.5 --input-dropout 0.2 --norm layer
 measure coauthor-cs 95.2 --dataset coauthor-cs --split luo2024-60-20-20 --batch-size 512 --layers 2 --hidden 256 \
-    --fanout 10,10 --epochs 40 --lr 0.002 --lr-schedule cosine --weight-decay 5e-4 --dropout 0.5 --input-dropout 0.5 \
-    --norm layer --eval-every 2
+    --fanout 10,10 --epochs 20 --lr 0.003 --weight-decay 5e-4 --dropout 0.5 --norm layer --normalize-features row
 measure ogbn-arxiv 67.2 --dataset ogbn-arxiv --features derived/node-feat-prone96.csv.gz --batch-size 1024 --layers 2 \
     --hidden 256 --fanout 10,10 --epochs 30 --lr 0.005 --lr-schedule cosine --dropout 0.5 --norm batch --eval-every 5
 exit $failed

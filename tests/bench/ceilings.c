@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Each ceiling is a loop over buffers of its own, run until the clock can tell, and the best of several tries. */
+#include "tests/bench/ceilings.h"
+
+#include <cblas.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "support/clock.h"
+#include "support/memory.h"
+
+/* Many short tries: on a machine that others use, some of them are left alone. */
+enum { N_TRIES = 80, LINE_WORDS = 16, AHEAD = 16 };
+static const double try_s = 0.001;
+
+/* Buffers of one trial: a and b are read, c is written. */
+struct trial {
+    uint32_t m, n, k;
+    float *a, *b, *c;
+    uint32_t *index; /* m places below k */
+};
+
+/* ---- the loops: each does one task's work once ---- */
+
+static void product(const struct trial *t)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->m, (int)t->n, (int)t->k, 1, t->a, (int)t->k, t->b,
+                (int)t->n, 0, t->c, (int)t->n);
+}
+
+static void product_input(const struct trial *t)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->m, (int)t->n, (int)t->k, 1, t->a, (int)t->k, t->b,
+                (int)t->k, 0, t->c, (int)t->n);
+}
+
+static void product_weight(const struct trial *t)
+{
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->m, (int)t->n, (int)t->k, 1, t->a, (int)t->m, t->b,
+                (int)t->n, 0, t->c, (int)t->n);
+}
+
+static void rows(const struct trial *t)
+{
+    for (uint32_t i = 0; i < t->m; i++) {
+        const float *next = t->a + (size_t)t->index[i + AHEAD < t->m ? i + AHEAD : i] * t->n;
+        for (uint32_t c = 0; c < t->n; c += LINE_WORDS) {
+            __builtin_prefetch(next + c);
+        }
+        memcpy(t->c + (size_t)i * t->n, t->a + (size_t)t->index[i] * t->n, t->n * sizeof *t->c);
+    }
+}
+
+static void lines(const struct trial *t)
+{
+    uint32_t mixed = 0;
+    for (uint32_t i = 0; i < t->m; i++) {
+        uint32_t bits;
+        memcpy(&bits, t->a + (size_t)t->index[i] * LINE_WORDS, sizeof bits);
+        mixed ^= bits;
+    }
+    memcpy(t->c, &mixed, sizeof mixed); /* else a compiler could leave the loads away */
+}
+
+static void copy(const struct trial *t)
+{
+    memcpy(t->c, t->a, t->k);
+}
+
+/* ---- shapes ---- */
+
+/* How a limit is measured: its loop, the elements of its buffers, and the units of one call. */
+struct plan {
+    void (*loop)(const struct trial *trial);
+    size_t n_a, n_b, n_c;
+    double units;
+};
+
+static struct plan plan_of(enum bench_limit limit, const struct trial *t)
+{
+    size_t m = t->m;
+    size_t n = t->n;
+    size_t k = t->k;
+    double flops = 2.0 * t->m * t->n * t->k;
+    switch (limit) {
+    case BENCH_PRODUCT: return (struct plan){product, m * k, k * n, m * n, flops};
+    case BENCH_PRODUCT_INPUT: return (struct plan){product_input, m * k, n * k, m * n, flops};
+    case BENCH_PRODUCT_WEIGHT: return (struct plan){product_weight, k * m, k * n, m * n, flops};
+    case BENCH_ROWS: return (struct plan){rows, k * n, 0, m * n, 2.0 * sizeof(float) * t->m * t->n};
+    case BENCH_LINES: return (struct plan){lines, k * LINE_WORDS, 0, 1, t->m};
+    case BENCH_COPY: break;
+    }
+    size_t words = (k + sizeof(float) - 1) / sizeof(float);
+    return (struct plan){copy, words, 0, words, 2.0 * t->k};
+}
+
+/* ---- trials ---- */
+
+/* Numbers that neither overflow nor become subnormal, and places by a linear congruence: enough to be no pattern. */
+static void fill(struct trial *t, const struct plan *plan)
+{
+    uint64_t state = 1;
+    for (size_t i = 0; i < plan->n_a; i++) {
+        t->a[i] = (float)(i % 17) - 8;
+    }
+    for (size_t i = 0; i < plan->n_b; i++) {
+        t->b[i] = (float)(i % 13) - 6;
+    }
+    memset(t->c, 0, plan->n_c * sizeof *t->c);
+    for (uint32_t i = 0; i < t->m; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        t->index[i] = (uint32_t)((state >> 32) * t->k >> 32);
+    }
+}
+
+static double seconds_of(const struct trial *t, const struct plan *plan, uint32_t n_calls)
+{
+    double start_s = sl_clock_s();
+    for (uint32_t i = 0; i < n_calls; i++) {
+        plan->loop(t);
+    }
+    return sl_clock_s() - start_s;
+}
+
+static double best_rate(const struct trial *t, const struct plan *plan)
+{
+    double best_s = 1e30;
+    double once_s = seconds_of(t, plan, 1);
+    once_s = seconds_of(t, plan, 1); /* the first one met cold caches */
+    uint32_t n_calls = once_s * 1e6 < try_s ? 1000000 : 1 + (uint32_t)(try_s / once_s);
+    for (int i = 0; i < N_TRIES; i++) {
+        double s = seconds_of(t, plan, n_calls) / n_calls;
+        best_s = s < best_s ? s : best_s;
+    }
+    return plan->units / best_s;
+}
+
+static enum sl_status measure(const struct bench_work *work, double *rate_out)
+{
+    struct trial t = {.m = work->m, .n = work->n, .k = work->k};
+    enum sl_status st;
+    if (work->limit == BENCH_LINES) {
+        t.m = 1 << 16;
+    }
+    struct plan plan = plan_of(work->limit, &t);
+    SL_TRY(st, sl_alloc(plan.n_a, sizeof *t.a, "a ceiling's operand", &t.a), done);
+    SL_TRY(st, sl_alloc(plan.n_b, sizeof *t.b, "a ceiling's operand", &t.b), done);
+    SL_TRY(st, sl_alloc(plan.n_c, sizeof *t.c, "a ceiling's result", &t.c), done);
+    SL_TRY(st, sl_alloc(t.m, sizeof *t.index, "a ceiling's places", &t.index), done);
+    fill(&t, &plan);
+    *rate_out = best_rate(&t, &plan);
+done:
+    sl_free(t.a);
+    sl_free(t.b);
+    sl_free(t.c);
+    sl_free(t.index);
+    return st;
+}
+
+/* ---- all works ---- */
+
+static bool alike(const struct bench_work *a, const struct bench_work *b)
+{
+    return a->limit == b->limit && a->m == b->m && a->n == b->n && a->k == b->k;
+}
+
+enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *rates_out)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; st == SL_OK && i < floor->n; i++) {
+        uint32_t known = 0;
+        while (!alike(&floor->work[known], &floor->work[i])) {
+            known++;
+        }
+        if (known < i) {
+            rates_out[i] = rates_out[known];
+        } else {
+            st = measure(&floor->work[i], &rates_out[i]);
+        }
+    }
+    return st;
+}

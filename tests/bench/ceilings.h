@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What one core of this machine can do, measured with the simplest loops: sgemm, random rows, random lines, copy; each at the
+ * shape that the codelets have.
+ */
+#ifndef SL_TESTS_BENCH_CEILINGS_H
+#define SL_TESTS_BENCH_CEILINGS_H
+
+#include "support/status.h"
+#include "tests/bench/floor.h"
+
+/* The best rate of several tries at each kind of work, in its own units a second, on the calling thread; works of one shape are
+ * measured once. Takes about a tenth of a second for each shape. rates_out: floor->n of them. SL_ENOMEM. */
+enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *rates_out);
+
+#endif

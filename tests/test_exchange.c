@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/exchange.h: requests merged into frontiers, coverage of the vertices by a group, rows packed for those who asked, and
+ * the submissions. */
+#include "codelets/exchange.h"
+
+#include "tests/group_fixture.h"
+#include "tests/starpu_fixture.h"
+
+#define SEED 77
+
+/* ---- merge ---- */
+
+/* A part with some rows in its frontier, and what the PEs of a group ask of it. */
+struct ask {
+    uint32_t first, n_part, n_requesters, n_rows;
+    sl_vertex *frontier;
+    uint32_t *row_of;
+    uint64_t *words;
+    uint32_t **request;
+    uint32_t **inverse;
+};
+
+/* Ids are asked for with probability `density` by each requester; those with density / 2 are in the frontier already. */
+static struct ask make_ask(uint32_t first, uint32_t n_part, uint32_t n_requesters, double density)
+{
+    struct ask ask = {.first = first, .n_part = n_part, .n_requesters = n_requesters};
+    ask.frontier = need(n_part, 4);
+    ask.row_of = need(n_part, 4);
+    ask.words = need(((size_t)n_part + 63) / 64, 8);
+    ask.request = need(n_requesters, sizeof *ask.request);
+    ask.inverse = need(n_requesters, sizeof *ask.inverse);
+    for (uint32_t i = n_part; i-- > 0;) { /* the frontier of before need not be ascending */
+        int held = fabs(noise(n_part, i)) < density / 2;
+        ask.row_of[i] = held ? ask.n_rows : SL_NONE;
+        if (held) {
+            ask.frontier[ask.n_rows++] = first + i;
+        }
+    }
+    for (uint32_t p = 0; p < n_requesters; p++) {
+        ask.request[p] = need((size_t)n_part + 1, 4);
+        for (uint32_t i = 0; i < n_part; i++) {
+            if (fabs(noise(1000 + p, i)) < density) {
+                ask.request[p][++ask.request[p][0]] = first + i;
+            }
+        }
+        ask.inverse[p] = need(ask.request[p][0], 4);
+    }
+    return ask;
+}
+
+static void free_ask(struct ask *ask)
+{
+    for (uint32_t p = 0; p < ask->n_requesters; p++) {
+        free(ask->request[p]);
+        free(ask->inverse[p]);
+    }
+    free(ask->request);
+    free(ask->inverse);
+    free(ask->frontier);
+    free(ask->row_of);
+    free(ask->words);
+}
+
+/* Is the id asked for by anyone? */
+static bool wanted(const struct ask *ask, sl_vertex id)
+{
+    for (uint32_t p = 0; p < ask->n_requesters; p++) {
+        for (uint32_t i = 1; i <= ask->request[p][0]; i++) {
+            if (ask->request[p][i] == id) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What merge must make of an ask, the slow way: for each id in order, a new row if it is wanted and has none. */
+static uint32_t expected_rows(const struct ask *ask, sl_vertex *frontier, uint32_t *row_of)
+{
+    uint32_t n = ask->n_rows;
+    memcpy(frontier, ask->frontier, n * sizeof *frontier);
+    memcpy(row_of, ask->row_of, ask->n_part * sizeof *row_of);
+    for (uint32_t i = 0; i < ask->n_part; i++) {
+        if (row_of[i] == SL_NONE && wanted(ask, ask->first + i)) {
+            row_of[i] = n;
+            frontier[n++] = ask->first + i;
+        }
+    }
+    return n;
+}
+
+static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_requesters, double density)
+{
+    struct ask ask = make_ask(first, n_part, n_requesters, density);
+    sl_vertex *frontier = need(n_part, 4);
+    uint32_t *row_of = need(n_part, 4);
+    uint32_t n_rows = expected_rows(&ask, frontier, row_of);
+    assert_int_equal(sl_merge_cpu(n_requesters, (const uint32_t *const *)ask.request, first, n_part, ask.n_rows,
+                                  ask.frontier, ask.row_of, ask.words, ask.inverse),
+                     n_rows);
+    expect_same("frontier", n_rows, 4, ask.frontier, frontier);
+    expect_same("row of", n_part, 4, ask.row_of, row_of);
+    for (uint32_t w = 0; w < (n_part + 63) / 64; w++) {
+        assert_true(ask.words[w] == 0);
+    }
+    for (uint32_t p = 0; p < n_requesters; p++) {
+        for (uint32_t i = 0; i < ask.request[p][0]; i++) {
+            assert_int_equal(frontier[ask.inverse[p][i]], ask.request[p][i + 1]);
+        }
+    }
+    free(frontier);
+    free(row_of);
+    free_ask(&ask);
+}
+
+static void test_merge(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {0, 1, 2, 63, 64, 65, 127, 128, 129, 300};
+    const double densities[] = {0, 0.1, 0.6, 1};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (int d = 0; d < 4; d++) {
+            check_merge(0, sizes[s], 1, densities[d]);
+            check_merge(1001, sizes[s], 3, densities[d]);
+            check_merge(UINT32_MAX - 1 - sizes[s], sizes[s], 5, densities[d]);
+        }
+    }
+}
+
+/* ---- coverage ---- */
+
+static void mark_rows(const struct group *group, uint32_t level, uint8_t *seen)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_pe *pe = &group->pe[p];
+        for (uint32_t r = 0; r < pe->n_rows[level]; r++) {
+            sl_vertex id = pe->frontier[r];
+            assert_int_equal(sl_partition_owner(group->partition->first, group->n_parts, id), p);
+            assert_int_equal(seen[group->partition->dataset_ids[id]]++, 0); /* in one frontier, once */
+        }
+    }
+}
+
+/* Each level's frontiers are disjoint, owned, and together those of a single PE; levels never shrink. */
+static void expect_coverage(const struct group *one, const struct group *group)
+{
+    uint32_t n = one->partition->graph.n_vertices;
+    for (uint32_t level = 0; level <= one->n_hops; level++) {
+        uint8_t *wanted_rows = need(n, 1);
+        uint8_t *seen = need(n, 1);
+        mark_rows(one, level, wanted_rows);
+        mark_rows(group, level, seen);
+        assert_memory_equal(seen, wanted_rows, n);
+        for (uint32_t p = 0; level > 0 && p < group->n_parts; p++) {
+            assert_true(group->pe[p].n_rows[level] >= group->pe[p].n_rows[level - 1]);
+        }
+        free(wanted_rows);
+        free(seen);
+    }
+}
+
+/* Each PE's requests are answered: the inverse leads to the row of the id; and each row is a seed or was asked for. */
+static void expect_answers(const struct group *group)
+{
+    for (uint32_t q = 0; q < group->n_parts; q++) {
+        const struct group_pe *pe = &group->pe[q];
+        uint8_t *asked = need(pe->n_rows[group->n_hops], 1);
+        for (uint32_t hop = 0; hop < group->n_hops; hop++) {
+            for (uint32_t p = 0; p < group->n_parts; p++) {
+                const uint32_t *request = group->pe[p].block[hop].request[q];
+                for (uint32_t i = 0; i < request[0]; i++) {
+                    uint32_t row = pe->block[hop].inverse[p][i];
+                    assert_true(row < pe->n_rows[hop + 1]);
+                    assert_int_equal(pe->frontier[row], request[i + 1]);
+                    asked[row] = 1;
+                }
+            }
+            for (uint32_t row = pe->n_rows[hop]; row < pe->n_rows[hop + 1]; row++) {
+                assert_true(asked[row]);
+                assert_true(row == pe->n_rows[hop] || pe->frontier[row - 1] < pe->frontier[row]);
+            }
+        }
+        free(asked);
+    }
+}
+
+static void check_coverage(const struct sl_dataset *dataset, enum sl_sample_method method)
+{
+    struct sl_sample_rule rules[3];
+    struct sl_partition whole;
+    struct group one;
+    uint32_t n_seeds = dataset->train.n < 20 ? dataset->train.n : 20;
+    for (uint32_t hop = 0; hop < 3; hop++) {
+        rules[hop] = (struct sl_sample_rule){.method = method, .fanout = 2 + hop, .kappa = 1};
+    }
+    make_split_of(dataset, SPLIT_NONE, 1, &whole);
+    group_sample(&whole, 3, rules, SEED, 5, n_seeds, dataset->train.ids, &one);
+    for (int split = 0; split < N_SPLITS; split++) {
+        const uint32_t part_counts[] = {1, 2, 4, 7};
+        for (int i = 0; i < 4; i++) {
+            struct sl_partition partition;
+            struct group group;
+            make_split_of(dataset, split, part_counts[i], &partition);
+            group_sample(&partition, 3, rules, SEED, 5, n_seeds, dataset->train.ids, &group);
+            expect_coverage(&one, &group);
+            expect_answers(&group);
+            group_free(&group);
+            sl_partition_free(&partition);
+        }
+    }
+    group_free(&one);
+    sl_partition_free(&whole);
+}
+
+static void test_coverage(void **state)
+{
+    (void)state;
+    for (int graph = 0; graph < N_GRAPHS; graph++) {
+        struct graph_shape shape = {.kind = graph, .n_vertices = 200};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        check_coverage(&dataset, SL_SAMPLE_NEIGHBOR);
+        check_coverage(&dataset, SL_SAMPLE_LABOR);
+        check_coverage(&dataset, SL_SAMPLE_FULL);
+        sl_dataset_free(&dataset);
+    }
+}
+
+/* ---- pack ---- */
+
+#define MAX_CHUNKS 8
+
+/* n_rows in chunks of 2^shift, each a block of its own. */
+struct chunks {
+    uint32_t n;
+    sl_real *base[MAX_CHUNKS];
+    struct sl_split split;
+};
+
+static struct chunks make_chunks(uint32_t n_rows, uint32_t n_columns, uint32_t shift, uint64_t seed)
+{
+    struct chunks chunks = {.split = sl_split_rows(n_rows, MAX_CHUNKS, shift)};
+    chunks.n = chunks.split.n_chunks;
+    for (uint32_t c = 0; c < chunks.n; c++) {
+        chunks.base[c] = noisy((size_t)sl_split_size(&chunks.split, c) * n_columns, seed + c);
+    }
+    return chunks;
+}
+
+static void free_chunks(struct chunks *chunks)
+{
+    for (uint32_t c = 0; c < chunks->n; c++) {
+        free(chunks->base[c]);
+    }
+}
+
+static sl_real chunk_entry(const struct chunks *chunks, uint32_t row, uint32_t column, uint32_t n_columns)
+{
+    uint32_t size = 1u << chunks->split.shift;
+    return chunks->base[row / size][(size_t)(row % size) * n_columns + column];
+}
+
+static void check_pack(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t shift)
+{
+    struct chunks rows = make_chunks(n_rows, n_columns, shift, 3);
+    uint32_t *index = need(n, sizeof *index);
+    sl_real *packed = poisoned((size_t)n * n_columns + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        index[i] = (i * 7 + n_rows - 1) % n_rows;
+    }
+    struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index};
+    sl_pack_cpu(n, n_columns, &view, packed);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < n_columns; j++) {
+            assert_true(packed[(size_t)i * n_columns + j] == chunk_entry(&rows, index[i], j, n_columns));
+        }
+    }
+    assert_true(packed[(size_t)n * n_columns] == (sl_real)-12345.5);
+    free(index);
+    free(packed);
+    free_chunks(&rows);
+}
+
+static void test_pack(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 33, 256};
+    for (int w = 0; w < 5; w++) {
+        check_pack(0, 5, widths[w], 31);
+        check_pack(40, 33, widths[w], 31);
+        check_pack(40, 33, widths[w], 3); /* five chunks, the last of one row */
+        check_pack(40, 32, widths[w], 2);
+    }
+}
+
+/* ---- submissions ---- */
+
+static void check_merge_submission(uint32_t first, uint32_t n_part)
+{
+    struct ask ask = make_ask(first, n_part, 3, 0.5);
+    struct ask plain = make_ask(first, n_part, 3, 0.5);
+    struct sl_task_args here = head;
+    uint32_t counts[8] = {0}; /* two hops and one part need 7 */
+    char *index = need(sl_index_bytes(n_part), 1);
+    starpu_data_handle_t handles[9];
+    here.hop = 1;
+    counts[sl_counts_rows(1)] = ask.n_rows;
+    memcpy(index, ask.row_of, 4 * (size_t)n_part);
+    handles[0] = vector_of(ask.frontier, n_part, 4);
+    handles[1] = vector_of(index, (uint32_t)sl_index_bytes(n_part), 1);
+    handles[2] = vector_of(counts, 8, 4);
+    for (int p = 0; p < 3; p++) {
+        handles[3 + p] = vector_of(ask.request[p], n_part + 1, 4);
+        handles[6 + p] = vector_of(ask.inverse[p], ask.request[p][0] > 0 ? ask.request[p][0] : 1, 4);
+    }
+    expect_ok(sl_merge_submit(&here, 2, 3, handles + 3, first, first + n_part, handles[0], handles[1], handles[2],
+                              handles + 6));
+    unregister(9, handles);
+    expect_no_failure();
+    uint32_t n_rows = sl_merge_cpu(3, (const uint32_t *const *)plain.request, first, n_part, plain.n_rows, plain.frontier,
+                                   plain.row_of, plain.words, plain.inverse);
+    assert_int_equal(counts[sl_counts_rows(2)], n_rows);
+    assert_int_equal(counts[sl_counts_rows(1)], plain.n_rows);
+    expect_same("frontier", n_rows, 4, ask.frontier, plain.frontier);
+    expect_same("row of", n_part, 4, index, plain.row_of);
+    for (size_t i = 4 * (size_t)n_part; i < sl_index_bytes(n_part); i++) {
+        assert_int_equal(index[i], 0);
+    }
+    for (int p = 0; p < 3; p++) {
+        expect_same("inverse", plain.request[p][0], 4, ask.inverse[p], plain.inverse[p]);
+    }
+    free(index);
+    free_ask(&ask);
+    free_ask(&plain);
+}
+
+static void check_pack_submission(uint32_t shift)
+{
+    struct chunks rows = make_chunks(29, 6, shift, 4);
+    uint32_t index[] = {28, 0, 7, 8, 8, 15, 16, 1};
+    sl_real *packed = poisoned(8 * 6);
+    sl_real *plain = poisoned(8 * 6);
+    starpu_data_handle_t chunk[MAX_CHUNKS];
+    starpu_data_handle_t handles[2] = {vector_of(index, 8, 4), rows_of(packed, 8, 6)};
+    for (uint32_t c = 0; c < rows.n; c++) {
+        chunk[c] = rows_of(rows.base[c], sl_split_size(&rows.split, c), 6);
+    }
+    struct sl_rows all = {.split = rows.split, .n_columns = 6, .chunk = chunk};
+    expect_ok(sl_pack_submit(&head, handles[0], &all, handles[1]));
+    unregister(2, handles);
+    unregister(rows.n, chunk);
+    expect_no_failure();
+    struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index};
+    sl_pack_cpu(8, 6, &view, plain);
+    expect_same("packed", 8 * 6, sizeof *packed, packed, plain);
+    free(packed);
+    free(plain);
+    free_chunks(&rows);
+}
+
+static void test_submissions(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        fixture_start(worker_counts[w]);
+        check_merge_submission(0, 64);
+        check_merge_submission(1001, 65); /* odd: the words of the index are aligned by a filler */
+        check_merge_submission(1001, 300);
+        check_pack_submission(31);
+        check_pack_submission(3);
+        fixture_stop();
+    }
+}
+
+/* The hops of a group through StarPU, as one graph of tasks: sample on all PEs, merge on all, sample again, without a wait. */
+struct piped {
+    struct sl_part_handles part;
+    starpu_data_handle_t frontier, index, marks, counts;
+    starpu_data_handle_t order;
+    struct sl_block block[2];
+    uint32_t *counts_data;
+    sl_vertex *frontier_data;
+};
+
+#define PARTS 4
+#define ROOM 2000
+
+/* Handles and memory of a test, given back all at once. */
+static struct {
+    starpu_data_handle_t handle[256];
+    void *memory[256];
+    unsigned n_handles, n_memory;
+} pool;
+
+static starpu_data_handle_t pool_handle(const void *data, uint32_t n, size_t element)
+{
+    assert_true(pool.n_handles < 256);
+    return pool.handle[pool.n_handles++] = vector_of(data, n > 0 ? n : 1, element);
+}
+
+static starpu_data_handle_t pool_vector(uint32_t n, size_t element, void *data_out)
+{
+    void *data = need(n, element);
+    assert_true(pool.n_memory < 256);
+    pool.memory[pool.n_memory++] = data;
+    if (data_out != NULL) {
+        *(void **)data_out = data;
+    }
+    return pool_handle(data, n, element);
+}
+
+static void pool_free(void)
+{
+    unregister(pool.n_handles, pool.handle);
+    while (pool.n_memory > 0) {
+        free(pool.memory[--pool.n_memory]);
+    }
+    pool.n_handles = 0;
+}
+
+static starpu_data_handle_t *pool_handles(uint32_t n)
+{
+    assert_true(pool.n_memory < 256);
+    return pool.memory[pool.n_memory++] = need(n, sizeof(starpu_data_handle_t));
+}
+
+static void open_piped(const struct sl_partition *partition, uint32_t p, starpu_data_handle_t order, struct piped *pe)
+{
+    struct sl_sample_part part = part_of(partition, p);
+    uint32_t n = partition->graph.n_vertices;
+    uint32_t n_part = partition->first[p + 1] - part.first[p];
+    uint32_t n_edges = (uint32_t)(part.offsets[n_part] - part.offsets[0]);
+    void *index;
+    pe->part = (struct sl_part_handles){.offsets = pool_handle(part.offsets, n_part + 1, 8),
+                                        .sources = pool_handle(part.sources, n_edges, 4),
+                                        .dataset_ids = pool_handle(part.dataset_ids, n, 4),
+                                        .first = pool_handle(part.first, PARTS + 1, 4),
+                                        .n_parts = PARTS,
+                                        .part = p};
+    pe->order = order;
+    pe->frontier = pool_vector(n_part + 1, 4, &pe->frontier_data);
+    pe->index = pool_vector((uint32_t)sl_index_bytes(n_part) + 1, 1, &index);
+    memset(index, 0xff, 4 * (size_t)n_part);
+    pe->marks = pool_vector((uint32_t)sl_marks_bytes(n, 8), 1, NULL);
+    pe->counts = pool_vector(sl_counts_size(2, PARTS), 4, &pe->counts_data);
+    for (int hop = 0; hop < 2; hop++) {
+        struct sl_block *block = &pe->block[hop];
+        block->edge_offsets = pool_vector(n_part + 1, 4, NULL);
+        block->edge_sources = pool_vector(ROOM, 4, NULL);
+        block->back_offsets = pool_vector(n + 1, 4, NULL);
+        block->back_rows = pool_vector(ROOM, 4, NULL);
+        block->request = pool_handles(PARTS);
+        block->inverse = pool_handles(PARTS);
+        for (uint32_t q = 0; q < PARTS; q++) {
+            block->request[q] = pool_vector(n + 1, 4, NULL);
+            block->inverse[q] = pool_vector(n_part + 1, 4, NULL);
+        }
+    }
+}
+
+static void submit_piped(const struct sl_partition *partition, const struct sl_sample_rule *rules, uint64_t step,
+                         uint32_t n_seeds, struct piped *pes)
+{
+    struct sl_task_args here = head;
+    here.step = step;
+    for (uint32_t p = 0; p < PARTS; p++) {
+        expect_ok(sl_seed_submit(&here, 2, pes[p].order, 0, n_seeds, partition->first[p], partition->first[p + 1],
+                                 pes[p].frontier, pes[p].index, pes[p].counts));
+    }
+    for (uint32_t hop = 0; hop < 2; hop++) {
+        here.hop = hop;
+        for (uint32_t p = 0; p < PARTS; p++) {
+            expect_ok(sl_sample_submit(&here, &pes[p].part, &rules[hop], SEED, 2, partition->graph.n_vertices, 8,
+                                       pes[p].frontier, pes[p].marks, pes[p].counts, &pes[p].block[hop]));
+        }
+        for (uint32_t q = 0; q < PARTS; q++) {
+            starpu_data_handle_t request[PARTS];
+            for (uint32_t p = 0; p < PARTS; p++) {
+                request[p] = pes[p].block[hop].request[q];
+            }
+            expect_ok(sl_merge_submit(&here, 2, PARTS, request, partition->first[q], partition->first[q + 1],
+                                      pes[q].frontier, pes[q].index, pes[q].counts, pes[q].block[hop].inverse));
+        }
+    }
+}
+
+static void expect_piped(const struct group *group, const struct piped *pes)
+{
+    for (uint32_t p = 0; p < PARTS; p++) {
+        const struct group_pe *pe = &group->pe[p];
+        for (uint32_t level = 0; level <= 2; level++) {
+            assert_int_equal(pes[p].counts_data[sl_counts_rows(level)], pe->n_rows[level]);
+        }
+        for (uint32_t hop = 0; hop < 2; hop++) {
+            assert_int_equal(pes[p].counts_data[sl_counts_edges(2, hop)], pe->block[hop].n_edges);
+            for (uint32_t q = 0; q < PARTS; q++) {
+                assert_int_equal(pes[p].counts_data[sl_counts_request(2, PARTS, hop, q)], pe->block[hop].request[q][0]);
+            }
+        }
+        expect_same("frontier", pe->n_rows[2], 4, pes[p].frontier_data, pe->frontier);
+    }
+}
+
+/* The same slot serves three steps: what a step leaves in marks and index must not show in the next. */
+static void check_piped(const struct sl_dataset *dataset, const struct sl_partition *partition)
+{
+    const struct sl_sample_rule rules[2] = {{SL_SAMPLE_LABOR, 4, false, 1}, {SL_SAMPLE_NEIGHBOR, 3, false, 1}};
+    struct piped pes[PARTS];
+    sl_vertex *ids;
+    uint32_t n_seeds = 20;
+    starpu_data_handle_t order = pool_vector(n_seeds, 4, &ids);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        open_piped(partition, p, order, &pes[p]);
+    }
+    for (uint64_t step = 0; step < 3; step++) {
+        struct group group;
+        const sl_vertex *seeds = dataset->train.ids + step * n_seeds;
+        for (uint32_t i = 0; i < n_seeds; i++) {
+            ids[i] = partition->new_ids[seeds[i]];
+        }
+        group_sample(partition, 2, rules, SEED, step, n_seeds, seeds, &group);
+        submit_piped(partition, rules, step, n_seeds, pes);
+        starpu_task_wait_for_all();
+        expect_no_failure();
+        expect_piped(&group, pes);
+        group_free(&group);
+    }
+    pool_free();
+}
+
+static void test_slot_is_used_again(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 250};
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        struct sl_dataset dataset;
+        struct sl_partition partition;
+        make_dataset(&shape, &dataset);
+        make_uneven_partition(&dataset.graph, PARTS, 4, 3, &partition); /* the last part is empty */
+        fixture_start(worker_counts[w]);
+        check_piped(&dataset, &partition);
+        sl_partition_free(&partition);
+        sl_dataset_free(&dataset);
+        fixture_stop();
+    }
+}
+
+static void test_refusals_and_failure(void **state)
+{
+    (void)state;
+    struct ask ask = make_ask(10, 64, 1, 0.5);
+    uint32_t counts[8] = {0};
+    char *index = need(sl_index_bytes(64), 1);
+    sl_real *packed = poisoned(4 * 6);
+    sl_real *base = noisy(8 * 6, 1);
+    uint32_t rows[] = {0, 1, 2};
+    fixture_start(1);
+    starpu_data_handle_t handles[] = {
+        vector_of(ask.frontier, 64, 4), vector_of(index, (uint32_t)sl_index_bytes(64), 1),
+        vector_of(counts, 8, 4),        vector_of(ask.request[0], 65, 4),
+        vector_of(rows, 3, 4),          rows_of(packed, 4, 6),
+        rows_of(base, 8, 6),
+    };
+    struct sl_rows all = {.split = sl_split_rows(8, 1, 3), .n_columns = 6, .chunk = &handles[6]};
+    assert_int_equal(
+        sl_merge_submit(&head, 2, 1, handles + 3, 10, 75, handles[0], handles[1], handles[2], handles + 4), SL_EINVAL);
+    expect_message(sl_message(), "10 to 75", "264 bytes");
+    assert_int_equal(
+        sl_merge_submit(&head, 2, 1, handles + 3, 10, 9, handles[0], handles[1], handles[2], handles + 4), SL_EINVAL);
+    assert_int_equal(
+        sl_merge_submit(&head, 2, 257, handles + 3, 10, 74, handles[0], handles[1], handles[2], handles + 4), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, handles[4], &all, handles[5]), SL_EINVAL); /* 4 rows by an index of 3 */
+    all.n_columns = 5;
+    assert_int_equal(sl_pack_submit(&head, handles[3], &all, handles[5]), SL_EINVAL);
+    expect_message(sl_message(), "4 x 6", "width 5");
+    all.n_columns = 6;
+    fixture_fail();
+    expect_ok(sl_merge_submit(&head, 2, 1, handles + 3, 10, 74, handles[0], handles[1], handles[2], handles + 4));
+    expect_ok(sl_pack_submit(&head, handles[3], &all, handles[5]));
+    unregister(7, handles);
+    assert_true(counts[sl_counts_rows(2)] == 0 && packed[0] == (sl_real)-12345.5);
+    fixture_stop();
+    free(index);
+    free(packed);
+    free(base);
+    free_ask(&ask);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_pack),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_slot_is_used_again),
+        cmocka_unit_test(test_refusals_and_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

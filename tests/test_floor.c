@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * tests/bench/floor.h against figures worked out by hand. */
+#include "tests/bench/floor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Two layers, 6 to 8 and 8 to 3: the first averages its input, the second projects first. Two steps of two PEs, in two chunks. */
+static const struct bench_shape small = {.n_layers = 2,
+                                         .width = {6, 8, 3},
+                                         .n_vertices = 1000,
+                                         .n_parts = 2,
+                                         .n_edges = 5000,
+                                         .n_steps = 2,
+                                         .n_pes = 2,
+                                         .n_chunks = 2,
+                                         .vertices = {10, 40, 100},
+                                         .edges = {30, 90},
+                                         .references = {25, 70},
+                                         .remote = {5, 14}};
+
+static struct bench_floor counted;
+
+static double units_of(const char *codelet, bool of_floor)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < counted.n; i++) {
+        const struct bench_work *work = &counted.work[i];
+        sum += strcmp(work->codelet, codelet) != 0 ? 0 : of_floor ? work->floor_units : work->units;
+    }
+    return sum;
+}
+
+/* Units that a codelet moves, and those that are in the floor. */
+static void expect(const char *codelet, double units, double floor_units)
+{
+    assert_double_equal(units_of(codelet, false), units, 1e-9 * units);
+    assert_double_equal(units_of(codelet, true), floor_units, 1e-9 * units);
+}
+
+/* The number-th work of a codelet has this shape. */
+static void expect_shape(const char *codelet, int number, uint32_t m, uint32_t n, uint32_t k)
+{
+    for (uint32_t i = 0; i < counted.n; i++) {
+        const struct bench_work *work = &counted.work[i];
+        if (strcmp(work->codelet, codelet) == 0 && number-- == 0) {
+            assert_int_equal(work->m, m);
+            assert_int_equal(work->n, n);
+            assert_int_equal(work->k, k);
+            return;
+        }
+    }
+    fail_msg("%s has no such work", codelet);
+}
+
+static void products(void **state)
+{
+    (void)state;
+    bench_floor_count(&small, &counted);
+    /* layer 0: self and mean rows, 2 * 40 * 6 * 8 each; layer 1: 2 * 10 * 8 * 3 and, projecting first, 2 * 40 * 8 * 3 */
+    expect("sl_dense_forward", 2 * 3840 + 480 + 1920, 10080);
+    expect("sl_dense_backward_weight", 2 * 3840 + 480 + 1920, 10080);
+    expect("sl_dense_backward_input", 480 + 1920, 2400); /* not at the first layer */
+    expect_shape("sl_dense_forward", 0, 40 / 8, 8, 6);
+    expect_shape("sl_dense_forward", 2, 10 / 8, 3, 8);
+    expect_shape("sl_dense_forward", 3, 40 / 8, 3, 8);
+    expect_shape("sl_dense_backward_weight", 0, 6, 8, 40 / 8);
+    expect_shape("sl_dense_backward_input", 1, 40 / 8, 8, 3);
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    bench_floor_count(&small, &counted);
+    expect("sl_gather", 8 * 6 * 100, 4800);
+    expect("sl_aggregate_forward", 4 * 6 * (90 + 40) + 4 * 3 * (30 + 10), 3600);
+    /* layer 1 alone goes back: 480 bytes, a fifth of them from the other PE */
+    expect("sl_aggregate_backward", 4 * 3 * (6 + 5), 96);
+    expect("sl_accumulate", 4 * 3 * (24 + 5 + 40), 384);
+    expect("sl_pack", 8 * 6 * 14 + 8 * 3 * 5, 0);
+    expect_shape("sl_gather", 0, 100 / 8, 6, 500);
+    expect_shape("sl_aggregate_forward", 0, 90 / 8, 6, 100 / 4);
+    expect_shape("sl_accumulate", 0, 24 / 8, 3, 10 / 4);
+}
+
+static void sampling(void **state)
+{
+    (void)state;
+    bench_floor_count(&small, &counted);
+    expect("sl_sample", (2 * 10 + 30) + (2 * 40 + 90), 220);
+    expect("sl_merge", 16 * 25 + 16 * 70, 1520);
+    expect_shape("sl_sample", 0, 1, 1, (8 * 1000 + 4 * 5000) / 2 / 64);
+    expect_shape("sl_merge", 0, 1, 1, 16 * 70 / 2 / 4);
+}
+
+/* Counted for their rates, but not in the floor. 155 parameters, two steps, four partials. */
+static void others(void **state)
+{
+    (void)state;
+    bench_floor_count(&small, &counted);
+    expect("sl_activate_forward", 9 * 40 * 8, 0);
+    expect("sl_activate_backward", 9 * 40 * 8, 0);
+    expect("sl_loss", 8 * 10 * 3, 0);
+    expect("sl_reduce", 4 * 2 * 155 * 5, 0);
+    expect("sl_optimize", 28 * 2 * 155, 0);
+}
+
+/* 22560 flops, 8880 bytes of rows, 220 lines, 1520 bytes of copy, at rates that tell them apart. */
+static void seconds(void **state)
+{
+    (void)state;
+    double rates[BENCH_MAX_WORK];
+    bench_floor_count(&small, &counted);
+    for (uint32_t i = 0; i < counted.n; i++) {
+        enum bench_limit limit = counted.work[i].limit;
+        rates[i] = limit == BENCH_ROWS ? 4 : limit == BENCH_LINES ? 5 : limit == BENCH_COPY ? 8 : 2;
+    }
+    assert_double_equal(bench_floor_seconds(&counted, rates), 11280 + 2220 + 44 + 190, 1e-6);
+}
+
+/* Input rows as CSR, 200 entries in 100 of them: nothing is gathered, and the first layer projects first though it widens. */
+static void sparse(void **state)
+{
+    (void)state;
+    struct bench_shape shape = small;
+    shape.is_sparse = true;
+    shape.n_nonzeros = 200;
+    bench_floor_count(&shape, &counted);
+    double products = (4 * (80 + 40) * 8 + 8 * 80) + (4 * (200 + 100) * 8 + 8 * 200);
+    expect("sl_gather", 0, 0);
+    expect("sl_dense_sparse_forward", products, products);
+    expect("sl_dense_sparse_backward_weight", products, products);
+    expect("sl_dense_forward", 480 + 1920, 2400);
+    double averaged = 4 * 8 * (90 + 40) + 4 * 3 * (30 + 10);
+    expect("sl_aggregate_forward", averaged, averaged);
+    assert_double_equal(units_of("sl_accumulate", true) + units_of("sl_aggregate_backward", true), averaged, 1e-6);
+}
+
+/* An epoch without a vertex has no work, and still shapes that can be measured; the largest model fits. */
+static void extremes(void **state)
+{
+    (void)state;
+    struct bench_shape shape = {.n_layers = SL_MAX_LAYERS, .n_vertices = 1, .n_parts = 1, .n_steps = 1, .n_pes = 1};
+    shape.n_chunks = 1;
+    for (int i = 0; i <= SL_MAX_LAYERS; i++) {
+        shape.width[i] = 1;
+    }
+    bench_floor_count(&shape, &counted);
+    double rates[BENCH_MAX_WORK] = {0};
+    assert_true(bench_floor_seconds(&counted, rates) == 0);
+    for (uint32_t i = 0; i < counted.n; i++) {
+        const struct bench_work *work = &counted.work[i];
+        assert_true(work->m >= 1 && work->n >= 1 && work->k >= 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products), cmocka_unit_test(rows),    cmocka_unit_test(sampling), cmocka_unit_test(others),
+        cmocka_unit_test(seconds),  cmocka_unit_test(sparse), cmocka_unit_test(extremes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * support/memory.h: alignment, sizes that overflow, contents kept, the ration and the count. */
+#include "support/memory.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void expect_aligned(const void *block)
+{
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 64, 0);
+}
+
+static void test_blocks_are_aligned(void **state)
+{
+    (void)state;
+    for (size_t bytes = 0; bytes < 300; bytes++) {
+        char *block;
+        char *zero;
+        assert_int_equal(sl_alloc(bytes, 1, "a block", &block), SL_OK);
+        assert_int_equal(sl_alloc_zero(1, bytes, "a block", &zero), SL_OK);
+        expect_aligned(block);
+        expect_aligned(zero);
+        memset(block, 1, bytes);
+        for (size_t i = 0; i < bytes; i++) {
+            assert_int_equal(zero[i], 0);
+        }
+        sl_free(block);
+        sl_free(zero);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* A product beyond the machine, and one that only the header takes beyond it, are refused and leave the pointer alone. */
+static void test_overflow(void **state)
+{
+    (void)state;
+    const size_t sizes[][2] = {{SIZE_MAX, 2}, {SIZE_MAX / 8 + 1, 8}, {(size_t)1 << 32, (size_t)1 << 32},
+                               {SIZE_MAX, 1}, {SIZE_MAX - 64, 1},    {1, SIZE_MAX - 127}};
+    char kept;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *block = &kept;
+        assert_int_equal(sl_alloc(sizes[i][0], sizes[i][1], "the rows", &block), SL_ENOMEM);
+        assert_non_null(strstr(sl_message(), "the rows"));
+        assert_int_equal(sl_alloc_zero(sizes[i][0], sizes[i][1], "the rows", &block), SL_ENOMEM);
+        assert_ptr_equal(block, &kept);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* Larger and smaller: what both sizes hold is kept; a failure keeps all of it. */
+static void test_resizing(void **state)
+{
+    (void)state;
+    uint32_t *block = NULL;
+    assert_int_equal(sl_realloc(&block, 100, sizeof *block, "numbers"), SL_OK);
+    expect_aligned(block);
+    for (uint32_t i = 0; i < 100; i++) {
+        block[i] = i;
+    }
+    assert_int_equal(sl_realloc(&block, 100000, sizeof *block, "numbers"), SL_OK);
+    expect_aligned(block);
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(block[i], i);
+    }
+    assert_int_equal(sl_realloc(&block, 7, sizeof *block, "numbers"), SL_OK);
+    uint32_t *before = block;
+    assert_int_equal(sl_realloc(&block, SIZE_MAX / 2, sizeof *block, "numbers"), SL_ENOMEM);
+    sl_memory_ration(0);
+    assert_int_equal(sl_realloc(&block, 8, sizeof *block, "numbers"), SL_ENOMEM);
+    sl_memory_ration(-1);
+    assert_ptr_equal(block, before);
+    for (uint32_t i = 0; i < 7; i++) {
+        assert_int_equal(block[i], i);
+    }
+    assert_int_equal(sl_memory_live(), 1);
+    sl_free(block);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+static void test_strdup(void **state)
+{
+    (void)state;
+    char text[] = "a name";
+    char *copy;
+    char *empty;
+    assert_int_equal(sl_strdup(text, &copy), SL_OK);
+    assert_int_equal(sl_strdup("", &empty), SL_OK);
+    text[0] = 'b';
+    assert_string_equal(copy, "a name");
+    assert_string_equal(empty, "");
+    sl_free(copy);
+    sl_free(empty);
+    sl_free(NULL);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+static void test_ration(void **state)
+{
+    (void)state;
+    char *block[3];
+    sl_memory_ration(2);
+    assert_int_equal(sl_alloc(1, 1, "a block", &block[0]), SL_OK);
+    assert_int_equal(sl_strdup("text", &block[1]), SL_OK);
+    for (int i = 0; i < 3; i++) { /* and so for ever */
+        assert_int_equal(sl_alloc(1, 1, "the third", &block[2]), SL_ENOMEM);
+        assert_non_null(strstr(sl_message(), "the third"));
+    }
+    assert_int_equal(sl_memory_live(), 2);
+    sl_memory_ration(-1);
+    assert_int_equal(sl_alloc(1, 1, "a block", &block[2]), SL_OK);
+    for (int i = 0; i < 3; i++) {
+        sl_free(block[i]);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+#define BLOCKS 2000
+
+/* What one thread was given. */
+struct share {
+    int n;
+    void *block[BLOCKS];
+};
+
+static void *take(void *arg)
+{
+    struct share *share = arg;
+    for (int i = 0; i < BLOCKS; i++) {
+        share->n += sl_alloc(16, 1, "a block", &share->block[share->n]) == SL_OK;
+    }
+    return NULL;
+}
+
+static void *give_back(void *arg)
+{
+    struct share *share = arg;
+    while (share->n > 0) {
+        sl_free(share->block[--share->n]);
+    }
+    return NULL;
+}
+
+static void run_two(void *(*work)(void *), struct share shares[2])
+{
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &shares[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    }
+}
+
+/* Threads share the count and the ration: together they get what is allowed and no more. */
+static void test_threads(void **state)
+{
+    (void)state;
+    static struct share shares[2];
+    sl_memory_ration(BLOCKS + 77);
+    run_two(take, shares);
+    sl_memory_ration(-1);
+    assert_int_equal(shares[0].n + shares[1].n, BLOCKS + 77);
+    assert_int_equal(sl_memory_live(), BLOCKS + 77);
+    run_two(give_back, shares);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_are_aligned), cmocka_unit_test(test_overflow), cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_strdup),             cmocka_unit_test(test_ration),   cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# apps/starling_data: its commands one after the other, what they print, and their exit codes.
+
+set -u
+program=${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+case $program in
+/*) ;;
+*) program=$OLDPWD/$program ;;
+esac
+failed=0
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
+# not 0, standard error must match.
+expect()
+{
+    local status pattern=$2 output wanted=$1
+    shift 2
+    output=$("$program" "$@" 2>stderr)
+    status=$?
+    [[ $wanted -ne 0 ]] && output=$(cat stderr)
+    [[ $status -eq $wanted ]] || complain "$*: expected exit code $wanted, found $status: $output $(cat stderr)"
+    grep -Eq -- "$pattern" <<<"$output" || complain "$*: expected '$pattern', found: $output"
+    [[ $wanted -eq 0 && -s stderr ]] && complain "$*: expected nothing on standard error, found: $(cat stderr)"
+    [[ $wanted -ne 0 && $(wc -l <stderr) -ne 1 ]] && complain "$*: expected one line of error, found: $(cat stderr)"
+    return 0
+}
+
+# Help, and usage errors: exit code 2, one line.
+for command in info convert generate partition; do
+    expect 0 "Usage: starling_data $command" $command --help
+    expect 2 'has no such option' $command --nonsense=x
+done
+expect 0 'partition +Cut a graph' --help
+expect 0 '^starling_data [0-9]' --version
+expect 2 'expected a command: info, convert'
+expect 2 'partion: expected a command' partion
+expect 2 '--cach: .*did you mean --cache\?' info --cach=none
+expect 2 '--parts' partition x --parts 0
+expect 2 '--out: convert needs' convert x
+expect 2 '--out: generate needs' generate
+expect 2 '' convert
+
+# Generate; the same twice is the same.
+expect 0 '' generate --vertices 3000 --edges 20000 --classes 5 --features 12 --homophily 0.7 --seed 3 --out made
+expect 0 '' generate --vertices 3000 --edges 20000 --classes 5 --features 12 --homophily 0.7 --seed 3 --out again
+expect 0 '' generate --vertices 3000 --edges 20000 --classes 5 --features 12 --homophily 0.7 --seed 4 --out other
+diff -r made again >/dev/null || complain 'generate: equal seeds gave different files'
+diff -r made other >/dev/null && complain 'generate: different seeds gave equal files'
+[[ $(gzip -dc made/raw/edge.csv.gz | wc -l) -eq 20000 ]] || complain 'generate: expected 20000 edges'
+[[ $(gzip -dc made/raw/node-feat.csv.gz | head -n 1 | tr ',' '\n' | wc -l) -eq 12 ]] || complain 'generate: expected 12 features'
+expect 1 "does not know 'cora'; it knows arxiv-synthetic" generate cora --out x
+expect 1 'classes of 2 or more vertices' generate --vertices 3 --out x
+expect 0 '' generate arxiv --vertices 400 --sparse --features 300 --out words
+expect 0 'features +300, CSR, [3-6]\.[0-9]+ % non-zero' info ./words --cache none
+touch file
+expect 1 'file' generate --vertices 100 --out file/x
+
+# Describe.
+expect 0 '^starling +[0-9]' info
+expect 0 '^vertices +3000, ' info ./made --cache none
+expect 0 '^split +random: train 1800, valid 600, test 600$' info ./made --cache none
+expect 0 '^homophily +0\.[67]' info made --data-path "$folder" --cache none
+expect 1 "dataset 'nothing' is not in" info nothing
+expect 1 "no split 'x'; --split can be one of: random" info ./made --split x --cache none
+[[ -e made/starling-cache ]] && complain 'info --cache none wrote a cache'
+expect 0 '^dataset +made$' info ./made
+[[ -e made/starling-cache ]] || complain 'info wrote no cache beside the data'
+rm -r made/starling-cache
+
+# Convert: raw to raw gives the same graph; to METIS and back; to the cache.
+expect 0 '' convert ./made --out copy --cache none
+diff <("$program" info ./made --cache none | tail -n +2) <("$program" info ./copy --cache none | tail -n +2) ||
+    complain 'convert: the copy is not the same'
+cmp <(gzip -dc made/raw/node-feat.csv.gz) <(gzip -dc copy/raw/node-feat.csv.gz) || complain 'convert: features differ'
+expect 0 '' convert ./made --to metis --out made.graph --cache none
+[[ $(head -n 1 made.graph) =~ ^3000\ 1[0-9]{4}$ ]] || complain "convert: first line of made.graph: $(head -n 1 made.graph)"
+[[ $(wc -l <made.graph) -eq 3001 ]] || complain 'convert: expected a line per vertex'
+expect 0 '' convert made.graph --to metis --out back.graph
+cmp made.graph back.graph || complain 'convert: METIS to METIS differs'
+expect 1 'undirected' convert ./made --directed --to metis --out x.graph --cache none
+expect 0 '' convert ./made --to cache --out binary
+compgen -G 'binary/made-*.slc' >/dev/null || complain 'convert: no binary copy'
+expect 1 'no binary copy of a bare graph' convert made.graph --to cache --out x
+printf '3 9\n2\n1 3\n2\n' >bad.graph
+expect 1 '^starling_data: bad.graph:1: 3 vertices and 9 edges do not fit' info bad.graph
+
+# Partition: the figures, and the file of parts.
+for source in ./made made.graph; do
+    expect 0 '^cross-edge +0\.[1-6]' partition $source --parts 3 --cache none
+    expect 0 '^balance +vertices +1\.0[0-5]' partition $source --parts 3 --cache none
+done
+expect 0 '^balance +train +1\.0[0-5]' partition ./made --parts 3 --cache none --out parts
+[[ $(wc -l <parts) -eq 3000 && $(sort -u parts | tr '\n' ' ') == '0 1 2 ' ]] || complain 'partition: wrong file of parts'
+expect 0 '^partition +random, 5 parts' partition ./made --parts 5 --method random --cache none
+expect 0 '^cross-edge +0.0000' partition ./made --parts 1 --cache none
+expect 0 '' partition ./made --parts 3 --cache none --out /dev/null
+STARLING_PARTS=7 expect 0 '7 parts' partition ./made --method none --cache none
+
+# A full disk is an error.
+if [[ -w /dev/full ]]; then
+    "$program" info ./made --cache none >/dev/full 2>stderr
+    [[ $? -eq 1 ]] || complain 'info to a full disk: expected exit code 1'
+fi
+
+exit $failed

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * support/status.h: each thread's message, and the names of the codes. */
+#include "support/status.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_fail_writes_the_message(void **state)
+{
+    (void)state;
+    assert_int_equal(sl_fail(SL_EFILE, "line %d: expected %s", 7, "a number"), SL_EFILE);
+    assert_string_equal(sl_message(), "line 7: expected a number");
+    assert_int_equal(sl_fail(SL_EIO, "other"), SL_EIO);
+    assert_string_equal(sl_message(), "other");
+}
+
+/* The old message may be part of the new one. */
+static void test_a_message_may_be_quoted(void **state)
+{
+    (void)state;
+    sl_fail(SL_EIO, "disk full");
+    sl_fail(SL_EIO, "checkpoint: %s", sl_message());
+    assert_string_equal(sl_message(), "checkpoint: disk full");
+}
+
+static void test_long_messages_are_cut(void **state)
+{
+    (void)state;
+    char text[3 * SL_MESSAGE_BYTES];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    sl_fail(SL_EINVAL, "%s", text);
+    assert_int_equal(strlen(sl_message()), SL_MESSAGE_BYTES - 1);
+    assert_memory_equal(sl_message(), text, SL_MESSAGE_BYTES - 1);
+}
+
+static void *other_thread(void *seen)
+{
+    *(int *)seen = sl_message()[0] == 0; /* no failure here yet */
+    sl_fail(SL_ENOMEM, "the other's");
+    return NULL;
+}
+
+static void test_each_thread_has_its_own(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    int empty = 0;
+    sl_fail(SL_EINVAL, "mine");
+    assert_int_equal(pthread_create(&thread, NULL, other_thread, &empty), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(empty);
+    assert_string_equal(sl_message(), "mine");
+}
+
+/* Every code has a name of its own, and a code that does not exist has one too. */
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(sl_status_name(SL_OK), "success");
+    assert_string_equal(sl_status_name(SL_ENOMEM), "out of memory");
+    for (int a = SL_ENOTFOUND; a <= SL_OK; a++) {
+        assert_string_not_equal(sl_status_name((enum sl_status)a), "unknown status");
+        for (int b = a + 1; b <= SL_OK; b++) {
+            assert_string_not_equal(sl_status_name((enum sl_status)a), sl_status_name((enum sl_status)b));
+        }
+    }
+    assert_string_equal(sl_status_name((enum sl_status)(SL_ENOTFOUND - 1)), "unknown status");
+    assert_string_equal(sl_status_name((enum sl_status)1), "unknown status");
+}
+
+/* SL_TRY keeps the status and jumps at the first failure only. */
+static enum sl_status try_calls(enum sl_status first, enum sl_status second, int *reached_out)
+{
+    enum sl_status st;
+    *reached_out = 0;
+    SL_TRY(st, first, done);
+    *reached_out = 1;
+    SL_TRY(st, second, done);
+    *reached_out = 2;
+done:
+    return st;
+}
+
+static void test_try(void **state)
+{
+    (void)state;
+    int reached;
+    assert_int_equal(try_calls(SL_OK, SL_OK, &reached), SL_OK);
+    assert_int_equal(reached, 2);
+    assert_int_equal(try_calls(SL_OK, SL_EIO, &reached), SL_EIO);
+    assert_int_equal(reached, 1);
+    assert_int_equal(try_calls(SL_EFILE, SL_EIO, &reached), SL_EFILE);
+    assert_int_equal(reached, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fail_writes_the_message), cmocka_unit_test(test_a_message_may_be_quoted),
+        cmocka_unit_test(test_long_messages_are_cut),   cmocka_unit_test(test_each_thread_has_its_own),
+        cmocka_unit_test(test_names),                   cmocka_unit_test(test_try),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
