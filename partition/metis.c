@@ -96,7 +96,7 @@ static enum sl_status make_graph(const struct sl_graph *graph, struct problem *p
 
 /* ---- The constraints --------------------------------------------------------------------------------------------- */
 
-/* A constraint whose weights are all zero would make METIS divide by zero: leave it out. */
+/* A constraint whose weights are all zero would only keep METIS busy: leave it out. */
 static enum sl_status make_weights(const struct sl_dataset *dataset, struct problem *problem)
 {
     const struct sl_graph *graph = &dataset->graph;

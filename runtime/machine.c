@@ -13,6 +13,7 @@
 
 #include "codelets/dense.h"
 #include "runtime/pool.h"
+#include "support/memory.h"
 
 #define DEFAULT_SCHED "lws"
 
@@ -40,13 +41,28 @@ static enum sl_status check_sched(const char *name)
     return sl_fail(SL_EINVAL, "--sched: StarPU has no scheduler '%.100s'; it has%s", name, known);
 }
 
-/* StarPU 1.3 traces into /tmp unless told not to, and $STARPU_SCHED beats the configuration. */
-static enum sl_status prepare_environment(const char *sched)
+/* Set a variable, or remove it where `value` is NULL. */
+static enum sl_status set_variable(const char *name, const char *value)
 {
-    if (setenv("STARPU_FXT_TRACE", "0", 1) != 0 || setenv("STARPU_SCHED", sched, 1) != 0) {
-        return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
-    }
-    return SL_OK;
+    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
+    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+}
+
+/* starpu_init with its environment: StarPU 1.3 traces into /tmp unless told not to, and $STARPU_SCHED beats the configuration.
+ * The caller's $STARPU_SCHED is put back, for the next run of this process. *error_out: what StarPU says. */
+static enum sl_status init_starpu(struct starpu_conf *conf, int *error_out)
+{
+    const char *inherited = getenv("STARPU_SCHED");
+    char *kept = NULL;
+    enum sl_status st;
+    SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
+    SL_TRY(st, set_variable("STARPU_FXT_TRACE", "0"), done);
+    SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
+    *error_out = starpu_init(conf);
+    set_variable("STARPU_SCHED", kept); /* StarPU is up whether or not this works */
+done:
+    sl_free(kept);
+    return st;
 }
 
 static const char *wanted_sched(const struct sl_settings *settings)
@@ -66,7 +82,6 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings));
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
-    SL_TRY(st, prepare_environment(machine.sched), failed);
     uint32_t n_cpus = settings->cpus == 0 ? machine.topology.n_cores : settings->cpus;
     if (n_cpus > STARPU_MAXCPUS) {
         st = sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", n_cpus,
@@ -81,11 +96,14 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     conf.nopencl = 0;
     conf.catch_signals = 0;
     sl_pool_install();
-    int error = starpu_init(&conf);
-    if (error != 0) {
-        sl_pool_remove();
+    int error = 0;
+    st = init_starpu(&conf, &error);
+    if (st == SL_OK && error != 0) {
         st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+    }
+    if (st != SL_OK) {
+        sl_pool_remove();
         goto failed;
     }
     sl_dense_setup();

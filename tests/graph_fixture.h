@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The small graphs that tests use everywhere, as datasets and partitions in memory: features, labels and splits are functions of
- * (seed, vertex), so that each is the same at every run. All of it belongs to support/memory.h: give it back with
- * sl_dataset_free and sl_partition_free.
- */
+ * The small graphs that tests use everywhere, as datasets and partitions in memory: features, labels and splits are
+ * functions of (seed, vertex), so that each is the same at every run. All of it belongs to support/memory.h: give it
+ * back with sl_dataset_free and sl_partition_free. */
 #ifndef SL_TESTS_GRAPH_FIXTURE_H
 #define SL_TESTS_GRAPH_FIXTURE_H
 
@@ -88,8 +87,9 @@ static MAYBE_UNUSED void add_clique(struct edge_list *edges, sl_vertex first, sl
     }
 }
 
-/* Three random edges per vertex towards a skewed choice of destinations (density falls with the cube root of the id), and the
- * hub, n / 2, with its in-neighbours. Vertex n - 1 has no edge, n - 2 a self loop alone. Edges may repeat. */
+/* Three random edges per vertex towards a skewed choice of destinations (density falls with the cube root of the
+ * id), and the hub, n / 2, with its in-neighbours. Vertex n - 1 has no edge, n - 2 a self loop alone. Edges may
+ * repeat. */
 static MAYBE_UNUSED void add_power_law(const struct graph_shape *shape, struct edge_list *edges)
 {
     uint32_t n = shape->n_vertices - 2;
@@ -235,8 +235,8 @@ static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl
     }
 }
 
-/* A partition by a list of each vertex's part, written plainly and apart from partition/partition.c; parts may be empty. Its
- * n_cut and balance stay zero. */
+/* A partition by a list of each vertex's part, written plainly and apart from partition/partition.c; parts may be
+ * empty. Its n_cut and balance stay zero. */
 static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n_parts, const uint32_t *parts,
                                         struct sl_partition *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One group's sampling phase by direct calls of the kernels, hop by hop: what the tests of sampling, exchange and aggregation
- * look at, and what submissions are compared with. Buffers are as large as the kernels' contracts ask, and no larger.
- */
+ * One group's sampling phase by direct calls of the kernels, hop by hop: what the tests of sampling, exchange and
+ * aggregation look at, and what submissions are compared with. Buffers are as large as the kernels' contracts ask,
+ * and no larger. */
 #ifndef SL_TESTS_GROUP_FIXTURE_H
 #define SL_TESTS_GROUP_FIXTURE_H
 
@@ -152,8 +152,8 @@ static MAYBE_UNUSED void group_merge(struct group *group, uint32_t hop)
 
 /* Sample n_hops from these seeds (dataset ids, distinct); rules[hop]. */
 static MAYBE_UNUSED void group_sample(const struct sl_partition *partition, uint32_t n_hops,
-                                      const struct sl_sample_rule *rules, uint64_t seed, uint64_t step, uint32_t n_seeds,
-                                      const sl_vertex *seeds, struct group *out)
+                                      const struct sl_sample_rule *rules, uint64_t seed, uint64_t step,
+                                      uint32_t n_seeds, const sl_vertex *seeds, struct group *out)
 {
     uint32_t n_parts = partition->n_parts;
     sl_vertex *order = need(n_seeds, sizeof *order);

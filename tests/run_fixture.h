@@ -27,7 +27,6 @@ static MAYBE_UNUSED void machine_up(const char *sched, uint32_t n_workers)
     n_workers = n_workers < STARPU_MAXCPUS ? n_workers : STARPU_MAXCPUS;
     struct sl_settings settings = {.cpus = n_workers, .sched = (char *)(uintptr_t)sched};
     fixture_environment();
-    unsetenv("STARPU_SCHED"); /* the run before has set it */
     expect_ok(sl_machine_start(&settings, &machine));
     assert_int_equal(machine.n_workers, n_workers);
 }

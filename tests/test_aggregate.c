@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/aggregate.h over whole groups: means, their adjoint and the sums at owners, with the exchange between them, against
- * plain loops in double; and the submissions against the kernels, bit for bit. */
+ * codelets/aggregate.h over whole groups: means, their adjoint and the sums at owners, with the exchange between
+ * them, against plain loops in double; and the submissions against the kernels, bit for bit. */
 #include "codelets/aggregate.h"
 
 #include "tests/group_fixture.h"
@@ -96,7 +96,8 @@ static double inner_levels(const struct group *group, const struct level *a, con
     return sum;
 }
 
-static void expect_same_levels(const char *what, const struct group *group, const struct level *a, const struct level *b)
+static void expect_same_levels(const char *what, const struct group *group, const struct level *a,
+                               const struct level *b)
 {
     for (uint32_t p = 0; p < group->n_parts; p++) {
         for (uint32_t r = 0; r < a->pe[p].split.n_rows; r++) {
@@ -252,9 +253,11 @@ static void expect_table(const char *what, const struct group *group, const stru
 
 /* ---- kernels ---- */
 
-/* Means, their sum onto 3, the adjoint against the loops, and <A x, y> = <x, A^T y>. A mean of n numbers of random signs and
- * size 1 has partial sums up to about 1 / sqrt(n), so that rounding, too, keeps below some epsilons, whatever n. */
-static void check_hop(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in, uint32_t shift_out)
+/* Means, their sum onto 3, the adjoint against the loops, and <A x, y> = <x, A^T y>. A mean of n numbers of random
+ * signs and size 1 has partial sums up to about 1 / sqrt(n), so that rounding, too, keeps below some epsilons,
+ * whatever n. */
+static void check_hop(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
+                      uint32_t shift_out)
 {
     struct level x = make_level(group, hop + 1, n_columns, shift_in);
     struct level g = make_level(group, hop + 1, n_columns, shift_in);
@@ -373,8 +376,9 @@ static void test_chunks_are_invisible(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* 13,000 in-neighbours, in one part and in four. The worst case for rounding are equal signs: a mean of ones may lose half an
- * epsilon per addition. Both sums run along the list's order, so that the parts do not change a bit of the mean. */
+/* 13,000 in-neighbours, in one part and in four. The worst case for rounding are equal signs: a mean of ones may
+ * lose half an epsilon per addition. Both sums run along the list's order, so that the parts do not change a bit of
+ * the mean. */
 static void test_many_neighbours(void **state)
 {
     (void)state;
@@ -702,6 +706,67 @@ static void test_full(void **state)
     }
 }
 
+/* What a task writes can be had by nobody while its inputs are held back: outputs must be submitted as written. */
+static void expect_pending(starpu_data_handle_t held, enum sl_status submitted, starpu_data_handle_t written)
+{
+    expect_ok(submitted);
+    assert_int_not_equal(starpu_data_acquire_try(written, STARPU_R), 0);
+    starpu_data_release(held);
+    assert_int_equal(starpu_data_acquire(written, STARPU_R), 0);
+    starpu_data_release(written);
+}
+
+static starpu_data_handle_t hold(starpu_data_handle_t handle)
+{
+    assert_int_equal(starpu_data_acquire(handle, STARPU_RW), 0);
+    return handle;
+}
+
+/* One destination with four sources, all of one PE. */
+static void test_outputs_are_written(void **state)
+{
+    (void)state;
+    uint32_t offsets[] = {0, 4};
+    uint64_t offsets64[] = {0, 4};
+    uint32_t sources[] = {0, 1, 2, 3};
+    uint32_t back_offsets[] = {0, 1, 2, 3, 4};
+    uint32_t back_rows[4] = {0};
+    sl_real data[5][4 * 6] = {{0}};
+    starpu_data_handle_t none = NULL;
+    fixture_start(1);
+    enum { OFFSETS, OFFSETS64, SOURCES, BACK_OFFSETS, BACK_ROWS, X, GM, M, PACKED, G, N };
+    starpu_data_handle_t h[N] = {vector_of(offsets, 2, 4),      vector_of(offsets64, 2, 8), vector_of(sources, 4, 4),
+                                 vector_of(back_offsets, 5, 4), vector_of(back_rows, 4, 4), rows_of(data[0], 4, 6),
+                                 rows_of(data[1], 1, 6),        rows_of(data[2], 1, 6),     rows_of(data[3], 4, 6),
+                                 rows_of(data[4], 4, 6)};
+    struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 6, .chunk = &h[X]};
+    struct sl_rows gm = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GM]};
+    struct sl_source_handles all = {1, 0, offsets, &x, h[SOURCES], &none};
+    struct sl_accumulate shares = {.edge_offsets = h[OFFSETS],
+                                   .back_offsets = h[BACK_OFFSETS],
+                                   .back_rows = h[BACK_ROWS],
+                                   .n_own = 4,
+                                   .gm = &gm,
+                                   .n_peers = 1,
+                                   .inverse = &h[SOURCES],
+                                   .sent = &none};
+    for (int beta = 0; beta < 2; beta++) {
+        expect_pending(hold(h[X]), sl_aggregate_forward_submit(&head, h[OFFSETS], h[SOURCES], 0, 4, &all, beta, h[M]),
+                       h[M]);
+        expect_pending(hold(h[X]),
+                       sl_aggregate_full_submit(&head, h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, 4, &x, beta, h[M]),
+                       h[M]);
+    }
+    expect_pending(hold(h[GM]),
+                   sl_aggregate_backward_submit(&head, h[OFFSETS], h[BACK_OFFSETS], h[BACK_ROWS], 0, 4, &gm, h[PACKED]),
+                   h[PACKED]);
+    expect_pending(hold(h[GM]), sl_accumulate_submit(&head, &shares, 0, h[G]), h[G]);
+    expect_pending(hold(h[X]), sl_pack_submit(&head, h[SOURCES], &x, h[PACKED]), h[PACKED]);
+    unregister(N, h);
+    expect_no_failure();
+    fixture_stop();
+}
+
 /* Widths that differ, too many PEs and chunks are refused, with their numbers. */
 static void test_refusals(void **state)
 {
@@ -785,6 +850,7 @@ int main(void)
         cmocka_unit_test(test_empty_blocks),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_outputs_are_written),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };

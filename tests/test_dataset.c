@@ -257,7 +257,7 @@ static void caches_what_it_read(void **state)
     assert_true(from_cache(&options));
     options.dataset = "small";
     for (int i = 0; i < 3; i++) { /* another second, another nanosecond */
-        struct timespec time = {.tv_sec = 1 + i / 2, .tv_nsec = 5 + i % 2};
+        struct timespec time = {.tv_sec = 1 + i / 2, .tv_nsec = 5 + (i > 0)};
         assert_int_equal(
             utimensat(AT_FDCWD, in_folder("small/split/one/valid.csv.gz"), (const struct timespec[]){time, time}, 0),
             0);
@@ -358,8 +358,8 @@ static void places_the_cache(void **state)
 static void writes_what_it_reads(void **state)
 {
     (void)state;
-    float values[12] = {0.1f,     -0.0001f, 12345.678f,  3.4e38f,  1e-45f, -7,
-                        1.0f / 3, 1e15f,    99999.9999f, 16777217, -0.5f,  0};
+    float values[12] = {1000.00006f, -0.0001f, 12345.678f,  3.4e38f,  1e-45f, -7,
+                        1.0f / 3,    1e15f,    99999.9999f, 16777217, -0.5f,  0};
     int32_t labels[4] = {2, -1, 0, 1};
     sl_vertex from[3] = {0, 3, 1};
     sl_vertex to[3] = {1, 3, 2};

@@ -121,6 +121,22 @@ static void keeps_the_recipe(void **state)
     }
 }
 
+/* Rows of different vertices differ by two noises of variance 1, and a little for their centres. */
+static void noise_is_each_vertex_s_own(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    double sum = 0;
+    assert_ok(sl_generate(&tiny, &raw));
+    size_t n = (size_t)(tiny.n_vertices - 1) * tiny.n_features;
+    for (size_t i = 0; i < n; i++) {
+        double difference = raw.features.dense[i + tiny.n_features] - raw.features.dense[i];
+        sum += difference * difference;
+    }
+    assert_true(sum / (double)n > 1.9 && sum / (double)n < 2.6);
+    sl_raw_free(&raw);
+}
+
 /* The smallest and densest that are allowed, and no edges at all. */
 static void makes_odd_sizes(void **state)
 {
@@ -309,9 +325,13 @@ static int nothing_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depends_on_the_seed_alone), cmocka_unit_test(keeps_the_recipe),
-        cmocka_unit_test(makes_odd_sizes),           cmocka_unit_test(refuses_contradictions),
-        cmocka_unit_test(survives_no_memory),        cmocka_unit_test(knows_names),
+        cmocka_unit_test(depends_on_the_seed_alone),
+        cmocka_unit_test(keeps_the_recipe),
+        cmocka_unit_test(noise_is_each_vertex_s_own),
+        cmocka_unit_test(makes_odd_sizes),
+        cmocka_unit_test(refuses_contradictions),
+        cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(knows_names),
         cmocka_unit_test(arxiv_is_honest_work),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

@@ -45,6 +45,9 @@ done
 [[ $(run_env 'echo $STARPU_HOME') == "$folder/homes/name" ]] || { echo "STARPU_HOME is not the test's own"; failed=1; }
 run_env 'touch "$STARPU_HOME/left"'
 [[ -z $(run_env 'ls "$STARPU_HOME" | grep left') ]] || { echo "a home is not emptied"; failed=1; }
+if env --default-signal=INT true 2>/dev/null; then
+    (trap '' INT && run_env 'kill -INT $$; echo deaf') | grep -q deaf && { echo "an ignored interrupt stays so"; failed=1; }
+fi
 run_env 'exit 77'
 [[ $? == 77 ]] || { echo "an exit status is lost"; failed=1; }
 exit $failed

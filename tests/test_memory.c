@@ -38,7 +38,8 @@ static void test_blocks_are_aligned(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-/* A product beyond the machine, and one that only the header takes beyond it, are refused and leave the pointer alone. */
+/* A product beyond the machine, and one that only the header takes beyond it, are refused and leave the pointer
+ * alone. */
 static void test_overflow(void **state)
 {
     (void)state;
@@ -176,8 +177,12 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_are_aligned), cmocka_unit_test(test_overflow), cmocka_unit_test(test_resizing),
-        cmocka_unit_test(test_strdup),             cmocka_unit_test(test_ration),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_blocks_are_aligned),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_resizing),
+        cmocka_unit_test(test_strdup),
+        cmocka_unit_test(test_ration),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,6 +215,54 @@ static void test_groups(void **state)
     machine_down();
 }
 
+/* ---- steps with fewer seeds than groups ---- */
+
+/* Seeds per PE so that the epoch's last step, the third to eighth, leaves one to six seeds for seven PEs. */
+static uint32_t awkward_batch(uint32_t n_train, uint32_t *last_out)
+{
+    *last_out = 0;
+    for (uint32_t batch = n_train / 7; batch > 0; batch--) {
+        *last_out = n_train / (7 * batch);
+        if (n_train % (7 * batch) >= 1 && n_train % (7 * batch) <= 6 && *last_out >= 2) {
+            assert_true(*last_out < MAX_STEPS);
+            return batch;
+        }
+    }
+    fail_msg("no batch size leaves one to six of %u seeds", n_train);
+    return 0;
+}
+
+/* Groups without a seed take part: their rows are none, and the sums are the others'. */
+static void test_empty_groups(void **state)
+{
+    (void)state;
+    uint32_t last;
+    uint32_t batch = awkward_batch(dense_set.train.n, &last);
+    machine_up("lws", 2);
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        struct outcome got[2];
+        struct sl_settings settings;
+        const struct spread alone = {1, 1, 2, SL_PARTITION_NONE, 2};
+        const struct spread apart = {7, 1, 2, SL_PARTITION_NONE, 2};
+        if (variants[i].sparse) {
+            continue;
+        }
+        for (int k = 0; k < 2; k++) {
+            settings_of(&variants[i], k == 0 ? &alone : &apart, &settings);
+            settings.batch_size = k == 0 ? 7 * batch : batch;
+            run_steps(&dense_set, &settings, last + 1, &got[k]);
+            sl_settings_free(&settings);
+        }
+        assert_true(got[1].sizes[last].n_seeds >= 1 && got[1].sizes[last].n_seeds <= 6);
+        for (uint32_t s = 0; s <= last && variants[i].norm != SL_NORM_BATCH; s++) {
+            expect_near_at(variants[i].name, s, got[1].loss[s], got[0].loss[s], 1e-5 * got[0].loss[s]);
+        }
+        outcome_free(&got[0]);
+        outcome_free(&got[1]);
+    }
+    machine_down();
+}
+
 /* ---- property 2: the same run twice is the same to the bit ---- */
 
 static void expect_bits(const char *what, const struct outcome *got, const struct outcome *should)
@@ -435,7 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invisible),  cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch),
         cmocka_unit_test(test_coverage),
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);

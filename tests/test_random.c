@@ -234,10 +234,14 @@ static void test_quantile_is_monotone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),       cmocka_unit_test(test_every_field_counts),
-        cmocka_unit_test(test_pure),                cmocka_unit_test(test_units_are_uniform),
-        cmocka_unit_test(test_open_unit),           cmocka_unit_test(test_below),
-        cmocka_unit_test(test_known_quantiles),     cmocka_unit_test(test_quantile_inverts),
+        cmocka_unit_test(test_known_answers),
+        cmocka_unit_test(test_every_field_counts),
+        cmocka_unit_test(test_pure),
+        cmocka_unit_test(test_units_are_uniform),
+        cmocka_unit_test(test_open_unit),
+        cmocka_unit_test(test_below),
+        cmocka_unit_test(test_known_quantiles),
+        cmocka_unit_test(test_quantile_inverts),
         cmocka_unit_test(test_quantile_is_monotone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides it, the layout of
- * the blocks, the epoch's order and its seeds, and the submissions. */
+ * codelets/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides it, the
+ * layout of the blocks, the epoch's order and its seeds, and the submissions. */
 #include "codelets/sample.h"
 
 #include "tests/group_fixture.h"
@@ -127,8 +127,8 @@ static uint32_t count_equal(uint32_t n, uint32_t k, const sl_vertex *picks)
     return equal;
 }
 
-/* Another step, hop or, for neighbor, vertex draws afresh: of 60 sets of 5 out of 200, none is the first again. LABOR's twins
- * pick identical sets, and so do its hops under layer dependency. */
+/* Another step, hop or, for neighbor, vertex draws afresh: of 60 sets of 5 out of 200, none is the first again.
+ * LABOR's twins pick identical sets, and so do its hops under layer dependency. */
 static void expect_fresh(enum sl_sample_method method, bool dependency)
 {
     struct sl_partition fan = make_fan(200, 60);
@@ -210,7 +210,8 @@ static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t
 {
     uint64_t group = rule->kappa == 0 ? 0 : step / rule->kappa;
     uint64_t turned = rule->kappa == 0 ? 0 : step % rule->kappa;
-    struct sl_draw first = {.seed = SEED, .purpose = SL_FOR_KAPPA, .step = group, .hop = rule->layer_dependency ? 0 : hop};
+    struct sl_draw first = {
+        .seed = SEED, .purpose = SL_FOR_KAPPA, .step = group, .hop = rule->layer_dependency ? 0 : hop};
     struct sl_draw second = first;
     double angle = rule->kappa == 0 ? 0 : (double)turned / rule->kappa * M_PI_2;
     second.step++;
@@ -280,7 +281,8 @@ static double mean_rows(const struct sl_dataset *dataset, struct sl_sample_rule 
     return sum;
 }
 
-/* In the mean, neighbour sampling reaches more vertices than LABOR-0, and that more than LABOR-0 with its hops in step. */
+/* In the mean, neighbour sampling reaches more vertices than LABOR-0, and that more than LABOR-0 with its hops in
+ * step. */
 static void test_labor_reaches_fewer_vertices(void **state)
 {
     (void)state;
@@ -435,9 +437,9 @@ static bool contains(uint32_t n, const sl_vertex *ids, sl_vertex id)
     return false;
 }
 
-/* DGL's test of dependent minibatches: one seed with 200 neighbours, fanout 5, kappa 100, 101 batches. Successive samples share
- * at least 5 vertices of the seed and its 5 picks; over the run at least 5 are replaced; with layer dependency the inputs are
- * the first hop's vertices, without it there are more. */
+/* DGL's test of dependent minibatches: one seed with 200 neighbours, fanout 5, kappa 100, 101 batches. Successive
+ * samples share at least 5 vertices of the seed and its 5 picks; over the run at least 5 are replaced; with layer
+ * dependency the inputs are the first hop's vertices, without it there are more. */
 static void check_dependent_batches(const struct sl_partition *star, bool dependency)
 {
     struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 5, dependency, 100};
@@ -550,7 +552,10 @@ static void make_rules(int kind, struct sl_sample_rule rules[3])
 {
     static const uint32_t fanouts[3] = {2, 3, 7};
     for (int hop = 0; hop < 3; hop++) {
-        rules[hop] = rule_of(kind == 2 ? SL_SAMPLE_FULL : kind == 0 ? SL_SAMPLE_NEIGHBOR : SL_SAMPLE_LABOR, fanouts[hop]);
+        rules[hop] = rule_of(kind == 2   ? SL_SAMPLE_FULL
+                             : kind == 0 ? SL_SAMPLE_NEIGHBOR
+                                         : SL_SAMPLE_LABOR,
+                             fanouts[hop]);
         rules[hop].layer_dependency = kind == 4;
         rules[hop].kappa = kind == 3 ? 8 : 1;
     }
@@ -873,6 +878,34 @@ static void test_seeds(void **state)
     }
 }
 
+/* ---- counts ---- */
+
+/* Rows of L + 1 levels, edges of L hops and L x G requests fill a counts vector, each in a place of its own. */
+static void test_counts_layout(void **state)
+{
+    (void)state;
+    const uint32_t shapes[][2] = {{1, 1}, {3, 1}, {2, 5}, {4, 7}};
+    for (int s = 0; s < 4; s++) {
+        uint32_t n_hops = shapes[s][0];
+        uint32_t n_parts = shapes[s][1];
+        uint32_t n = sl_counts_size(n_hops, n_parts);
+        uint8_t *taken = need(n, 1);
+        assert_int_equal(n, 2 * n_hops + 1 + n_hops * n_parts);
+        taken[sl_counts_rows(n_hops)]++;
+        for (uint32_t hop = 0; hop < n_hops; hop++) {
+            taken[sl_counts_rows(hop)]++;
+            taken[sl_counts_edges(n_hops, hop)]++;
+            for (uint32_t q = 0; q < n_parts; q++) {
+                taken[sl_counts_request(n_hops, n_parts, hop, q)]++;
+            }
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(taken[i], 1);
+        }
+        free(taken);
+    }
+}
+
 /* ---- submissions ---- */
 
 /* The sampling phase of one part through StarPU. */
@@ -953,10 +986,12 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
     struct phase phase;
     struct group group;
     uint32_t n_seeds = dataset->train.n;
-    sl_vertex *order = need(n_seeds, sizeof *order);
+    sl_vertex *order = need(n_seeds + 2, sizeof *order); /* an entry before and one behind are other groups' */
     make_rules(kind, rules);
+    order[0] = partition->new_ids[dataset->valid.ids[0]];
+    order[n_seeds + 1] = partition->new_ids[dataset->valid.ids[1]];
     for (uint32_t i = 0; i < n_seeds; i++) {
-        order[i] = partition->new_ids[dataset->train.ids[i]];
+        order[i + 1] = partition->new_ids[dataset->train.ids[i]];
     }
     group_sample(partition, 1, rules, SEED, head.step, n_seeds, dataset->train.ids, &group);
     for (uint32_t p = 0; p < partition->n_parts; p++) {
@@ -964,8 +999,8 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
         const struct group_block *block = &pe->block[0];
         struct sl_task_args here = head;
         here.hop = 0;
-        open_phase(partition, p, n_seeds, order, block->n_edges + 1, 7, &phase);
-        expect_ok(sl_seed_submit(&here, 1, phase.order, 0, n_seeds, partition->first[p], partition->first[p + 1],
+        open_phase(partition, p, n_seeds + 2, order, block->n_edges + 1, 7, &phase);
+        expect_ok(sl_seed_submit(&here, 1, phase.order, 1, n_seeds + 1, partition->first[p], partition->first[p + 1],
                                  phase.frontier, phase.index, phase.counts));
         expect_ok(sl_sample_submit(&here, &phase.part, &rules[0], SEED, 1, partition->graph.n_vertices, 7,
                                    phase.frontier, phase.marks, phase.counts, &phase.block));
@@ -1086,6 +1121,7 @@ int main(void)
         cmocka_unit_test(test_batch_is_invisible),
         cmocka_unit_test(test_permutation),
         cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_counts_layout),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_permute_submission),
         cmocka_unit_test(test_refusals_and_failure),

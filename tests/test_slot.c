@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling through it, and what
- * it does without memory. */
+ * runtime/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling through
+ * it, and what it does without memory. */
 #include "runtime/slot.h"
 
 #include "codelets/exchange.h"
@@ -45,8 +45,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* ---- sizes ---- */
 
-/* The worst that a hop can bring: all vertices of the part as destinations (hop 0: as many seeds as train there), each with the
- * fanout or all its in-edges. */
+/* The worst that a hop can bring: all vertices of the part as destinations (hop 0: as many seeds as train there),
+ * each with the fanout or all its in-edges. */
 static void check_block(const struct data *data, const struct sl_slot_shape *shape, const struct sl_block *block,
                         uint32_t p, uint32_t hop)
 {
@@ -162,8 +162,8 @@ static void submit_hop(const struct data *data, const struct sl_slot_shape *shap
         for (uint32_t i = 0; i < n_parts; i++) {
             request[i] = group[i].block[hop].request[p % n_parts];
         }
-        expect_ok(sl_merge_submit(&here, slot->n_hops, n_parts, request, part->first, part->end, pe->frontier, pe->index,
-                                  pe->counts, pe->block[hop].inverse));
+        expect_ok(sl_merge_submit(&here, slot->n_hops, n_parts, request, part->first, part->end, pe->frontier,
+                                  pe->index, pe->counts, pe->block[hop].inverse));
     }
 }
 

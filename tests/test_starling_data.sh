@@ -106,11 +106,15 @@ expect 0 '^balance +train +1\.0[0-5]' partition ./made --parts 3 --cache none --
 [[ $(wc -l <parts) -eq 3000 && $(sort -u parts | tr '\n' ' ') == '0 1 2 ' ]] || complain 'partition: wrong file of parts'
 expect 0 '^partition +random, 5 parts' partition ./made --parts 5 --method random --cache none
 expect 0 '^cross-edge +0.0000' partition ./made --parts 1 --cache none
-expect 0 '' partition ./made --parts 3 --cache none --out /dev/null
+mkfifo pipe
+timeout 20 cat pipe >parts.through &
+expect 0 '' partition ./made --parts 3 --cache none --out pipe
+wait # for the reader
+[[ -p pipe ]] && cmp parts parts.through || complain 'partition: a pipe was not written in place'
 STARLING_PARTS=7 expect 0 '7 parts' partition ./made --method none --cache none
 
 # A full disk is an error.
-if [[ -w /dev/full ]]; then
+if [[ -c /dev/full ]]; then
     "$program" info ./made --cache none >/dev/full 2>stderr
     [[ $? -eq 1 ]] || complain 'info to a full disk: expected exit code 1'
 fi

@@ -105,9 +105,12 @@ static void test_try(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fail_writes_the_message), cmocka_unit_test(test_a_message_may_be_quoted),
-        cmocka_unit_test(test_long_messages_are_cut),   cmocka_unit_test(test_each_thread_has_its_own),
-        cmocka_unit_test(test_names),                   cmocka_unit_test(test_try),
+        cmocka_unit_test(test_fail_writes_the_message),
+        cmocka_unit_test(test_a_message_may_be_quoted),
+        cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_each_thread_has_its_own),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_try),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

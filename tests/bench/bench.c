@@ -35,13 +35,13 @@ struct bench_settings {
 
 static const struct sl_option own_options[] = {
     {.name = "setting",
-     .group = "Bench",
+     .group = "bench",
      .kind = SL_OPTION_CHOICE,
      .offset = offsetof(struct bench_settings, setting),
      .choices = "all,tutorial,deep",
      .help = "The model and minibatch to measure; other options change it"},
     {.name = "repeats",
-     .group = "Bench",
+     .group = "bench",
      .kind = SL_OPTION_U32,
      .offset = offsetof(struct bench_settings, repeats),
      .initial = "5",

@@ -10,8 +10,9 @@
 #include "support/status.h"
 #include "tests/bench/floor.h"
 
-/* The best rate of several tries at each kind of work, in its own units a second, on the calling thread; works of one shape are
- * measured once. Takes about a tenth of a second for each shape. rates_out: floor->n of them. SL_ENOMEM. */
+/* The best rate of several tries at each kind of work, in its own units a second, on the calling thread and in its processor
+ * time; works of one shape are measured once. Takes about a tenth of a second for each shape. rates_out: floor->n of them.
+ * SL_ENOMEM. */
 enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *rates_out);
 
 #endif

@@ -15,9 +15,9 @@ struct at {
     uint32_t layer, hop;
     uint32_t n_in, n_out, width; /* F, H, w */
     bool project_first;
-    bool first;                  /* nothing below wants a gradient */
+    bool first; /* nothing below wants a gradient */
     bool sparse;
-    double above, below;         /* V of the level it takes in, and of the one it gives out */
+    double above, below; /* V of the level it takes in, and of the one it gives out */
     double edges, references, remote;
 };
 

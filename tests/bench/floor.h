@@ -41,16 +41,16 @@ struct bench_work {
     const char *codelet; /* its name in StarPU, which is where its time is counted */
     int layer;           /* or hop; -1: none */
     enum bench_limit limit;
-    double units;        /* flops, bytes or lines that this codelet has to move */
-    double floor_units;  /* those of them that count for the floor */
-    uint32_t m, n, k;    /* the shape of one task, for the ceiling; each at least 1 */
+    double units;       /* flops, bytes or lines that this codelet has to move */
+    double floor_units; /* those of them that count for the floor */
+    uint32_t m, n, k;   /* the shape of one task, for the ceiling; each at least 1 */
 };
 
 /* The sizes of an epoch. */
 struct bench_shape {
-    uint32_t n_layers;                    /* L */
-    uint32_t width[SL_MAX_LAYERS + 1];    /* layer i: width[i] in, width[i + 1] out */
-    uint32_t n_vertices, n_parts;         /* the graph's */
+    uint32_t n_layers;                 /* L */
+    uint32_t width[SL_MAX_LAYERS + 1]; /* layer i: width[i] in, width[i + 1] out */
+    uint32_t n_vertices, n_parts;      /* the graph's */
     uint64_t n_edges;
     uint64_t n_steps;                     /* of the epoch */
     uint32_t n_pes, n_chunks;             /* tasks that a level is split into: P x chunks a step */
@@ -58,11 +58,11 @@ struct bench_shape {
     uint64_t edges[SL_MAX_LAYERS];        /* E_l, by hop */
     uint64_t references[SL_MAX_LAYERS];   /* T_l */
     uint64_t remote[SL_MAX_LAYERS];       /* those of them that another PE owns */
-    bool is_sparse;                       /* input rows as CSR: the first layer projects first and nothing is gathered */
-    uint64_t n_nonzeros;                  /* entries of the input rows, where sparse */
+    bool is_sparse;      /* input rows as CSR: the first layer projects first and nothing is gathered */
+    uint64_t n_nonzeros; /* entries of the input rows, where sparse */
 };
 
-#define BENCH_MAX_WORK (13 * SL_MAX_LAYERS + 3)
+#define BENCH_MAX_WORK (14 * SL_MAX_LAYERS + 4) /* of a layer, and of an epoch */
 
 struct bench_floor {
     uint32_t n;

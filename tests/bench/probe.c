@@ -21,11 +21,13 @@ struct tally {
     const struct starpu_codelet *codelet;
     uint64_t n_tasks;
     double seconds;
+    double cpu_seconds;
 };
 
 struct worker {
     _Alignas(64) struct tally tally[PROBE_MAX_CODELETS];
-    double epoch_s; /* of all codelets, in the epoch in hand */
+    double epoch_s;     /* of all codelets, in the epoch in hand */
+    double start_cpu_s; /* of the task in hand */
 };
 
 static struct probe probe;
@@ -37,11 +39,17 @@ uint32_t probe_epochs(uint32_t n_repeats)
     return 2 * n_repeats + 2;
 }
 
-static double cpu_s(void)
+static double seconds_of(struct timespec t)
+{
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Processor time of the process, or of this thread. */
+static double cpu_s(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    clock_gettime(clock, &t);
+    return seconds_of(t);
 }
 
 void probe_start(uint32_t n_repeats)
@@ -49,7 +57,7 @@ void probe_start(uint32_t n_repeats)
     memset(&probe, 0, sizeof probe);
     memset(workers, 0, sizeof workers);
     probe.n_repeats = n_repeats;
-    epoch_cpu_s = cpu_s();
+    epoch_cpu_s = cpu_s(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* The epoch in hand is one of those that are timed. */
@@ -60,7 +68,7 @@ static bool timed(void)
 
 /* ---- tasks ---- */
 
-static void count_task(struct worker *worker, const struct starpu_codelet *codelet, double seconds)
+static void count_task(struct worker *worker, const struct starpu_codelet *codelet, double seconds, double cpu_seconds)
 {
     uint32_t i = 0;
     while (i + 1 < PROBE_MAX_CODELETS && worker->tally[i].codelet != NULL && worker->tally[i].codelet != codelet) {
@@ -69,10 +77,23 @@ static void count_task(struct worker *worker, const struct starpu_codelet *codel
     worker->tally[i].codelet = codelet;
     worker->tally[i].n_tasks++;
     worker->tally[i].seconds += seconds;
+    worker->tally[i].cpu_seconds += cpu_seconds;
     worker->epoch_s += seconds;
 }
 
 /* The linker's names. */
+int __real_sl_task_enter(const struct sl_task_args *args, double *start_s_out);
+int __wrap_sl_task_enter(const struct sl_task_args *args, double *start_s_out);
+
+int __wrap_sl_task_enter(const struct sl_task_args *args, double *start_s_out)
+{
+    int id = starpu_worker_get_id();
+    if (id >= 0) {
+        workers[id].start_cpu_s = cpu_s(CLOCK_THREAD_CPUTIME_ID);
+    }
+    return __real_sl_task_enter(args, start_s_out);
+}
+
 void __real_sl_task_leave(const struct sl_task_args *args, double start_s);
 void __wrap_sl_task_leave(const struct sl_task_args *args, double start_s);
 
@@ -81,7 +102,8 @@ void __wrap_sl_task_leave(const struct sl_task_args *args, double start_s)
     double seconds = sl_clock_s() - start_s;
     int id = starpu_worker_get_id();
     if (id >= 0 && timed() && args->stage != SL_STAGE_EVALUATE) {
-        count_task(&workers[id], starpu_task_get_current()->cl, seconds);
+        double cpu_seconds = cpu_s(CLOCK_THREAD_CPUTIME_ID) - workers[id].start_cpu_s;
+        count_task(&workers[id], starpu_task_get_current()->cl, seconds, cpu_seconds);
     }
     __real_sl_task_leave(args, start_s);
 }
@@ -144,12 +166,7 @@ static void end_timed(const struct sl_metrics_epoch *epoch)
     probe.seconds[i] = epoch->seconds;
     probe.overlap[i] = epoch->overlap;
     probe.outside[i] = 1 - take_task_seconds() / available;
-    probe.cores[i] = (cpu_s() - epoch_cpu_s) / epoch->seconds;
-}
-
-static double seconds_of(struct timespec t)
-{
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    probe.cores[i] = (cpu_s(CLOCK_PROCESS_CPUTIME_ID) - epoch_cpu_s) / epoch->seconds;
 }
 
 /* Asking StarPU for a worker's profile also starts the next one. */
@@ -206,7 +223,7 @@ enum sl_status __wrap_sl_metrics_epoch(struct sl_metrics *metrics, const struct 
     enum sl_status st = __real_sl_metrics_epoch(metrics, epoch);
     end_epoch(epoch);
     probe.n_epochs++;
-    epoch_cpu_s = cpu_s();
+    epoch_cpu_s = cpu_s(CLOCK_PROCESS_CPUTIME_ID);
     return st;
 }
 
@@ -232,6 +249,7 @@ static void add_tally(const struct tally *tally)
     probe.codelet[i].name = tally->codelet->name;
     probe.codelet[i].n_tasks += tally->n_tasks;
     probe.codelet[i].seconds += tally->seconds;
+    probe.codelet[i].cpu_seconds += tally->cpu_seconds;
 }
 
 static void merge_tallies(void)
@@ -244,6 +262,7 @@ static void merge_tallies(void)
     for (uint32_t i = 0; i < probe.n_codelets; i++) {
         probe.codelet[i].n_tasks /= probe.n_repeats;
         probe.codelet[i].seconds /= probe.n_repeats;
+        probe.codelet[i].cpu_seconds /= probe.n_repeats;
     }
     qsort(probe.codelet, probe.n_codelets, sizeof *probe.codelet, longer);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What is measured of a training run from outside: the library is as it is, and three of its functions are wrapped by the linker
- * (--wrap in tests/bench/local.am), as its own files call them: sl_task_leave at the end of each task, sl_step_sizes once a step,
- * sl_metrics_epoch at the end of each epoch.
+ * What is measured of a training run from outside: the library is as it is, and four of its functions are wrapped by the linker
+ * (--wrap in tests/bench/local.am), as its own files call them: sl_task_enter and sl_task_leave at the ends of each task,
+ * sl_step_sizes once a step, sl_metrics_epoch at the end of each epoch.
+ *
+ * Tasks are timed twice: by the clock, and by the worker's own processor time, which leaves out what other programs took of the
+ * machine. On a machine left alone the two agree.
  *
  * Epochs: one to warm up; n_repeats that are timed; n_repeats with StarPU's profiling switched on, which costs a little; one
  * that is not looked at, since it has no later batches to sample and is followed by the evaluation.
@@ -25,7 +28,8 @@
 struct probe_codelet {
     const char *name;
     uint64_t n_tasks;
-    double seconds; /* inside the codelet, all workers */
+    double seconds;     /* inside the codelet, all workers */
+    double cpu_seconds; /* the same in processor time */
 };
 
 struct probe {
@@ -38,7 +42,7 @@ struct probe {
     double cores[PROBE_MAX_REPEATS];   /* processor time of the process per second */
     uint32_t n_codelets;
     struct probe_codelet codelet[PROBE_MAX_CODELETS]; /* the longest first */
-    struct bench_shape shape; /* sums over the timed epochs, until probe_result divides them */
+    struct bench_shape shape;                         /* sums over the timed epochs, until probe_result divides them */
     /* profiled epochs: shares of the workers' time by StarPU's own account */
     double idle[PROBE_MAX_REPEATS];       /* sleeping: no task was ready */
     double scheduling[PROBE_MAX_REPEATS]; /* all else that is not executing */

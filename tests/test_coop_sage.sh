@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# apps/coop_sage as a user meets it: help, exit codes, what it prints, environment variables, interrupts.
+
+set -u
+program=${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}
+maker=${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}
+program=$(realpath "$program") && maker=$(realpath "$maker") || exit 99
+folder=$(mktemp -d) || exit 99
+child=
+trap '[[ -n $child ]] && kill -KILL "$child" 2>/dev/null; rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+failed=0
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
+# not 0, standard error must match. Errors are one line, and nothing else goes there.
+expect()
+{
+    local status pattern=$2 output wanted=$1
+    shift 2
+    "$program" "$@" >stdout 2>stderr
+    status=$?
+    output=$(cat stdout)
+    [[ $wanted -ne 0 ]] && output=$(cat stderr)
+    [[ $status -eq $wanted ]] || complain "$*: expected exit code $wanted, found $status: $output $(cat stderr)"
+    grep -Eq -- "$pattern" <<<"$output" || complain "$*: expected '$pattern', found: $output"
+    [[ $wanted -eq 0 && -s stderr ]] && complain "$*: expected nothing on standard error, found: $(cat stderr)"
+    [[ $wanted -ne 0 && $(wc -l <stderr) -ne 1 ]] && complain "$*: expected one line of error, found: $(cat stderr)"
+    return 0
+}
+
+# Standard output of the last command has that many lines that match.
+count()
+{
+    local n
+    n=$(grep -Ec -- "$2" stdout)
+    [[ $n -eq $1 ]] || complain "expected $1 lines with '$2', found $n in: $(cat stdout)"
+}
+
+# ---- help -----------------------------------------------------------------------------------------------------------------------
+
+options='dataset data-path split features directed normalize-features cache layers hidden dropout input-dropout norm residual load
+    pes group-size batch-size fanout sampler layer-dependency kappa depth chunks partition sync epochs lr lr-schedule weight-decay
+    patience seed eval-every metrics metrics-steps save predict embed checkpoint resume quiet json cpus sched placement'
+
+expect 0 '^Usage: coop_sage' --help
+for option in $options; do
+    grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
+done
+expect 0 '^Usage: coop_sage' -h
+expect 0 '^coop_sage [0-9]+\.[0-9]+' --version
+[[ $(wc -l <stdout) -eq 1 ]] || complain '--version: expected one line'
+expect 0 '^\.TH COOP_SAGE 1|^\.TH coop_sage 1|^\.TH "?COOP_SAGE"? "?1' --print-man
+for option in $options; do
+    sed 's/\\//g' stdout | grep -q -- "--$option" || complain "the man page does not name --$option"
+done
+expect 0 'batch-size' --print-completion
+
+# ---- usage errors: exit code 2 --------------------------------------------------------------------------------------------------
+
+expect 2 '--batch-siz: .*--batch-size' --batch-siz=5
+expect 2 '--epochs' --epochs=many
+expect 2 '--dropout' --dropout=1
+expect 2 '--group-size.*divisor' --pes=4 --group-size=3
+expect 2 '--fanout.*one per layer' --layers=2 --fanout=5
+expect 2 '--kappa.*labor' --kappa=8
+expect 2 '--resume.*--checkpoint' --resume
+expect 2 'nonsense' nonsense
+
+# ---- a dataset ------------------------------------------------------------------------------------------------------------------
+
+"$maker" generate --vertices 3000 --edges 15000 --classes 5 --features 16 --seed 3 --out made >/dev/null 2>stderr ||
+    complain "starling_data generate: $(cat stderr)"
+
+# Failures: exit code 1, one line.
+expect 1 'nowhere' --dataset nowhere
+mkdir -p broken && cp -r made/* broken && rm -f broken/raw/node-feat.*
+expect 1 '--features' --dataset ./broken --cache none
+cp made/raw/node-feat.csv.gz broken/raw && printf 'a,b\n' >broken/raw/edge.csv && rm -f broken/raw/edge.csv.gz
+expect 1 'edge.csv' --dataset ./broken --cache none
+expect 1 'lws' --dataset ./made --cache none --sched fastest
+expect 1 'learning rate' --dataset ./made --cache none --lr 1e30 --epochs 3 --layers 2 --batch-size 256
+
+run="--dataset ./made --cache cache --layers 2 --hidden 16 --batch-size 128 --cpus 2 --lr 0.01"
+
+# ---- lines ----------------------------------------------------------------------------------------------------------------------
+
+number='[0-9]+\.[0-9]+'
+# shellcheck disable=SC2086
+expect 0 '^dataset +made: 3000 vertices' $run --epochs 3
+count 3 "^epoch +[123]/3 +loss +$number +valid +$number % +test +$number % +time +$number s +eval +$number s\$"
+count 1 "^best epoch [123] +valid $number % +test $number % +time $number s\$"
+count 1 '^minibatch 2 PEs in groups of 2'
+count 1 '^machine +[12] workers'
+[[ $(grep -c $'\r\|\033' stdout) -eq 0 ]] || complain 'a progress bar where there is no terminal'
+
+# shellcheck disable=SC2086
+expect 0 '' $run --epochs 2 --quiet --save q.safetensors
+[[ -s stdout ]] && complain "--quiet: expected no output, found: $(cat stdout)"
+[[ -s q.safetensors ]] || complain '--save wrote nothing'
+
+# shellcheck disable=SC2086
+expect 0 '' $run --epochs 2 --json
+count 1 '^\{"event": ?"config",.*\}$'
+count 2 '^\{"event": ?"epoch",.*\}$'
+count 1 '^\{"event": ?"summary",.*\}$'
+[[ $(wc -l <stdout) -eq 4 ]] || complain "--json: expected 4 lines, found: $(cat stdout)"
+
+# shellcheck disable=SC2086
+expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics m.json
+[[ $(head -c 6 p.npy) == $'\x93NUMPY' ]] || complain '--predict wrote no .npy file'
+[[ $(grep -c '"epoch"' m.json) -ge 1 ]] || complain '--metrics wrote no epoch'
+
+# ---- environment variables ------------------------------------------------------------------------------------------------------
+
+export STARLING_EPOCHS=2 STARLING_HIDDEN=8
+# shellcheck disable=SC2086
+expect 0 '^epoch +2/2 ' $run
+# shellcheck disable=SC2086
+expect 0 '^epoch +1/1 ' $run --epochs 1
+export STARLING_EPOCHS=few
+# shellcheck disable=SC2086
+expect 2 'STARLING_EPOCHS' $run
+unset STARLING_EPOCHS STARLING_HIDDEN
+
+# ---- interrupts -----------------------------------------------------------------------------------------------------------------
+
+# interrupt SIGNAL: start a run that would take for ever, send the signal after its first epoch, and go on from there.
+interrupt()
+{
+    local status=0
+    rm -rf kept
+    # A background job of a script ignores SIGINT, and what is ignored stays so.
+    # shellcheck disable=SC2086
+    env --default-signal="$1" "$program" $run --epochs 1000000 --eval-every 1000 --checkpoint kept >stdout 2>stderr &
+    child=$!
+    for ((i = 0; i < 600; i++)); do
+        grep -q '^epoch' stdout && break
+        sleep 0.1
+    done
+    kill -"$1" "$child"
+    wait "$child" || status=$?
+    child=
+    [[ $status -eq 0 ]] || complain "SIG$1: expected exit code 0, found $status: $(cat stderr)"
+    count 1 '^interrupted by signal [0-9]+: the step was finished and saved'
+    [[ -s kept/checkpoint.safetensors ]] || complain "SIG$1: no checkpoint was saved"
+    # shellcheck disable=SC2086
+    expect 0 '^resuming +after step [1-9]' $run --epochs 1 --checkpoint kept --resume
+}
+
+interrupt INT
+interrupt TERM
+interrupt USR1
+
+# shellcheck disable=SC2086
+expect 1 'expected' $run --checkpoint kept --resume --lr 0.5
+# shellcheck disable=SC2086
+expect 1 'none' $run --checkpoint none --resume
+# shellcheck disable=SC2086
+expect 0 '^epoch +1/1 ' $run --checkpoint none --resume=auto --epochs 1
+
+exit $failed

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/machine: StarPU's workers and scheduler, what is refused, and that a process can do it again.
+ */
+#include "tests/run_fixture.h"
+
+#include "runtime/pool.h"
+
+static struct sl_machine started;
+
+static enum sl_status start(uint32_t n_cpus, const char *sched)
+{
+    struct sl_settings settings = {.cpus = n_cpus, .sched = (char *)(uintptr_t)sched};
+    return sl_machine_start(&settings, &started);
+}
+
+static void test_workers(void **state)
+{
+    char name[32];
+    (void)state;
+    for (uint32_t n = 1; n <= 3 && n <= STARPU_MAXCPUS; n++) {
+        expect_ok(start(n, NULL));
+        assert_true(started.started);
+        assert_int_equal(started.n_workers, n);
+        assert_int_equal(starpu_cpu_worker_get_count(), n);
+        assert_true(started.topology.n_cores >= 1 && started.topology.memory_bytes > 0);
+        sl_machine_worker_name(n - 1, name, sizeof name);
+        assert_non_null(strstr(name, "CPU"));
+        sl_machine_stop(&started);
+        assert_false(started.started);
+        assert_false(starpu_is_initialized());
+    }
+    sl_machine_stop(&started); /* an empty one */
+}
+
+/* 0: one per core of the cpuset. */
+static void test_all_cores(void **state)
+{
+    struct sl_topology topology;
+    (void)state;
+    expect_ok(sl_topology_read(&topology));
+    if (topology.n_cores > STARPU_MAXCPUS) {
+        skip();
+    }
+    expect_ok(start(0, NULL));
+    assert_int_equal(started.n_workers, topology.n_cores);
+    sl_machine_stop(&started);
+}
+
+static void test_too_many(void **state)
+{
+    char most[16];
+    (void)state;
+    snprintf(most, sizeof most, "%d", STARPU_MAXCPUS);
+    assert_int_equal(start(STARPU_MAXCPUS + 1, NULL), SL_EINVAL);
+    expect_message(sl_message(), "--cpus", most);
+    assert_false(started.started || starpu_is_initialized());
+}
+
+static void test_unknown_scheduler(void **state)
+{
+    (void)state;
+    assert_int_equal(start(1, "fastest"), SL_EINVAL);
+    expect_message(sl_message(), "fastest", "--sched");
+    expect_message(sl_message(), " eager", " lws");
+    expect_message(sl_message(), " prio", " dmda");
+    assert_null(strchr(sl_message(), '\n'));
+    assert_false(started.started || starpu_is_initialized());
+}
+
+static void expect_sched(const char *asked, const char *found)
+{
+    const char *before = getenv("STARPU_SCHED");
+    char kept[64];
+    snprintf(kept, sizeof kept, "%s", before != NULL ? before : "none");
+    expect_ok(start(1, asked));
+    assert_string_equal(started.sched, found);
+    assert_string_equal(starpu_sched_get_sched_policy()->policy_name, found);
+    sl_machine_stop(&started);
+    before = getenv("STARPU_SCHED");
+    assert_string_equal(before != NULL ? before : "none", kept);
+}
+
+/* The option beats the environment, which beats the default; a run leaves the environment to the next one. */
+static void test_scheduler(void **state)
+{
+    (void)state;
+    unsetenv("STARPU_SCHED");
+    expect_sched(NULL, "lws");
+    expect_sched("eager", "eager");
+    expect_sched(NULL, "lws");
+    setenv("STARPU_SCHED", "prio", 1);
+    expect_sched(NULL, "prio");
+    expect_sched("dmda", "dmda");
+    setenv("STARPU_SCHED", "", 1);
+    expect_sched(NULL, "lws");
+    setenv("STARPU_SCHED", "nonsense", 1);
+    assert_int_equal(start(1, NULL), SL_EINVAL);
+    expect_message(sl_message(), "nonsense", "lws");
+    unsetenv("STARPU_SCHED");
+}
+
+/* StarPU's buffers come from the pool while a machine is up, and none is left behind. */
+static void test_pool_goes(void **state)
+{
+    starpu_data_handle_t handle;
+    (void)state;
+    expect_ok(start(1, NULL));
+    starpu_vector_data_register(&handle, -1, 0, 1000, 4);
+    assert_int_equal(starpu_data_acquire(handle, STARPU_W), 0);
+    starpu_data_release(handle);
+    assert_true(sl_pool_blocks() >= 1 && sl_pool_bytes() >= 4000);
+    starpu_data_unregister_no_coherency(handle);
+    sl_machine_stop(&started);
+    assert_int_equal(sl_pool_blocks(), 0);
+    assert_int_equal(sl_pool_bytes(), 0);
+}
+
+static int environment(void **state)
+{
+    (void)state;
+    fixture_environment();
+    unsetenv("STARPU_SCHED");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_workers),  cmocka_unit_test(test_all_cores),         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_scheduler), cmocka_unit_test(test_unknown_scheduler), cmocka_unit_test(test_pool_goes),
+    };
+    return cmocka_run_group_tests(tests, environment, NULL);
+}

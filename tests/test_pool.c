@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/pool: blocks are as large as asked for, apart from each other, given again, and do not grow in number while a run
+ * repeats itself.
+ */
+#include "tests/run_fixture.h"
+
+#include "runtime/pool.h"
+
+/* A block of StarPU's, through the hooks. */
+static void *take(size_t bytes)
+{
+    void *block = NULL;
+    assert_int_equal(starpu_malloc(&block, bytes), 0);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 64, 0);
+    return block;
+}
+
+static void give(void *block, size_t bytes)
+{
+    assert_int_equal(starpu_free_noflag(block, bytes), 0);
+}
+
+/* All sizes round the powers of two: written to the last byte, and none overlaps another. */
+static void test_sizes(void **state)
+{
+    static const int offsets[] = {-1, 0, 1};
+    size_t sizes[3 * 24];
+    unsigned char *blocks[3 * 24];
+    size_t n = 0;
+    (void)state;
+    for (unsigned power = 0; power < 22; power++) {
+        for (int i = 0; i < 3; i++) {
+            size_t bytes = ((size_t)1 << power) + (size_t)offsets[i];
+            if (bytes > 0) {
+                sizes[n] = bytes;
+                blocks[n] = take(bytes);
+                memset(blocks[n], (int)n, bytes);
+                n++;
+            }
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t b = 0; b < sizes[i]; b += sizes[i] < 4096 ? 1 : 509) {
+            assert_int_equal(blocks[i][b], (unsigned char)i);
+        }
+        assert_int_equal(blocks[i][sizes[i] - 1], (unsigned char)i);
+        give(blocks[i], sizes[i]);
+    }
+}
+
+static void test_given_again(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes < 5000000; bytes = bytes * 3 + 1) {
+        void *first = take(bytes);
+        void *second = take(bytes);
+        uint64_t n = sl_pool_blocks();
+        uint64_t n_bytes = sl_pool_bytes();
+        assert_ptr_not_equal(first, second);
+        give(first, bytes);
+        assert_ptr_equal(take(bytes), first);
+        assert_int_equal(sl_pool_blocks(), n);
+        assert_int_equal(sl_pool_bytes(), n_bytes);
+        give(first, bytes);
+        give(second, bytes);
+    }
+}
+
+/* A class is at most an eighth larger than what is asked for, and blocks of half the size are not given for the whole. */
+static void test_waste(void **state)
+{
+    (void)state;
+    for (size_t bytes = 64; bytes < 3000000; bytes = bytes * 5 / 4 + 1) {
+        uint64_t n = sl_pool_blocks();
+        uint64_t before = sl_pool_bytes();
+        void *half[3];
+        for (int i = 0; i < 3; i++) {
+            half[i] = take(bytes);
+        }
+        assert_true(sl_pool_bytes() - before <= (sl_pool_blocks() - n) * (bytes + bytes / 8 + 1));
+        for (int i = 0; i < 3; i++) {
+            give(half[i], bytes);
+        }
+        void *whole = take(2 * bytes);
+        assert_true(whole != half[0] && whole != half[1] && whole != half[2]);
+        give(whole, 2 * bytes);
+    }
+}
+
+/* The same step over and over: after the first two no block is taken from the system. */
+static void test_steady(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .n_columns = 10, .seed = 7};
+    struct sl_settings settings;
+    struct sl_step_sizes sizes;
+    struct sl_dataset d;
+    struct world w;
+    uint64_t n = 0;
+    make_dataset(&shape, &d);
+    expect_ok(sl_settings_init(&settings));
+    settings.hidden = 16;
+    settings.pes = 2;
+    settings.chunks = 2;
+    settings.batch_size = 60;
+    settings.norm = SL_NORM_BATCH;
+    world_open(&d, &settings, 1, &w);
+    expect_ok(sl_step_sample(&w.steps, 0));
+    for (uint32_t i = 0; i < 8; i++) {
+        struct sl_adam adam = adam_of(&settings, i);
+        starpu_data_handle_t loss;
+        expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+        expect_ok(sl_step_compute(&w.steps, 0, &adam, loss, &sizes));
+        starpu_data_unregister_no_coherency(loss);
+        starpu_task_wait_for_all();
+        if (i == 1) {
+            n = sl_pool_blocks();
+            assert_true(n > 20);
+        }
+    }
+    assert_int_equal(sl_pool_blocks(), n);
+    world_healthy(&w);
+    world_close(&w);
+    sl_settings_free(&settings);
+    forget_partitions();
+    sl_dataset_free(&d);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    machine_up("eager", 1); /* one worker: the order of tasks, and so of blocks, is the same each time */
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    machine_down();
+    assert_int_equal(sl_pool_blocks(), 0);
+    assert_int_equal(sl_memory_live(), 0);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_given_again),
+        cmocka_unit_test(test_waste),
+        cmocka_unit_test(test_steady),
+    };
+    return cmocka_run_group_tests(tests, up, down);
+}

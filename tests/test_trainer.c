@@ -1,0 +1,704 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Whole runs from options to files: metrics, checkpoints, what is saved, and what goes wrong.
+ */
+#include "tests/data_fixture.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <signal.h>
+
+#include "partition/npy.h"
+#include "partition/raw.h"
+#include "runtime/machine.h"
+#include "runtime/safetensors.h"
+#include "runtime/signals.h"
+#include "runtime/trainer.h"
+#include "tests/graph_fixture.h"
+#include "tests/starpu_fixture.h"
+
+/* ---- what the runs train on: two datasets in the raw layout, written once ---- */
+
+static const struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4,
+                                         .seed = 31};
+static struct sl_dataset dataset;
+static char data[64]; /* the folder they are in */
+
+static void write_dataset(const struct sl_dataset *set, const char *name)
+{
+    char *path;
+    assert_ok(sl_path_join(data, name, &path));
+    assert_ok(sl_raw_write_dataset(set, false, path));
+    sl_free(path);
+}
+
+static int write_data(void **state)
+{
+    (void)state;
+    struct graph_shape two_classes = shape;
+    struct sl_dataset other;
+    fixture_environment();
+    unsetenv("STARPU_FXT_TRACE"); /* a run must not need it to be off */
+    make_folder(NULL);
+    memcpy(data, folder, sizeof data);
+    make_dataset(&shape, &dataset);
+    assert_true(dataset.train.n > 120 && dataset.train.n <= 180); /* three steps an epoch */
+    write_dataset(&dataset, "small");
+    two_classes.n_classes = 2;
+    make_dataset(&two_classes, &other);
+    other.valid.n = 0;
+    write_dataset(&other, "blind"); /* no validation set */
+    sl_dataset_free(&other);
+    return 0;
+}
+
+static int remove_data(void **state)
+{
+    sl_dataset_free(&dataset);
+    memcpy(folder, data, sizeof folder);
+    return remove_folder(state);
+}
+
+/* ---- a run and the metrics it writes ---- */
+
+/* The lines a run has written. */
+struct capture {
+    json_t *lines;
+    char line[16384];
+    size_t n;
+    long interrupt_at; /* raise SIGUSR1 when this step is reported; -1: never */
+};
+
+static struct capture seen;
+
+static void take_line(struct capture *c)
+{
+    json_error_t error;
+    c->line[c->n] = '\0';
+    json_t *object = json_loads(c->line, 0, &error);
+    if (object == NULL) {
+        fail_msg("'%s' is no JSON: %s", c->line, error.text);
+    }
+    json_array_append_new(c->lines, object);
+    json_t *step = json_object_get(object, "step");
+    if (step != NULL && json_integer_value(step) == c->interrupt_at) {
+        raise(SIGUSR1);
+    }
+    c->n = 0;
+}
+
+static ssize_t capture_write(void *cookie, const char *text, size_t n)
+{
+    struct capture *c = cookie;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\n') {
+            take_line(c);
+        } else if (c->n + 1 < sizeof c->line) {
+            c->line[c->n++] = text[i];
+        }
+    }
+    return (ssize_t)n;
+}
+
+static void forget(void)
+{
+    json_decref(seen.lines);
+    seen = (struct capture){.lines = json_array(), .interrupt_at = -1};
+}
+
+/* Option "name=value", or a flag's name. */
+static void set_option(struct sl_settings *settings, const char *text)
+{
+    char name[1024];
+    snprintf(name, sizeof name, "%s", text);
+    char *equals = strchr(name, '=');
+    if (equals != NULL) {
+        *equals++ = '\0';
+    }
+    assert_ok(sl_option_set(&sl_settings_table, name, equals, settings));
+}
+
+/* Options of all runs, then those given, one a word; "%" in front of a file stands for the test's folder. */
+static void settings_of(const char *options, struct sl_settings *out)
+{
+    char text[1024];
+    char *rest;
+    char common[1024];
+    snprintf(common, sizeof common,
+             "dataset=small data-path=%s cache=none layers=2 hidden=8 fanout=4,4 batch-size=30 pes=2 epochs=3 lr=0.02 "
+             "chunks=2 cpus=2 %s",
+             data, options);
+    assert_ok(sl_settings_init(out));
+    for (char *word = strtok_r(common, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        char *file = strchr(word, '%');
+        if (file != NULL) {
+            *file = '\0';
+            snprintf(text, sizeof text, "%s%s/%s", word, folder, file + 1);
+        } else {
+            snprintf(text, sizeof text, "%s", word);
+        }
+        set_option(out, text);
+    }
+}
+
+/* Run with these options; what is reported is added to `seen`. Nothing may be left in memory. */
+static enum sl_status train(const char *options)
+{
+    static const cookie_io_functions_t functions = {.write = capture_write};
+    struct sl_settings settings;
+    struct sl_trainer *trainer;
+    struct sl_metrics metrics = {0};
+    long live = sl_memory_live();
+    if (seen.lines == NULL) {
+        forget();
+    }
+    settings_of(options, &settings);
+    enum sl_status st = sl_settings_check(&settings);
+    if (st == SL_OK) {
+        st = sl_trainer_open(&settings, &trainer);
+    }
+    if (st == SL_OK) {
+        FILE *stream = fopencookie(&seen, "w", functions);
+        setvbuf(stream, NULL, _IOLBF, 0);
+        assert_ok(sl_metrics_open(settings.metrics, stream, settings.resume != SL_RESUME_NO, &metrics));
+        assert_ok(sl_signals_install());
+        st = sl_trainer_train(trainer, &(struct sl_report){&metrics, NULL});
+        sl_signals_restore();
+        sl_trainer_close(trainer);
+        assert_ok(sl_metrics_close(&metrics));
+        fclose(stream);
+    }
+    sl_settings_free(&settings);
+    assert_int_equal(sl_memory_live(), live);
+    return st;
+}
+
+/* ---- reading the lines ---- */
+
+static bool is_event(json_t *line, const char *event)
+{
+    return strcmp(json_string_value(json_object_get(line, "event")), event) == 0;
+}
+
+static size_t count_events(const char *event)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(seen.lines); i++) {
+        n += is_event(json_array_get(seen.lines, i), event);
+    }
+    return n;
+}
+
+/* The n-th line of that event, from 0. */
+static json_t *nth(const char *event, size_t n)
+{
+    for (size_t i = 0; i < json_array_size(seen.lines); i++) {
+        json_t *line = json_array_get(seen.lines, i);
+        if (is_event(line, event) && n-- == 0) {
+            return line;
+        }
+    }
+    fail_msg("there is no such '%s' line", event);
+    return NULL;
+}
+
+static json_t *field(json_t *line, const char *key)
+{
+    json_t *value = json_object_get(line, key);
+    if (value == NULL) {
+        fail_msg("'%s' is missing in %s", key, json_dumps(line, 0));
+    }
+    return value;
+}
+
+static double real(json_t *line, const char *key)
+{
+    json_t *value = field(line, key);
+    if (!json_is_number(value)) {
+        fail_msg("'%s' is no number in %s", key, json_dumps(line, 0));
+    }
+    return json_number_value(value);
+}
+
+static double sum_of(json_t *array)
+{
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        sum += json_number_value(json_array_get(array, i));
+    }
+    return sum;
+}
+
+/* ---- end to end ---- */
+
+static void check_config(json_t *line)
+{
+    assert_string_equal(json_string_value(field(line, "dataset")), "small");
+    assert_true(json_is_false(field(line, "synthetic")));
+    assert_int_equal(real(line, "vertices"), dataset.graph.n_vertices);
+    assert_int_equal(real(line, "edges"), dataset.graph.n_edges);
+    assert_int_equal(real(line, "pes"), 2);
+    assert_int_equal(real(line, "group_size"), 2);
+    assert_int_equal(json_array_size(field(line, "devices")), 2);
+    assert_int_equal(real(field(line, "options"), "batch_size"), 30);
+    assert_true(real(line, "edge_cut") > 0);
+    assert_true(json_is_string(field(line, "version")));
+}
+
+static void check_epoch(json_t *line, size_t epoch)
+{
+    static const char *const scores[] = {"valid_acc", "test_acc", "valid_f1", "test_f1", "overlap"};
+    static const char *const bytes[] = {"ids", "rows", "row_gradients", "weights", "features"};
+    static const char *const stages[] = {"sample", "exchange", "gather", "aggregate", "dense", "loss",
+                                         "backward", "sync", "optimise"};
+    assert_int_equal(real(line, "epoch"), epoch);
+    for (size_t i = 0; i < 5; i++) {
+        double score = real(line, scores[i]);
+        assert_true(score >= 0 && score <= 1);
+    }
+    assert_true(real(line, "seconds") > 0 && real(line, "eval_seconds") > 0);
+    assert_int_equal(json_array_size(field(line, "vertices")), 3);
+    assert_int_equal(json_array_size(field(line, "edges")), 2);
+    assert_int_equal(json_number_value(json_array_get(field(line, "vertices"), 0)), dataset.train.n);
+    assert_true(sum_of(field(line, "edges")) > dataset.train.n);
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(real(field(line, "bytes"), bytes[i]) > 0);
+    }
+    for (size_t i = 0; i < 9; i++) {
+        assert_true(real(field(line, "stage_seconds"), stages[i]) > 0);
+    }
+    assert_null(json_object_get(line, "valid_auc"));
+}
+
+static void test_metrics_lines(void **state)
+{
+    (void)state;
+    size_t n_steps = (dataset.train.n + 59) / 60;
+    forget();
+    assert_ok(train("metrics-steps metrics=%m.json"));
+    check_config(nth("config", 0));
+    assert_int_equal(count_events("config"), 1);
+    assert_int_equal(count_events("step"), 3 * n_steps);
+    assert_int_equal(count_events("epoch"), 3);
+    double best = -1;
+    for (size_t e = 0; e < 3; e++) {
+        double sum = 0;
+        json_t *line = nth("epoch", e);
+        check_epoch(line, e + 1);
+        for (size_t i = 0; i < n_steps; i++) {
+            json_t *step = nth("step", e * n_steps + i);
+            double seeds = i + 1 < n_steps ? 60 : dataset.train.n - 60 * (double)(n_steps - 1);
+            assert_int_equal(real(step, "step"), e * n_steps + i);
+            assert_int_equal(real(step, "epoch"), e + 1);
+            sum += real(step, "loss") * seeds;
+        }
+        expect_near("train_loss", real(line, "train_loss"), sum / dataset.train.n, 1e-12);
+        best = fmax(best, real(line, "valid_acc"));
+    }
+    assert_true(real(nth("epoch", 2), "train_loss") < real(nth("epoch", 0), "train_loss"));
+    json_t *summary = nth("summary", 0);
+    size_t best_epoch = (size_t)real(summary, "best_epoch");
+    assert_true(real(summary, "best_valid_acc") == best);
+    assert_true(real(nth("epoch", best_epoch - 1), "valid_acc") == best);
+    assert_true(real(nth("epoch", best_epoch - 1), "test_acc") == real(summary, "test_acc_at_best"));
+    for (size_t e = 0; e + 1 < best_epoch; e++) {
+        assert_true(real(nth("epoch", e), "valid_acc") < best); /* ties take the earliest */
+    }
+    assert_true(real(summary, "seconds") > 0 && real(summary, "peak_rss_bytes") > 1e6);
+}
+
+static void test_describe(void **state)
+{
+    (void)state;
+    struct sl_settings settings;
+    struct sl_trainer *trainer;
+    char *text;
+    size_t n;
+    settings_of("pes=4 group-size=2", &settings);
+    assert_ok(sl_settings_check(&settings));
+    assert_ok(sl_trainer_open(&settings, &trainer));
+    FILE *stream = open_memstream(&text, &n);
+    assert_ok(sl_trainer_describe(trainer, stream));
+    fclose(stream);
+    assert_non_null(strstr(text, "small: 301 vertices"));
+    assert_non_null(strstr(text, "4 PEs in groups of 2"));
+    assert_non_null(strstr(text, "warning")); /* 120 seeds of some 150 */
+    assert_int_equal(sl_trainer_steps_per_epoch(trainer), (dataset.train.n + 119) / 120);
+    assert_true(sl_trainer_memory_bytes(trainer) > 1 << 20);
+    free(text);
+    sl_trainer_close(trainer);
+    sl_settings_free(&settings);
+}
+
+/* ---- checkpoints ---- */
+
+/* Two files of the test's folder hold the same bytes. */
+static void expect_same_file(const char *a, const char *b)
+{
+    char *bytes[2];
+    size_t n[2];
+    assert_ok(sl_file_read(in_folder(a), SIZE_MAX - 1, &bytes[0], &n[0]));
+    assert_ok(sl_file_read(in_folder(b), SIZE_MAX - 1, &bytes[1], &n[1]));
+    assert_true(n[0] > 100);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    sl_free(bytes[0]);
+    sl_free(bytes[1]);
+}
+
+/* What `lines` and `seen` say of steps and epochs is the same, times apart. */
+static void expect_same_events(json_t *lines, const char *event, const char *const *keys, size_t n_keys)
+{
+    json_t *now = seen.lines;
+    size_t n = count_events(event);
+    for (size_t i = 0; i < n; i++) {
+        json_t *got = nth(event, i);
+        seen.lines = lines;
+        assert_int_equal(count_events(event), n);
+        json_t *should = nth(event, i);
+        seen.lines = now;
+        for (size_t k = 0; k < n_keys; k++) {
+            if (!json_equal(field(got, keys[k]), field(should, keys[k]))) {
+                fail_msg("%s %zu: %s differs: %s, in one run %s", event, i, keys[k], json_dumps(got, 0),
+                         json_dumps(should, 0));
+            }
+        }
+    }
+}
+
+static void expect_same_report(json_t *lines)
+{
+    static const char *const step_keys[] = {"epoch", "step", "loss"};
+    static const char *const epoch_keys[] = {"epoch", "train_loss", "valid_acc", "test_acc", "valid_f1",
+                                             "test_f1", "vertices", "edges", "bytes"};
+    static const char *const summary_keys[] = {"best_valid_acc", "test_acc_at_best", "best_epoch"};
+    expect_same_events(lines, "step", step_keys, 3);
+    expect_same_events(lines, "epoch", epoch_keys, 9);
+    while (count_events("summary") > 1) { /* of the runs that were interrupted */
+        for (size_t i = 0; i < json_array_size(seen.lines); i++) {
+            if (is_event(json_array_get(seen.lines, i), "summary")) {
+                json_array_remove(seen.lines, i);
+                break;
+            }
+        }
+    }
+    expect_same_events(lines, "summary", summary_keys, 3);
+}
+
+/* One run of four epochs against one that is interrupted when step `at` is reported and resumed with `changed` options, which
+ * may be any that change no bit. */
+static void check_resume(const char *options, long at, const char *changed)
+{
+    char text[512];
+    snprintf(text, sizeof text, "epochs=4 metrics-steps json save=%%one.safetensors %s", options);
+    forget();
+    assert_ok(train(text));
+    json_t *lines = seen.lines;
+    seen.lines = NULL;
+    forget();
+    seen.interrupt_at = at;
+    snprintf(text, sizeof text, "epochs=4 metrics-steps json checkpoint=%%kept save=%%two.safetensors %s", options);
+    assert_ok(train(text));
+    assert_int_equal(sl_signals_seen(), SIGUSR1);
+    assert_true(count_events("step") > (size_t)at);
+    assert_true(count_events("step") < (size_t)at + 6); /* it did stop */
+    seen.interrupt_at = -1;
+    snprintf(text, sizeof text,
+             "epochs=4 metrics-steps json checkpoint=%%kept resume=yes save=%%two.safetensors %s %s", options, changed);
+    assert_ok(train(text));
+    expect_same_report(lines);
+    expect_same_file("one.safetensors", "two.safetensors");
+    json_decref(lines);
+}
+
+/* Three steps an epoch: the interrupt is seen a step or two after it was raised. */
+static void test_resume(void **state)
+{
+    (void)state;
+    check_resume("dropout=0.5", 0, "depth=1 cpus=1 sched=eager");
+    check_resume("norm=batch sampler=labor kappa=8 partition=random", 4, "depth=3 sched=prio");
+    check_resume("norm=layer residual hidden=12 group-size=1 pes=4 batch-size=15 weight-decay=0.01", 5, "");
+    check_resume("depth=1 lr-schedule=cosine input-dropout=0.2", 2, "depth=2"); /* at the end of an epoch */
+}
+
+static void test_resume_longer(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("epochs=3 metrics-steps json save=%one.safetensors"));
+    json_t *lines = seen.lines;
+    seen.lines = NULL;
+    forget();
+    assert_ok(train("epochs=1 metrics-steps json checkpoint=%kept"));
+    assert_ok(train("epochs=3 metrics-steps json checkpoint=%kept resume=yes save=%two.safetensors"));
+    expect_same_report(lines);
+    expect_same_file("one.safetensors", "two.safetensors");
+    json_decref(lines);
+    assert_ok(train("epochs=3 checkpoint=%kept resume=yes save=%three.safetensors")); /* nothing is left to do */
+    expect_same_file("one.safetensors", "three.safetensors");
+}
+
+static void test_resume_refused(void **state)
+{
+    (void)state;
+    assert_refused(train("checkpoint=%kept resume=yes"), SL_ENOTFOUND, "kept");
+    assert_ok(train("checkpoint=%kept resume=auto epochs=1"));
+    assert_refused(train("checkpoint=%kept resume=yes lr=0.01"), SL_EINVAL, "--lr");
+    assert_refused(train("checkpoint=%kept resume=yes pes=4"), SL_EINVAL, "--pes");
+    assert_refused(train("checkpoint=%kept resume=auto seed=2"), SL_EINVAL, "--seed");
+    assert_refused(train("checkpoint=%kept resume=yes dataset=blind"), SL_EINVAL, "--dataset");
+    char *bytes;
+    size_t n;
+    assert_ok(sl_file_read(in_folder("kept/checkpoint.safetensors"), SIZE_MAX - 1, &bytes, &n));
+    bytes[n - 20] ^= 1;
+    put_bytes("kept/checkpoint.safetensors", bytes, n);
+    sl_free(bytes);
+    assert_refused(train("checkpoint=%kept resume=auto"), SL_EFILE, "checkpoint.safetensors");
+}
+
+/* Without a validation set the last weights are the best, and scores that are not numbers survive a checkpoint. */
+static void test_blind(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("dataset=blind epochs=2 checkpoint=%kept"));
+    assert_true(json_is_null(field(nth("epoch", 1), "valid_acc")));
+    assert_true(json_is_null(field(nth("epoch", 1), "valid_auc")));
+    assert_true(real(nth("epoch", 1), "test_auc") >= 0);
+    assert_int_equal(real(nth("summary", 0), "best_epoch"), 2);
+    assert_ok(train("dataset=blind epochs=3 checkpoint=%kept resume=yes"));
+    assert_int_equal(real(nth("summary", 1), "best_epoch"), 3);
+}
+
+/* ---- what is saved ---- */
+
+static void test_save_and_load(void **state)
+{
+    (void)state;
+    struct sl_tensors tensors;
+    forget();
+    assert_ok(train("norm=batch epochs=5 save=%a.safetensors"));
+    double best = real(nth("summary", 0), "best_valid_acc");
+    double test = real(nth("summary", 0), "test_acc_at_best");
+    assert_ok(train("norm=batch epochs=0 load=%a.safetensors save=%b.safetensors pes=4"));
+    expect_same_file("a.safetensors", "b.safetensors");
+    assert_int_equal(real(nth("epoch", 5), "epoch"), 0);
+    assert_true(json_is_null(field(nth("epoch", 5), "train_loss")));
+    assert_true(real(nth("epoch", 5), "valid_acc") == best);
+    assert_true(real(nth("epoch", 5), "test_acc") == test);
+    assert_ok(sl_safetensors_read(in_folder("a.safetensors"), &tensors));
+    const struct sl_tensor *weight = sl_tensors_find(&tensors, "layers.0.fc_neigh.weight");
+    assert_non_null(weight);
+    assert_int_equal(weight->shape[0], 8);
+    assert_int_equal(weight->shape[1], 12);
+    assert_non_null(sl_tensors_find(&tensors, "norms.0.running_var"));
+    assert_non_null(sl_tensors_find(&tensors, "layers.1.fc_self.bias"));
+    sl_tensors_free(&tensors);
+    assert_refused(train("norm=batch epochs=0 load=%a.safetensors hidden=9"), SL_EFILE, "9");
+    assert_refused(train("norm=layer epochs=0 load=%b.safetensors layers=3 fanout=2,2,2"), SL_EFILE, "layers.");
+    assert_refused(train("epochs=0 load=%none.safetensors"), SL_EIO, "none.safetensors");
+}
+
+/* Read an array and check its shape. */
+static struct sl_npy array_of(const char *name, uint64_t n_rows, uint64_t n_columns)
+{
+    struct sl_npy array;
+    assert_ok(sl_npy_read(in_folder(name), NULL, &array));
+    assert_int_equal(array.kind, 'f');
+    assert_int_equal(array.item_bytes, 4);
+    assert_int_equal(array.n_dimensions, 2);
+    assert_int_equal(array.shape[0], n_rows);
+    assert_int_equal(array.shape[1], n_columns);
+    return array;
+}
+
+static void expect_same_arrays(const char *a, const char *b, uint64_t n_columns)
+{
+    struct sl_npy one = array_of(a, dataset.graph.n_vertices, n_columns);
+    struct sl_npy other = array_of(b, dataset.graph.n_vertices, n_columns);
+    for (uint64_t i = 0; i < one.n_items; i++) {
+        expect_near_at(b, i, sl_npy_real(&other, i), sl_npy_real(&one, i), 1e-4);
+    }
+    sl_npy_free(&one);
+    sl_npy_free(&other);
+}
+
+/* Share of the validation set whose largest score is its label's: rows are in the dataset's order. */
+static double accuracy_of(const char *name)
+{
+    struct sl_npy scores = array_of(name, dataset.graph.n_vertices, 4);
+    double right = 0;
+    for (uint32_t i = 0; i < dataset.valid.n; i++) {
+        uint64_t row = (uint64_t)dataset.valid.ids[i] * 4;
+        uint32_t answer = 0;
+        for (uint32_t c = 1; c < 4; c++) {
+            answer = sl_npy_real(&scores, row + c) > sl_npy_real(&scores, row + answer) ? c : answer;
+        }
+        right += (int32_t)answer == dataset.labels[dataset.valid.ids[i]];
+    }
+    sl_npy_free(&scores);
+    return right / dataset.valid.n;
+}
+
+static void test_predict_and_embed(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("epochs=4 save=%m.safetensors predict=%p0.npy embed=%e0.npy"));
+    expect_near("accuracy", accuracy_of("p0.npy"), real(nth("summary", 0), "best_valid_acc"), 1e-12);
+    assert_ok(train("epochs=0 load=%m.safetensors predict=%p1.npy embed=%e1.npy pes=1 partition=none"));
+    assert_ok(train("epochs=0 load=%m.safetensors predict=%p2.npy embed=%e2.npy pes=4 partition=random"));
+    assert_ok(train("epochs=0 load=%m.safetensors predict=%p3.npy pes=3 partition=metis"));
+    expect_same_arrays("p0.npy", "p1.npy", 4);
+    expect_same_arrays("p0.npy", "p2.npy", 4);
+    expect_same_arrays("p0.npy", "p3.npy", 4);
+    expect_same_arrays("e0.npy", "e1.npy", 8);
+    expect_same_arrays("e0.npy", "e2.npy", 8);
+}
+
+/* ---- ends ---- */
+
+static void test_patience(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("lr=0 epochs=9 patience=2"));
+    assert_int_equal(count_events("epoch"), 3); /* the first is the best, two are no better */
+    assert_int_equal(real(nth("summary", 0), "best_epoch"), 1);
+    forget();
+    assert_ok(train("epochs=5 eval-every=2"));
+    assert_int_equal(count_events("epoch"), 5);
+    for (size_t e = 0; e < 5; e++) {
+        assert_int_equal(json_is_null(field(nth("epoch", e), "valid_acc")), e == 0 || e == 2);
+    }
+    forget();
+    assert_ok(train("epochs=3 eval-every=0"));
+    assert_true(json_is_null(field(nth("epoch", 1), "test_acc")));
+    assert_int_equal(real(nth("summary", 0), "best_epoch"), 3);
+}
+
+static void test_no_number(void **state)
+{
+    (void)state;
+    forget();
+    assert_refused(train("lr=1e30 epochs=5 checkpoint=%kept save=%m.safetensors"), SL_ENUMERIC, "learning rate");
+    assert_int_equal(count_events("summary"), 0);
+    assert_int_not_equal(access(in_folder("m.safetensors"), F_OK), 0);
+    assert_ok(train("epochs=1")); /* StarPU comes up again */
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    assert_refused(train("dataset=nowhere"), SL_ENOTFOUND, "nowhere");
+    assert_refused(train("sched=fastest"), SL_EINVAL, "eager");
+    assert_refused(train("split=other"), SL_EINVAL, "only");
+    assert_refused(train("save=%no/such/folder/m"), SL_EIO, "no/such/folder");
+    assert_refused(train("pes=4 group-size=3"), SL_EINVAL, "--group-size");
+    assert_ok(train("epochs=1"));
+}
+
+static void test_too_large(void **state)
+{
+    (void)state;
+    struct sl_topology topology;
+    assert_ok(sl_topology_read(&topology));
+    if (topology.memory_bytes > (uint64_t)1 << 40) {
+        skip();
+    }
+    assert_refused(train("hidden=65535 layers=16 fanout=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"), SL_ENOMEM, "--hidden");
+}
+
+/* The k-th allocation fails, for many k: opening says so and leaves nothing behind. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct sl_settings settings;
+    struct sl_trainer *trainer = NULL;
+    enum sl_status st = SL_ENOMEM;
+    long live = sl_memory_live();
+    int refused = 0;
+    for (long allow = 0; st != SL_OK; allow += 1 + allow / 12) {
+        settings_of("cpus=1 depth=1 norm=batch partition=random", &settings);
+        assert_ok(sl_settings_check(&settings));
+        sl_memory_ration(allow);
+        st = sl_trainer_open(&settings, &trainer);
+        sl_memory_ration(-1);
+        assert_true(st == SL_OK || st == SL_ENOMEM);
+        refused += st != SL_OK;
+        sl_trainer_close(trainer);
+        sl_settings_free(&settings);
+        assert_int_equal(sl_memory_live(), live);
+        assert_true(allow < 100000);
+    }
+    assert_true(refused > 20);
+}
+
+/* The same while it trains, evaluates and saves. */
+static void test_no_memory_later(void **state)
+{
+    (void)state;
+    struct sl_settings settings;
+    struct sl_trainer *trainer;
+    enum sl_status st = SL_ENOMEM;
+    long live = sl_memory_live();
+    for (long allow = 0; st != SL_OK; allow += 1 + allow / 5) {
+        settings_of("cpus=1 epochs=1 partition=random checkpoint=%kept save=%m predict=%p embed=%e", &settings);
+        assert_ok(sl_settings_check(&settings));
+        assert_ok(sl_trainer_open(&settings, &trainer));
+        sl_memory_ration(allow);
+        st = sl_trainer_train(trainer, &(struct sl_report){0});
+        sl_memory_ration(-1);
+        assert_true(st == SL_OK || st == SL_ENOMEM);
+        sl_trainer_close(trainer);
+        sl_settings_free(&settings);
+        assert_int_equal(sl_memory_live(), live);
+        assert_true(allow < 100000);
+    }
+}
+
+/* StarPU 1.3 writes traces to /tmp by default, or where this variable says. */
+static void test_no_traces(void **state)
+{
+    (void)state;
+    setenv("STARPU_FXT_PREFIX", folder, 1);
+    assert_ok(train("epochs=1"));
+    DIR *files = opendir(folder);
+    struct dirent *entry;
+    assert_non_null(files);
+    while ((entry = readdir(files)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            fail_msg("the run has left %s", entry->d_name);
+        }
+    }
+    closedir(files);
+    unsetenv("STARPU_FXT_PREFIX");
+}
+
+/* The binary cache changes no bit. */
+static void test_cache(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("epochs=1 save=%a"));
+    assert_ok(train("epochs=1 save=%b cache=%cache"));
+    assert_ok(train("epochs=1 save=%c cache=%cache"));
+    expect_same_file("a", "b");
+    expect_same_file("a", "c");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(test_metrics_lines), with_folder(test_describe),       with_folder(test_resume),
+        with_folder(test_resume_longer), with_folder(test_resume_refused), with_folder(test_blind),
+        with_folder(test_save_and_load), with_folder(test_predict_and_embed),
+        with_folder(test_patience),      with_folder(test_no_number),      with_folder(test_refused),
+        with_folder(test_too_large),     with_folder(test_no_memory),      with_folder(test_no_memory_later),
+        with_folder(test_no_traces),     with_folder(test_cache),
+    };
+    int failed = cmocka_run_group_tests(tests, write_data, remove_data);
+    json_decref(seen.lines);
+    return failed;
+}
