@@ -200,21 +200,11 @@ static void set_bit(uint8_t *bits, uint32_t i)
 
 /* ---- task wrappers ---- */
 
-static uint32_t *vector(void *buffer)
-{
-    return (uint32_t *)STARPU_VECTOR_GET_PTR(buffer);
-}
-
-static sl_real *matrix(void *buffer)
-{
-    return (sl_real *)STARPU_MATRIX_GET_PTR(buffer);
-}
-
 /* The bases of n chunks that are consecutive buffers. */
 static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
 {
     for (uint32_t c = 0; c < n; c++) {
-        bases_out[c] = matrix(buffers[c]);
+        bases_out[c] = sl_buffer_data(buffers[c]);
     }
 }
 
@@ -231,14 +221,14 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     chunk_bases(buffers + 4, args->n_chunks, own);
     uint32_t next = 4 + args->n_chunks;
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        packed[q] = bit(args->packed, q) ? matrix(buffers[next++]) : NULL;
+        packed[q] = bit(args->packed, q) ? sl_buffer_data(buffers[next++]) : NULL;
         view[q] = (struct sl_view){&packed[q], 31, NULL};
     }
-    view[args->own] = (struct sl_view){own, args->shift, vector(buffers[2])};
+    view[args->own] = (struct sl_view){own, args->shift, sl_buffer_data(buffers[2])};
     struct sl_sources sources = {args->n_owners, args->first, view};
-    sl_aggregate_forward_cpu(STARPU_MATRIX_GET_NY(buffers[3]), STARPU_MATRIX_GET_NX(buffers[3]),
-                             vector(buffers[0]) + args->row0, vector(buffers[1]), &sources, args->beta,
-                             matrix(buffers[3]));
+    sl_aggregate_forward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
+                             sl_buffer_data(buffers[0]) + args->row0, sl_buffer_data(buffers[1]), &sources, args->beta,
+                             sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -252,8 +242,8 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *bases[SL_MAX_CHUNKS];
     chunk_bases(buffers + 4, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
-    sl_aggregate_backward_cpu(STARPU_MATRIX_GET_NY(buffers[3]), STARPU_MATRIX_GET_NX(buffers[3]), args->t0,
-                              vector(buffers[1]), vector(buffers[2]), vector(buffers[0]), &gm, matrix(buffers[3]));
+    sl_aggregate_backward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), args->t0,
+                              sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -265,19 +255,19 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *bases[SL_MAX_CHUNKS];
-    sl_real *g = matrix(buffers[3]);
-    uint32_t n_rows = STARPU_MATRIX_GET_NY(buffers[3]);
-    uint32_t n_columns = STARPU_MATRIX_GET_NX(buffers[3]);
+    sl_real *g = sl_buffer_data(buffers[3]);
+    uint32_t n_rows = sl_buffer_rows(buffers[3]);
+    uint32_t n_columns = sl_buffer_columns(buffers[3]);
     chunk_bases(buffers + 5, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
     void **next = buffers + 5 + args->n_chunks;
     memset(g, 0, (size_t)n_rows * n_columns * sizeof *g);
     for (uint32_t p = 0; p < args->n_peers; p++) {
         if (p == args->own) {
-            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, vector(buffers[4]), vector(buffers[1]),
-                                  vector(buffers[2]), vector(buffers[0]), &gm, args->row0, n_rows, g);
+            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, sl_buffer_data(buffers[4]), sl_buffer_data(buffers[1]),
+                                  sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, args->row0, n_rows, g);
         } else if (bit(args->sent, p)) {
-            sl_accumulate_sent_cpu(args->n_sent[p], n_columns, vector(next[0]), matrix(next[1]), args->row0, n_rows,
+            sl_accumulate_sent_cpu(args->n_sent[p], n_columns, sl_buffer_data(next[0]), sl_buffer_data(next[1]), args->row0, n_rows,
                                    g);
             next += 2;
         }
@@ -300,11 +290,11 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
         chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
-    const uint64_t *offsets = (const uint64_t *)STARPU_VECTOR_GET_PTR(buffers[0]);
-    const sl_vertex *sources = vector(buffers[1]);
-    struct sl_sources x = {args->n_parts, vector(buffers[2]), view};
-    aggregate_full(STARPU_MATRIX_GET_NY(buffers[3]), STARPU_MATRIX_GET_NX(buffers[3]), offsets + args->row0,
-                   sources + (offsets[args->row0] - offsets[0]), &x, args->beta, matrix(buffers[3]));
+    const uint64_t *offsets = sl_buffer_data(buffers[0]);
+    const sl_vertex *sources = sl_buffer_data(buffers[1]);
+    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view};
+    aggregate_full(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), offsets + args->row0,
+                   sources + (offsets[args->row0] - offsets[0]), &x, args->beta, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -372,7 +362,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
 {
     struct forward_args args = {.head = *head, .row0 = row0, .n_owners = sources->n_owners, .own = sources->own};
     struct sl_task task;
-    uint32_t n_columns = starpu_matrix_get_nx(m);
+    uint32_t n_columns = sl_handle_columns(m);
     if (n_columns != sources->rows->n_columns || sources->n_owners > SL_MAX_PES ||
         sources->rows->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_aggregate_forward: a mean of width %u of rows of width %u, %u owners, %u chunks",
@@ -383,7 +373,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     args.beta = beta;
     memcpy(args.first, sources->first, (sources->n_owners + 1) * sizeof *args.first);
     args.head.stage = SL_STAGE_AGGREGATE;
-    args.head.work = sum_bytes(n_edges, starpu_matrix_get_ny(m), n_columns);
+    args.head.work = sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_cl);
     sl_task_add(&task, edge_offsets, STARPU_R);
     sl_task_add(&task, edge_sources, STARPU_R);
@@ -407,13 +397,13 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, sta
 {
     struct backward_args args = {.head = *head, .t0 = t0, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
     struct sl_task task;
-    uint32_t n_columns = starpu_matrix_get_nx(packed);
+    uint32_t n_columns = sl_handle_columns(packed);
     if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_aggregate_backward: width %u from gradients of width %u, %u chunks", n_columns,
                        gm->n_columns, args.n_chunks);
     }
     args.head.stage = SL_STAGE_BACKWARD;
-    args.head.work = sum_bytes(n_edges, starpu_matrix_get_ny(packed), n_columns);
+    args.head.work = sum_bytes(n_edges, sl_handle_rows(packed), n_columns);
     sl_task_begin(&task, &backward_cl);
     sl_task_add(&task, edge_offsets, STARPU_R);
     sl_task_add(&task, back_offsets, STARPU_R);
@@ -429,10 +419,10 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     struct accumulate_args args = {.head = *head, .row0 = row0, .t0 = shares->t0, .n_own = shares->n_own};
     struct sl_task task;
     uint64_t n_terms = shares->n_own;
-    if (starpu_matrix_get_nx(g) != shares->gm->n_columns || shares->n_peers > SL_MAX_PES ||
+    if (sl_handle_columns(g) != shares->gm->n_columns || shares->n_peers > SL_MAX_PES ||
         shares->gm->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_accumulate: width %u from gradients of width %u, %u peers, %u chunks",
-                       starpu_matrix_get_nx(g), shares->gm->n_columns, shares->n_peers, shares->gm->split.n_chunks);
+                       sl_handle_columns(g), shares->gm->n_columns, shares->n_peers, shares->gm->split.n_chunks);
     }
     args.n_chunks = shares->gm->split.n_chunks;
     args.shift = shares->gm->split.shift;
@@ -455,7 +445,7 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
         }
     }
     args.head.stage = SL_STAGE_BACKWARD;
-    args.head.work = sum_bytes(n_terms, starpu_matrix_get_ny(g), starpu_matrix_get_nx(g));
+    args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, n_sent) + shares->n_peers * sizeof *args.n_sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
@@ -471,9 +461,9 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, starpu_
     for (uint32_t q = 0; q < n_parts && n_parts <= SL_MAX_PES; q++) {
         n_chunks += rows[q].split.n_chunks;
     }
-    if (n_parts > SL_MAX_PES || n_chunks > SL_MAX_FULL_CHUNKS || starpu_matrix_get_nx(m) != rows[0].n_columns) {
+    if (n_parts > SL_MAX_PES || n_chunks > SL_MAX_FULL_CHUNKS || sl_handle_columns(m) != rows[0].n_columns) {
         return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts, %llu chunks (at most %d), width %u of rows of width %u",
-                       n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, starpu_matrix_get_nx(m),
+                       n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, sl_handle_columns(m),
                        rows[0].n_columns);
     }
     sl_task_begin(&task, &full_cl);
@@ -486,7 +476,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, starpu_
         args.shift[q] = rows[q].split.shift;
         add_chunks(&task, &rows[q]);
     }
-    args.head.stage = head->stage == SL_STAGE_EVALUATE ? SL_STAGE_EVALUATE : SL_STAGE_AGGREGATE;
-    args.head.work = sum_bytes(n_edges, starpu_matrix_get_ny(m), starpu_matrix_get_nx(m));
+    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
+    args.head.work = sum_bytes(n_edges, sl_handle_rows(m), sl_handle_columns(m));
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

@@ -80,17 +80,17 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
     const uint32_t *request[SL_MAX_PES];
     uint32_t *inverse[SL_MAX_PES];
     for (uint32_t p = 0; p < n; p++) {
-        request[p] = (const uint32_t *)STARPU_VECTOR_GET_PTR(buffers[3 + p]);
-        inverse[p] = (uint32_t *)STARPU_VECTOR_GET_PTR(buffers[3 + n + p]);
+        request[p] = sl_buffer_data(buffers[3 + p]);
+        inverse[p] = sl_buffer_data(buffers[3 + n + p]);
     }
     uint32_t n_part = args->part_end - args->part_first;
-    uint32_t *row_of = (uint32_t *)STARPU_VECTOR_GET_PTR(buffers[1]);
-    uint32_t *counts = (uint32_t *)STARPU_VECTOR_GET_PTR(buffers[2]);
+    uint32_t *row_of = sl_buffer_data(buffers[1]);
+    uint32_t *counts = sl_buffer_data(buffers[2]);
     uint64_t *words = (uint64_t *)(void *)(row_of + n_part + (n_part & 1));
     uint32_t level = args->head.hop;
     counts[sl_counts_rows(level + 1)] =
         sl_merge_cpu(n, request, args->part_first, n_part, counts[sl_counts_rows(level)],
-                     (sl_vertex *)STARPU_VECTOR_GET_PTR(buffers[0]), row_of, words, inverse);
+                     sl_buffer_data(buffers[0]), row_of, words, inverse);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -103,11 +103,11 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     }
     const sl_real *chunk[SL_MAX_CHUNKS];
     for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = (const sl_real *)STARPU_MATRIX_GET_PTR(buffers[2 + c]);
+        chunk[c] = sl_buffer_data(buffers[2 + c]);
     }
-    struct sl_view rows = {chunk, args->shift, (const uint32_t *)STARPU_VECTOR_GET_PTR(buffers[0])};
-    sl_pack_cpu(STARPU_MATRIX_GET_NY(buffers[1]), STARPU_MATRIX_GET_NX(buffers[1]), &rows,
-                (sl_real *)STARPU_MATRIX_GET_PTR(buffers[1]));
+    struct sl_view rows = {chunk, args->shift, sl_buffer_data(buffers[0])};
+    sl_pack_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]), &rows,
+                sl_buffer_data(buffers[1]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -169,8 +169,8 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, starpu_data_handl
 {
     struct pack_args args = {.head = *head, .n_chunks = rows->split.n_chunks, .shift = rows->split.shift};
     struct sl_task task;
-    uint32_t n = starpu_matrix_get_ny(packed);
-    uint32_t n_columns = starpu_matrix_get_nx(packed);
+    uint32_t n = sl_handle_rows(packed);
+    uint32_t n_columns = sl_handle_columns(packed);
     if (n_columns != rows->n_columns || n > starpu_vector_get_nx(inverse) || args.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_pack: %u x %u asked of rows of width %u in %u chunks", n, n_columns,
                        rows->n_columns, args.n_chunks);

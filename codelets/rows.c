@@ -59,6 +59,13 @@ void sl_handle_drop(starpu_data_handle_t *handle)
     }
 }
 
+void sl_handle_close(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_unregister_no_coherency(handle);
+    }
+}
+
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out)
 {
     struct sl_rows rows = {.split = *split, .n_columns = n_columns};

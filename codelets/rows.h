@@ -58,6 +58,9 @@ enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t el
 /* Asynchronous unregistration of *handle, which becomes NULL; NULL is allowed. */
 void sl_handle_drop(starpu_data_handle_t *handle);
 
+/* Wait for the tasks that use a handle and unregister it, without bringing its data back; NULL is allowed. */
+void sl_handle_close(starpu_data_handle_t handle);
+
 /* ---- shapes: whatever interface a handle was registered with, a variable is [1 x 1], a vector of n [1 x n], a matrix
  * [ny x nx] (StarPU's x runs along a row). ---- */
 

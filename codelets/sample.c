@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/rows.h"
+
 /* ---- kernels, CPU ---- */
 
 /* Insert `value` into the ascending picked[0 .. n); returns 0 where it was there already. Fanouts are small: a scan from the
@@ -291,11 +293,6 @@ struct sample_args {
 
 /* ---- task wrappers ---- */
 
-static void *vector(void *buffer)
-{
-    return (void *)STARPU_VECTOR_GET_PTR(buffer);
-}
-
 static void permute_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct permute_args *args = cl_arg;
@@ -303,8 +300,8 @@ static void permute_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    sl_permute_cpu(args->seed, args->epoch, args->n, vector(buffers[0]), vector(buffers[1]), vector(buffers[2]),
-                   vector(buffers[3]));
+    sl_permute_cpu(args->seed, args->epoch, args->n, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
+                   sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -315,10 +312,10 @@ static void seed_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    uint32_t *counts = vector(buffers[3]);
-    const sl_vertex *order = vector(buffers[0]);
+    uint32_t *counts = sl_buffer_data(buffers[3]);
+    const sl_vertex *order = sl_buffer_data(buffers[0]);
     counts[0] = sl_seed_cpu(args->end - args->begin, order + args->begin, args->part_first, args->part_end,
-                            counts[sl_counts_rows(args->n_hops)], vector(buffers[1]), vector(buffers[2]));
+                            counts[sl_counts_rows(args->n_hops)], sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -329,21 +326,21 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sample_part part = {vector(buffers[0]), vector(buffers[1]), vector(buffers[2]),
-                                  vector(buffers[3]), args->n_parts,      args->part};
-    struct sl_sample_marks marks = {.heap = vector(buffers[5])};
+    struct sl_sample_part part = {sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
+                                  sl_buffer_data(buffers[3]), args->n_parts,      args->part};
+    struct sl_sample_marks marks = {.heap = sl_buffer_data(buffers[5])};
     marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
     marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
-    uint32_t *counts = vector(buffers[6]);
+    uint32_t *counts = sl_buffer_data(buffers[6]);
     uint32_t *request[SL_MAX_PES];
     for (uint32_t q = 0; q < args->n_parts; q++) {
-        request[q] = vector(buffers[11 + q]);
+        request[q] = sl_buffer_data(buffers[11 + q]);
     }
     uint32_t hop = args->head.hop;
     counts[sl_counts_edges(args->n_hops, hop)] =
         sl_sample_cpu(&part, &args->rule, args->seed, args->head.step, hop, counts[sl_counts_rows(hop)],
-                      vector(buffers[4]), &marks, vector(buffers[7]), vector(buffers[8]), vector(buffers[9]),
-                      vector(buffers[10]), request);
+                      sl_buffer_data(buffers[4]), &marks, sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]), sl_buffer_data(buffers[9]),
+                      sl_buffer_data(buffers[10]), request);
     for (uint32_t q = 0; q < args->n_parts; q++) {
         counts[sl_counts_request(args->n_hops, args->n_parts, hop, q)] = request[q][0];
     }

@@ -270,13 +270,6 @@ undo:
     return st;
 }
 
-static void unregister(starpu_data_handle_t handle)
-{
-    if (handle != NULL) {
-        starpu_data_unregister_no_coherency(handle);
-    }
-}
-
 void sl_steps_close(struct sl_steps *steps)
 {
     for (uint32_t i = 0; steps->slot != NULL && i < steps->settings->depth; i++) {
@@ -284,10 +277,10 @@ void sl_steps_close(struct sl_steps *steps)
     }
     sl_free(steps->slot);
     for (int i = 0; i < 2; i++) {
-        unregister(steps->order_handle[i]);
+        sl_handle_close(steps->order_handle[i]);
         sl_free(steps->order[i]);
     }
-    unregister(steps->keys);
+    sl_handle_close(steps->keys);
     for (uint32_t p = 0; steps->pe != NULL && p < steps->n_pes; p++) {
         sl_free(steps->pe[p].counts);
         sl_free(steps->pe[p].first);

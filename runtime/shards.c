@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "support/memory.h"
 
@@ -194,31 +195,24 @@ undo:
     return st;
 }
 
-static void unregister(starpu_data_handle_t handle)
-{
-    if (handle != NULL) {
-        starpu_data_unregister_no_coherency(handle);
-    }
-}
-
 void sl_shards_close(struct sl_shards *shards)
 {
     for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
         struct sl_shard *part = &shards->part[q];
-        unregister(part->graph.offsets);
-        unregister(part->graph.sources);
-        unregister(part->features);
-        unregister(part->sparse.offsets);
-        unregister(part->sparse.columns);
-        unregister(part->sparse.values);
-        unregister(part->labels);
-        unregister(part->sets);
+        sl_handle_close(part->graph.offsets);
+        sl_handle_close(part->graph.sources);
+        sl_handle_close(part->features);
+        sl_handle_close(part->sparse.offsets);
+        sl_handle_close(part->sparse.columns);
+        sl_handle_close(part->sparse.values);
+        sl_handle_close(part->labels);
+        sl_handle_close(part->sets);
     }
-    unregister(shards->dataset_ids);
-    unregister(shards->new_ids);
-    unregister(shards->ids);
-    unregister(shards->first);
-    unregister(shards->train_ids);
+    sl_handle_close(shards->dataset_ids);
+    sl_handle_close(shards->new_ids);
+    sl_handle_close(shards->ids);
+    sl_handle_close(shards->first);
+    sl_handle_close(shards->train_ids);
     sl_free(shards->part);
     sl_free(shards->table);
     sl_free(shards->sparse_offsets);

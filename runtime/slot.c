@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/exchange.h"
+#include "codelets/rows.h"
 #include "support/memory.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -102,22 +103,15 @@ undo:
     return st;
 }
 
-static void unregister(starpu_data_handle_t handle)
-{
-    if (handle != NULL) {
-        starpu_data_unregister_no_coherency(handle);
-    }
-}
-
 static void close_block(struct sl_block *block, uint32_t n_parts)
 {
-    unregister(block->edge_offsets);
-    unregister(block->edge_sources);
-    unregister(block->back_offsets);
-    unregister(block->back_rows);
+    sl_handle_close(block->edge_offsets);
+    sl_handle_close(block->edge_sources);
+    sl_handle_close(block->back_offsets);
+    sl_handle_close(block->back_rows);
     for (uint32_t q = 0; block->inverse != NULL && q < n_parts; q++) {
-        unregister(block->request[q]);
-        unregister(block->inverse[q]);
+        sl_handle_close(block->request[q]);
+        sl_handle_close(block->inverse[q]);
     }
     sl_free(block->request);
     sl_free(block->inverse);
@@ -127,10 +121,10 @@ void sl_slot_close(struct sl_slot *slot)
 {
     for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
         struct sl_slot_pe *pe = &slot->pe[p];
-        unregister(pe->frontier);
-        unregister(pe->index);
-        unregister(pe->marks);
-        unregister(pe->counts);
+        sl_handle_close(pe->frontier);
+        sl_handle_close(pe->index);
+        sl_handle_close(pe->marks);
+        sl_handle_close(pe->counts);
         for (uint32_t hop = 0; pe->block != NULL && hop < slot->n_hops; hop++) {
             close_block(&pe->block[hop], slot->n_parts);
         }

@@ -16,6 +16,8 @@
 #include "support/clock.h"
 #include "support/memory.h"
 
+#define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
+
 /* ---- open ---- */
 
 /* What the command line may leave open: PEs, groups, chunks. */
@@ -42,7 +44,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .cache = s->cache,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
-                                       .seed = s->seed};
+                                       .seed = DATASET_SEED};
 }
 
 static enum sl_status load_dataset(struct sl_trainer *t)

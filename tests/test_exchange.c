@@ -549,6 +549,65 @@ static void test_slot_is_used_again(void **state)
     }
 }
 
+/* While what its task reads is held back, nobody can have an output: it was submitted as written. */
+static void expect_pending(unsigned n, const starpu_data_handle_t *written)
+{
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_not_equal(starpu_data_acquire_try(written[i], STARPU_R), 0);
+    }
+}
+
+static void check_outputs(const struct sl_partition *partition, struct piped *pe, starpu_data_handle_t order)
+{
+    const struct sl_sample_rule rule = {SL_SAMPLE_NEIGHBOR, 3, false, 1};
+    struct sl_block *block = &pe->block[0];
+    struct sl_task_args here = head;
+    here.hop = 0;
+    starpu_data_handle_t seeded[] = {pe->frontier, pe->index, pe->counts};
+    assert_int_equal(starpu_data_acquire(order, STARPU_RW), 0);
+    expect_ok(sl_seed_submit(&here, 2, order, 0, 20, 0, partition->first[1], pe->frontier, pe->index, pe->counts));
+    expect_pending(3, seeded);
+    starpu_data_release(order);
+    starpu_data_handle_t sampled[] = {block->edge_offsets, block->edge_sources, block->back_offsets, block->back_rows,
+                                      block->request[0],   block->request[3],   pe->marks,           pe->counts};
+    assert_int_equal(starpu_data_acquire(pe->frontier, STARPU_RW), 0);
+    expect_ok(sl_sample_submit(&here, &pe->part, &rule, SEED, 2, partition->graph.n_vertices, 8, pe->frontier,
+                               pe->marks, pe->counts, block));
+    expect_pending(8, sampled);
+    starpu_data_release(pe->frontier);
+    starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse[0]};
+    assert_int_equal(starpu_data_acquire(block->request[0], STARPU_RW), 0);
+    expect_ok(sl_merge_submit(&here, 2, 1, block->request, 0, partition->first[1], pe->frontier, pe->index, pe->counts,
+                              block->inverse));
+    expect_pending(4, merged);
+    starpu_data_release(block->request[0]);
+    starpu_task_wait_for_all();
+    expect_no_failure();
+}
+
+static void test_outputs_are_written(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 250};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct piped pe;
+    make_dataset(&shape, &dataset);
+    make_uneven_partition(&dataset.graph, PARTS, 4, 3, &partition);
+    fixture_start(1);
+    sl_vertex *ids;
+    starpu_data_handle_t order = pool_vector(20, 4, &ids);
+    for (uint32_t i = 0; i < 20; i++) {
+        ids[i] = partition.new_ids[dataset.train.ids[i]];
+    }
+    open_piped(&partition, 0, order, &pe);
+    check_outputs(&partition, &pe, order);
+    pool_free();
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+    fixture_stop();
+}
+
 static void test_refusals_and_failure(void **state)
 {
     (void)state;
@@ -602,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_pack),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_slot_is_used_again),
+        cmocka_unit_test(test_outputs_are_written),
         cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
