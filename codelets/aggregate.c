@@ -226,9 +226,9 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     }
     view[args->own] = (struct sl_view){own, args->shift, sl_buffer_data(buffers[2])};
     struct sl_sources sources = {args->n_owners, args->first, view};
-    sl_aggregate_forward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
-                             sl_buffer_data(buffers[0]) + args->row0, sl_buffer_data(buffers[1]), &sources, args->beta,
-                             sl_buffer_data(buffers[3]));
+    const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
+    sl_aggregate_forward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), edge_offsets + args->row0,
+                             sl_buffer_data(buffers[1]), &sources, args->beta, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 

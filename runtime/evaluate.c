@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Layer by layer: all chunks of a layer are submitted, then the rows they came from are dropped. */
+ * Layer by layer: all chunks of a layer are submitted, then the rows they came from are dropped, once their readers are done. */
 #include "runtime/evaluate.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ struct pass {
     struct sl_split *split;
     struct sl_rows *h;         /* G: the layer's input; empty where that is sparse features */
     struct sl_rows *projected; /* G */
-    struct sl_rows *z;         /* G */
+    struct sl_rows *out;       /* G: the layer's output; of the last, the logits */
     starpu_data_handle_t statistics;
 };
 
@@ -44,7 +44,7 @@ static enum sl_status open_pass(struct pass *a)
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->split, "chunks of the parts", &a->split), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->h, "rows of the parts", &a->h), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->projected, "rows of the parts", &a->projected), done);
-    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->z, "rows of the parts", &a->z), done);
+    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->out, "rows of the parts", &a->out), done);
     for (uint32_t q = 0; q < n_parts; q++) {
         a->split[q] = sl_split_rows(a->shards->part[q].end - a->shards->part[q].first, max_chunks, CHUNK_SHIFT);
     }
@@ -63,12 +63,12 @@ static void close_pass(struct pass *a)
 {
     drop_rows(a->h, a->shards->n_parts);
     drop_rows(a->projected, a->shards->n_parts);
-    drop_rows(a->z, a->shards->n_parts);
+    drop_rows(a->out, a->shards->n_parts);
     sl_handle_drop(&a->statistics);
     sl_free(a->split);
     sl_free(a->h);
     sl_free(a->projected);
-    sl_free(a->z);
+    sl_free(a->out);
 }
 
 static enum sl_status gather(struct pass *a)
@@ -89,19 +89,18 @@ done:
     return st;
 }
 
-/* z of chunk c = h W (+ bias). */
-static enum sl_status multiply(const struct pass *a, uint32_t q, uint32_t c, int parameter, int bias,
-                               starpu_data_handle_t z)
+/* z of chunk c = h W (+ bias), or z += h W. */
+static enum sl_status multiply(const struct pass *a, uint32_t q, uint32_t c, int parameter, starpu_data_handle_t b,
+                               int beta, starpu_data_handle_t z)
 {
     struct sl_task_args head = head_of(a, q);
     starpu_data_handle_t w = a->layer->parameter[parameter].value_handle;
-    starpu_data_handle_t b = bias ? a->layer->parameter[SL_BIAS].value_handle : NULL;
     if (a->i == 0 && a->shards->is_sparse) {
         struct sl_sparse x = a->shards->part[q].sparse;
         x.frontier = a->shards->ids;
-        return sl_dense_sparse_forward_submit(&head, &x, x.first + (c << a->split[q].shift), 0, 0, w, b, 0, z);
+        return sl_dense_sparse_forward_submit(&head, &x, x.first + (c << a->split[q].shift), 0, 0, w, b, beta, z);
     }
-    return sl_dense_forward_submit(&head, a->h[q].chunk[c], 0, w, b, 0, z);
+    return sl_dense_forward_submit(&head, a->h[q].chunk[c], 0, w, b, beta, z);
 }
 
 static enum sl_status project(struct pass *a)
@@ -110,7 +109,7 @@ static enum sl_status project(struct pass *a)
     for (uint32_t q = 0; a->layer->project_first && q < a->shards->n_parts; q++) {
         SL_TRY(st, sl_rows_register(&a->split[q], a->layer->n_out, sizeof(sl_real), &a->projected[q]), done);
         for (uint32_t c = 0; c < a->split[q].n_chunks; c++) {
-            SL_TRY(st, multiply(a, q, c, SL_NEIGH, 0, a->projected[q].chunk[c]), done);
+            SL_TRY(st, multiply(a, q, c, SL_NEIGH, NULL, 0, a->projected[q].chunk[c]), done);
         }
     }
 done:
@@ -129,22 +128,23 @@ static enum sl_status aggregate(const struct pass *a, uint32_t q, uint32_t c, in
                                     a->layer->project_first ? a->projected : a->h, beta, m);
 }
 
-/* z of one chunk. */
-static enum sl_status combine(const struct pass *a, uint32_t q, uint32_t c)
+/* z of one chunk. Products have the higher priority: where they follow the aggregation, a chunk is done before the next one's
+ * mean takes memory. */
+static enum sl_status combine(const struct pass *a, uint32_t q, uint32_t c, starpu_data_handle_t z)
 {
-    starpu_data_handle_t z = a->z[q].chunk[c];
     starpu_data_handle_t mean = NULL;
+    starpu_data_handle_t bias = a->layer->parameter[SL_BIAS].value_handle;
+    starpu_data_handle_t w = a->layer->parameter[SL_NEIGH].value_handle;
     struct sl_task_args head = head_of(a, q);
     enum sl_status st;
-    SL_TRY(st, multiply(a, q, c, SL_SELF, 1, z), done);
     if (a->layer->project_first) {
+        SL_TRY(st, multiply(a, q, c, SL_SELF, bias, 0, z), done);
         SL_TRY(st, aggregate(a, q, c, 1, z), done);
     } else {
-        uint32_t n_rows = sl_split_size(&a->split[q], c);
-        SL_TRY(st, sl_matrix_register(n_rows, a->layer->n_in, sizeof(sl_real), &mean), done);
+        SL_TRY(st, sl_matrix_register(sl_split_size(&a->split[q], c), a->layer->n_in, sizeof(sl_real), &mean), done);
         SL_TRY(st, aggregate(a, q, c, 0, mean), done);
-        SL_TRY(st,
-               sl_dense_forward_submit(&head, mean, 0, a->layer->parameter[SL_NEIGH].value_handle, NULL, 1, z), done);
+        SL_TRY(st, sl_dense_forward_submit(&head, mean, 0, w, bias, 0, z), done);
+        SL_TRY(st, multiply(a, q, c, SL_SELF, NULL, 1, z), done);
     }
 done:
     sl_handle_drop(&mean);
@@ -172,46 +172,44 @@ static struct sl_activate_layer activation(const struct pass *a)
     return layer;
 }
 
-/* h of one chunk from its z. */
+/* h of one chunk, by way of its z, which nothing else needs. */
 static enum sl_status activate(const struct pass *a, uint32_t q, uint32_t c, starpu_data_handle_t h)
 {
+    starpu_data_handle_t z = NULL;
     starpu_data_handle_t gate = NULL;
     struct sl_task_args head = head_of(a, q);
     struct sl_activate_layer layer = activation(a);
+    uint32_t n_rows = sl_split_size(&a->split[q], c);
     starpu_data_handle_t residual = a->layer->residual ? a->h[q].chunk[c] : NULL;
     enum sl_status st;
-    SL_TRY(st, sl_matrix_register(sl_split_size(&a->split[q], c), a->layer->n_out, 1, &gate), done);
-    SL_TRY(st, sl_activate_forward_submit(&head, &layer, c << a->split[q].shift, a->z[q].chunk[c], residual, 0, gate, h),
-           done);
+    SL_TRY(st, sl_matrix_register(n_rows, a->layer->n_out, sizeof(sl_real), &z), done);
+    SL_TRY(st, sl_matrix_register(n_rows, a->layer->n_out, 1, &gate), done);
+    SL_TRY(st, combine(a, q, c, z), done);
+    SL_TRY(st, sl_activate_forward_submit(&head, &layer, c << a->split[q].shift, z, residual, 0, gate, h), done);
 done:
+    sl_handle_drop(&z);
     sl_handle_drop(&gate);
     return st;
 }
 
-/* One layer; leaves its output in h, or in z where it is the last. */
+/* One layer, from h to h. */
 static enum sl_status layer_forward(struct pass *a)
 {
     enum sl_status st;
     SL_TRY(st, project(a), done);
     SL_TRY(st, a->layer->running != NULL ? fix_statistics(a) : SL_OK, done);
     for (uint32_t q = 0; q < a->shards->n_parts; q++) {
-        SL_TRY(st, sl_rows_register(&a->split[q], a->layer->n_out, sizeof(sl_real), &a->z[q]), done);
+        struct sl_rows *out = &a->out[q];
+        SL_TRY(st, sl_rows_register(&a->split[q], a->layer->n_out, sizeof(sl_real), out), done);
         for (uint32_t c = 0; c < a->split[q].n_chunks; c++) {
-            SL_TRY(st, combine(a, q, c), done);
+            SL_TRY(st, a->layer->hidden ? activate(a, q, c, out->chunk[c]) : combine(a, q, c, out->chunk[c]), done);
         }
     }
     drop_rows(a->projected, a->shards->n_parts);
-    for (uint32_t q = 0; a->layer->hidden && q < a->shards->n_parts; q++) {
-        struct sl_rows h;
-        SL_TRY(st, sl_rows_register(&a->split[q], a->layer->n_out, sizeof(sl_real), &h), done);
-        for (uint32_t c = 0; st == SL_OK && c < a->split[q].n_chunks; c++) {
-            st = activate(a, q, c, h.chunk[c]);
-        }
-        sl_rows_drop(&a->h[q]);
-        sl_rows_drop(&a->z[q]);
-        a->h[q] = h;
-        SL_TRY(st, st, done);
-    }
+    drop_rows(a->h, a->shards->n_parts);
+    struct sl_rows *spent = a->h;
+    a->h = a->out;
+    a->out = spent;
     sl_handle_drop(&a->statistics);
 done:
     return st;
@@ -331,7 +329,7 @@ static enum sl_status submit_scores(const struct pass *a, struct tally *t)
                 starpu_vector_data_register(&handle[1], STARPU_MAIN_RAM, (uintptr_t)(t->margins + part->first + row),
                                             sl_split_size(&a->split[q], c), sizeof *t->margins);
             }
-            SL_TRY(st, sl_score_submit(&head, a->z[q].chunk[c], part->sets, part->labels, row, handle[0], handle[1]),
+            SL_TRY(st, sl_score_submit(&head, a->h[q].chunk[c], part->sets, part->labels, row, handle[0], handle[1]),
                    done);
         }
     }
@@ -406,7 +404,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
         }
     }
     SL_TRY(st, submit_scores(&a, &t), done);
-    SL_TRY(st, wanted->scores != NULL ? copy_rows(&a, a.z, wanted->scores) : SL_OK, done);
+    SL_TRY(st, wanted->scores != NULL ? copy_rows(&a, a.h, wanted->scores) : SL_OK, done);
     finish_scores(&t);
     SL_TRY(st, sl_failure_status(&run->failure), done);
     SL_TRY(st, add_up(&a, &t, scores_out), done);

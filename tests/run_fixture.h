@@ -91,8 +91,8 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, &out->shards));
-    expect_ok(sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse,
-                            &out->model));
+    expect_ok(
+        sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));
     expect_ok(sl_run_init(&out->run));
     expect_ok(sl_steps_open(settings, &out->run, &out->shards, &out->model, 0, n_steps, &out->steps));
 }

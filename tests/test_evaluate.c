@@ -34,7 +34,8 @@ static struct table features_of(const struct sl_dataset *d)
 }
 
 /* x W_self + mean(x) W_neigh + b of one vertex. */
-static void combine(const struct sl_graph *g, const struct sl_layer *layer, const struct table *x, uint32_t v, double *z)
+static void combine(const struct sl_graph *g, const struct sl_layer *layer, const struct table *x, uint32_t v,
+                    double *z)
 {
     uint64_t degree = g->offsets[v + 1] - g->offsets[v];
     for (uint32_t c = 0; c < layer->n_out; c++) {
@@ -173,8 +174,8 @@ static void test_inference(void **state)
     static const uint32_t widths[] = {5, 4, 9, 16};
     (void)state;
     for (int k = 0; k < 3 * N_GRAPHS * 2; k++) {
-        struct graph_shape shape = {.kind = (enum graph_kind)(k % N_GRAPHS), .n_vertices = 40, .n_columns = 5,
-                                    .n_classes = 3, .seed = 3};
+        struct graph_shape shape = {
+            .kind = (enum graph_kind)(k % N_GRAPHS), .n_vertices = 40, .n_columns = 5, .n_classes = 3, .seed = 3};
         struct sl_settings settings;
         struct sl_dataset d;
         shape.directed = k % 2 == 1;
@@ -201,8 +202,8 @@ static void test_inference(void **state)
 static void test_many_chunks(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 6000, .hub_degree = 100, .n_columns = 6,
-                                .n_classes = 3, .seed = 4};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 6000, .hub_degree = 100, .n_columns = 6, .n_classes = 3, .seed = 4};
     struct sl_settings settings;
     struct sl_dataset d;
     make_dataset(&shape, &d);
@@ -279,7 +280,7 @@ static struct sl_metrics_scores scores_of(const struct hand *h, uint32_t pes)
  * set. Equal logits answer with the first class. */
 static void test_f1(void **state)
 {
-    static const float logits[] = {2, 1, 0, 0,  0, 3, 1, 2,  -5, 4, 3, 4,  0, 9, 1, 0,  0, 0, 0, 1,  0, 1, 0, 0};
+    static const float logits[] = {2, 1, 0, 0, 0, 3, 1, 2, -5, 4, 3, 4, 0, 9, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0};
     static const int32_t labels[] = {0, 0, 1, 2, 3, 3};
     const struct hand h = {6, 4, logits, labels, "ttttvr"};
     (void)state;
@@ -296,7 +297,7 @@ static void test_f1(void **state)
 /* Margins 2 and 1 of class 1; 1, 0 and 3 of class 0: of the six pairs 2 + 0 and 1.5 are won, the tie counting half. */
 static void test_auc(void **state)
 {
-    static const float logits[] = {1, 3,  0, 1,  1, 2,  5, 5,  -1, 2,  0, 1,  2, 9,  0, 0};
+    static const float logits[] = {1, 3, 0, 1, 1, 2, 5, 5, -1, 2, 0, 1, 2, 9, 0, 0};
     static const int32_t labels[] = {1, 1, 0, 0, 0, 1, 1, 0};
     const struct hand h = {8, 2, logits, labels, "tttttvvr"};
     (void)state;

@@ -128,7 +128,7 @@ static int environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_workers),  cmocka_unit_test(test_all_cores),         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_workers),   cmocka_unit_test(test_all_cores),         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_scheduler), cmocka_unit_test(test_unknown_scheduler), cmocka_unit_test(test_pool_goes),
     };
     return cmocka_run_group_tests(tests, environment, NULL);

@@ -190,8 +190,7 @@ static void test_names(void **state)
     assert_int_equal(w->shape[1], 5);
     for (uint32_t in = 0; in < 5; in++) {
         for (uint32_t out = 0; out < 3; out++) {
-            assert_true(((const sl_real *)w->data)[out * 5 + in] ==
-                        m.layer[0].parameter[SL_NEIGH].value[in * 3 + out]);
+            assert_true(((const sl_real *)w->data)[out * 5 + in] == m.layer[0].parameter[SL_NEIGH].value[in * 3 + out]);
         }
     }
     const struct sl_tensor *mean = tensor_of(tensors, n, "norms.0.running_mean");
@@ -351,9 +350,9 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_initial_values), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_other_shape),    cmocka_unit_test(test_read_and_write),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_initial_values), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_other_shape),    cmocka_unit_test(test_read_and_write),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

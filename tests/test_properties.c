@@ -99,10 +99,11 @@ static void expect_losses(const struct variant *v, const struct spread *spread, 
     double tolerance = v->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
     for (uint32_t i = 0; i < N_STEPS; i++) {
         if (!(fabs(got->loss[i] - wanted->loss[i]) <= tolerance * fabs(wanted->loss[i]))) {
-            fail_msg("%s, P = %u, G = %u, %u chunks, partition %d, depth %u, scheduler %s: loss of step %u is %.9g, with "
-                     "one PE %.9g, off by %.2g of it, allowed %.2g",
-                     v->name, spread->pes, spread->group_size, spread->chunks, spread->partition, spread->depth, sched, i,
-                     got->loss[i], wanted->loss[i], fabs(got->loss[i] / wanted->loss[i] - 1), tolerance);
+            fail_msg(
+                "%s, P = %u, G = %u, %u chunks, partition %d, depth %u, scheduler %s: loss of step %u is %.9g, with "
+                "one PE %.9g, off by %.2g of it, allowed %.2g",
+                v->name, spread->pes, spread->group_size, spread->chunks, spread->partition, spread->depth, sched, i,
+                got->loss[i], wanted->loss[i], fabs(got->loss[i] / wanted->loss[i] - 1), tolerance);
         }
         assert_int_equal(got->sizes[i].n_seeds, wanted->sizes[i].n_seeds);
     }
@@ -134,7 +135,8 @@ static struct spread spread_of(size_t variant, size_t j)
     static const uint32_t chunks[] = {3, 8, 1};
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
     size_t k = variant + j;
-    return (struct spread){pairs[j][0], pairs[j][1], chunks[(k + j / 3) % 3], methods[k % 3], 1 + (uint32_t)(k / 3) % 3};
+    return (struct spread){pairs[j][0], pairs[j][1], chunks[(k + j / 3) % 3], methods[k % 3],
+                           1 + (uint32_t)(k / 3) % 3};
 }
 #define N_SPREADS 8
 
@@ -193,8 +195,8 @@ static void test_schedulers(void **state)
 /* Batch norm's statistics are per group: with as many groups, the size of a group is invisible. */
 static void test_groups(void **state)
 {
-    static const struct spread two_groups[] = {{4, 2, 3, SL_PARTITION_METIS, 2}, {4, 2, 8, SL_PARTITION_RANDOM, 1},
-                                               {14, 7, 3, SL_PARTITION_METIS, 2}};
+    static const struct spread two_groups[] = {
+        {4, 2, 3, SL_PARTITION_METIS, 2}, {4, 2, 8, SL_PARTITION_RANDOM, 1}, {14, 7, 3, SL_PARTITION_METIS, 2}};
     static const struct spread two_pes = {2, 1, 1, SL_PARTITION_NONE, 2};
     (void)state;
     machine_up("lws", 2);
@@ -276,8 +278,8 @@ static void expect_bits(const char *what, const struct outcome *got, const struc
     expect_same(what, got->n_entries, sizeof *got->parameters, got->parameters, should->parameters);
 }
 
-static const struct spread exact_spreads[] = {{4, 2, 3, SL_PARTITION_METIS, 2}, {4, 4, 8, SL_PARTITION_RANDOM, 2},
-                                              {2, 2, 3, SL_PARTITION_NONE, 2}};
+static const struct spread exact_spreads[] = {
+    {4, 2, 3, SL_PARTITION_METIS, 2}, {4, 4, 8, SL_PARTITION_RANDOM, 2}, {2, 2, 3, SL_PARTITION_NONE, 2}};
 #define N_EXACT (sizeof exact_spreads / sizeof exact_spreads[0])
 static const size_t exact_variants[] = {1, 4, 7, 10, 13, 15, 16};
 #define N_EXACT_VARIANTS (sizeof exact_variants / sizeof exact_variants[0])
@@ -350,7 +352,8 @@ static void sleep_task(void *buffers[], void *cl_arg)
     starpu_usleep(60000);
 }
 
-static struct starpu_codelet sleep_cl = {.cpu_funcs = {sleep_task}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "sleep"};
+static struct starpu_codelet sleep_cl = {
+    .cpu_funcs = {sleep_task}, .nbuffers = 1, .modes = {STARPU_RW}, .name = "sleep"};
 
 static void delay(starpu_data_handle_t handle)
 {
@@ -482,9 +485,9 @@ static int free_sets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invisible),  cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch),
-        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ),
+        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

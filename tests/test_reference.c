@@ -239,8 +239,8 @@ static void expect_running(json_t *root, struct world *w)
         double squares;
         moments(root, n, c, &mean, &squares);
         expect_near_at("running mean", c, (double)layer->running[c], 0.1 * mean, TOLERANCE);
-        expect_near_at("running variance", c, (double)layer->running[layer->n_out + c],
-                       0.9 + 0.1 * squares / (n - 1), TOLERANCE);
+        expect_near_at("running variance", c, (double)layer->running[layer->n_out + c], 0.9 + 0.1 * squares / (n - 1),
+                       TOLERANCE);
     }
     sl_model_release(&w->model);
 }
@@ -254,8 +254,9 @@ static void settings_of(json_t *root, struct sl_settings *out)
     expect_ok(sl_settings_init(out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
-    out->norm = norm == NULL ? SL_NORM_NONE
-                : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER : SL_NORM_BATCH;
+    out->norm = norm == NULL                                    ? SL_NORM_NONE
+                : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
+                                                                : SL_NORM_BATCH;
     out->residual = json_is_true(json_object_get(options, "residual"));
     out->dropout = 0;
     out->sampler = SL_SAMPLER_FULL;

@@ -20,8 +20,8 @@
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
 
-static const struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4,
-                                         .seed = 31};
+static const struct graph_shape shape = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 31};
 static struct sl_dataset dataset;
 static char data[64]; /* the folder they are in */
 
@@ -250,8 +250,8 @@ static void check_epoch(json_t *line, size_t epoch)
 {
     static const char *const scores[] = {"valid_acc", "test_acc", "valid_f1", "test_f1", "overlap"};
     static const char *const bytes[] = {"ids", "rows", "row_gradients", "weights", "features"};
-    static const char *const stages[] = {"sample", "exchange", "gather", "aggregate", "dense", "loss",
-                                         "backward", "sync", "optimise"};
+    static const char *const stages[] = {"sample", "exchange", "gather", "aggregate", "dense",
+                                         "loss",   "backward", "sync",   "optimise"};
     assert_int_equal(real(line, "epoch"), epoch);
     for (size_t i = 0; i < 5; i++) {
         double score = real(line, scores[i]);
@@ -370,8 +370,8 @@ static void expect_same_events(json_t *lines, const char *event, const char *con
 static void expect_same_report(json_t *lines)
 {
     static const char *const step_keys[] = {"epoch", "step", "loss"};
-    static const char *const epoch_keys[] = {"epoch", "train_loss", "valid_acc", "test_acc", "valid_f1",
-                                             "test_f1", "vertices", "edges", "bytes"};
+    static const char *const epoch_keys[] = {"epoch",   "train_loss", "valid_acc", "test_acc", "valid_f1",
+                                             "test_f1", "vertices",   "edges",     "bytes"};
     static const char *const summary_keys[] = {"best_valid_acc", "test_acc_at_best", "best_epoch"};
     expect_same_events(lines, "step", step_keys, 3);
     expect_same_events(lines, "epoch", epoch_keys, 9);
@@ -404,8 +404,8 @@ static void check_resume(const char *options, long at, const char *changed)
     assert_true(count_events("step") > (size_t)at);
     assert_true(count_events("step") < (size_t)at + 6); /* it did stop */
     seen.interrupt_at = -1;
-    snprintf(text, sizeof text,
-             "epochs=4 metrics-steps json checkpoint=%%kept resume=yes save=%%two.safetensors %s %s", options, changed);
+    snprintf(text, sizeof text, "epochs=4 metrics-steps json checkpoint=%%kept resume=yes save=%%two.safetensors %s %s",
+             options, changed);
     assert_ok(train(text));
     expect_same_report(lines);
     expect_same_file("one.safetensors", "two.safetensors");
@@ -691,12 +691,12 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines), with_folder(test_describe),       with_folder(test_resume),
-        with_folder(test_resume_longer), with_folder(test_resume_refused), with_folder(test_blind),
-        with_folder(test_save_and_load), with_folder(test_predict_and_embed),
-        with_folder(test_patience),      with_folder(test_no_number),      with_folder(test_refused),
-        with_folder(test_too_large),     with_folder(test_no_memory),      with_folder(test_no_memory_later),
-        with_folder(test_no_traces),     with_folder(test_cache),
+        with_folder(test_metrics_lines), with_folder(test_describe),          with_folder(test_resume),
+        with_folder(test_resume_longer), with_folder(test_resume_refused),    with_folder(test_blind),
+        with_folder(test_save_and_load), with_folder(test_predict_and_embed), with_folder(test_patience),
+        with_folder(test_no_number),     with_folder(test_refused),           with_folder(test_too_large),
+        with_folder(test_no_memory),     with_folder(test_no_memory_later),   with_folder(test_no_traces),
+        with_folder(test_cache),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
