@@ -6,7 +6,7 @@
 #include "codelets/aggregate.h"
 
 #include "tests/group_fixture.h"
-#include "tests/starpu_fixture.h"
+#include "tests/order_fixture.h"
 
 #define SEED 31
 #define MAX_CHUNKS 64
@@ -706,21 +706,6 @@ static void test_full(void **state)
     }
 }
 
-/* What a task writes can be had by nobody while its inputs are held back: outputs must be submitted as written. */
-static void expect_pending(starpu_data_handle_t held, starpu_data_handle_t written)
-{
-    assert_int_not_equal(starpu_data_acquire_try(written, STARPU_R), 0);
-    starpu_data_release(held);
-    assert_int_equal(starpu_data_acquire(written, STARPU_R), 0);
-    starpu_data_release(written);
-}
-
-/* Held back from here on until expect_pending. */
-static void hold(starpu_data_handle_t handle)
-{
-    assert_int_equal(starpu_data_acquire(handle, STARPU_RW), 0);
-}
-
 /* One destination with four sources, all of one PE. */
 static void test_outputs_are_written(void **state)
 {
@@ -752,20 +737,20 @@ static void test_outputs_are_written(void **state)
     for (int beta = 0; beta < 2; beta++) {
         hold(h[X]);
         expect_ok(sl_aggregate_forward_submit(&head, h[OFFSETS], h[SOURCES], 0, 4, &all, beta, h[M]));
-        expect_pending(h[X], h[M]);
+        release(h[X], 1, &h[M]);
         hold(h[X]);
         expect_ok(sl_aggregate_full_submit(&head, h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, 4, &x, beta, h[M]));
-        expect_pending(h[X], h[M]);
+        release(h[X], 1, &h[M]);
     }
     hold(h[GM]);
     expect_ok(sl_aggregate_backward_submit(&head, h[OFFSETS], h[BACK_OFFSETS], h[BACK_ROWS], 0, 4, &gm, h[PACKED]));
-    expect_pending(h[GM], h[PACKED]);
+    release(h[GM], 1, &h[PACKED]);
     hold(h[GM]);
     expect_ok(sl_accumulate_submit(&head, &shares, 0, h[G]));
-    expect_pending(h[GM], h[G]);
+    release(h[GM], 1, &h[G]);
     hold(h[X]);
     expect_ok(sl_pack_submit(&head, h[SOURCES], &x, h[PACKED]));
-    expect_pending(h[X], h[PACKED]);
+    release(h[X], 1, &h[PACKED]);
     unregister(N, h);
     expect_no_failure();
     fixture_stop();

@@ -6,7 +6,7 @@
 #include "codelets/exchange.h"
 
 #include "tests/group_fixture.h"
-#include "tests/starpu_fixture.h"
+#include "tests/order_fixture.h"
 
 #define SEED 77
 
@@ -549,39 +549,29 @@ static void test_slot_is_used_again(void **state)
     }
 }
 
-/* While what its task reads is held back, nobody can have an output: it was submitted as written. */
-static void expect_pending(unsigned n, const starpu_data_handle_t *written)
-{
-    for (unsigned i = 0; i < n; i++) {
-        assert_int_not_equal(starpu_data_acquire_try(written[i], STARPU_R), 0);
-    }
-}
-
+/* Seed, sample and merge, each with what it reads held back. */
 static void check_outputs(const struct sl_partition *partition, struct piped *pe, starpu_data_handle_t order)
 {
     const struct sl_sample_rule rule = {SL_SAMPLE_NEIGHBOR, 3, false, 1};
     struct sl_block *block = &pe->block[0];
     struct sl_task_args here = head;
     here.hop = 0;
-    starpu_data_handle_t seeded[] = {pe->frontier, pe->index, pe->counts};
-    assert_int_equal(starpu_data_acquire(order, STARPU_RW), 0);
+    const starpu_data_handle_t seeded[] = {pe->frontier, pe->index, pe->counts};
+    hold(order);
     expect_ok(sl_seed_submit(&here, 2, order, 0, 20, 0, partition->first[1], pe->frontier, pe->index, pe->counts));
-    expect_pending(3, seeded);
-    starpu_data_release(order);
-    starpu_data_handle_t sampled[] = {block->edge_offsets, block->edge_sources, block->back_offsets, block->back_rows,
-                                      block->request[0],   block->request[3],   pe->marks,           pe->counts};
-    assert_int_equal(starpu_data_acquire(pe->frontier, STARPU_RW), 0);
+    release(order, 3, seeded);
+    const starpu_data_handle_t sampled[] = {block->edge_offsets, block->edge_sources, block->back_offsets,
+                                            block->back_rows,    block->request[0],   block->request[3],
+                                            pe->marks,           pe->counts};
+    hold(pe->frontier);
     expect_ok(sl_sample_submit(&here, &pe->part, &rule, SEED, 2, partition->graph.n_vertices, 8, pe->frontier,
                                pe->marks, pe->counts, block));
-    expect_pending(8, sampled);
-    starpu_data_release(pe->frontier);
-    starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse[0]};
-    assert_int_equal(starpu_data_acquire(block->request[0], STARPU_RW), 0);
+    release(pe->frontier, 8, sampled);
+    const starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse[0]};
+    hold(block->request[0]);
     expect_ok(sl_merge_submit(&here, 2, 1, block->request, 0, partition->first[1], pe->frontier, pe->index, pe->counts,
                               block->inverse));
-    expect_pending(4, merged);
-    starpu_data_release(block->request[0]);
-    starpu_task_wait_for_all();
+    release(block->request[0], 4, merged);
     expect_no_failure();
 }
 
