@@ -457,6 +457,112 @@ static void test_coverage(void **state)
     machine_down();
 }
 
+/* ---- what a step samples ---- */
+
+/* One PE's frontier of level `level` in the slot of step `step`, as dataset ids; free(). */
+static sl_vertex *frontier_of(struct world *w, uint64_t step, uint32_t p, uint32_t level, uint32_t *n_out)
+{
+    struct sl_slot_pe *pe = sl_step_slot(&w->steps, step, p);
+    starpu_data_acquire(pe->counts, STARPU_R);
+    starpu_data_acquire(pe->frontier, STARPU_R);
+    const uint32_t *counts = starpu_data_get_local_ptr(pe->counts);
+    const sl_vertex *frontier = starpu_data_get_local_ptr(pe->frontier);
+    uint32_t n = counts[sl_counts_rows(level)];
+    sl_vertex *ids = need(n, sizeof *ids);
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = w->partition->dataset_ids[frontier[i]];
+    }
+    starpu_data_release(pe->frontier);
+    starpu_data_release(pe->counts);
+    *n_out = n;
+    return ids;
+}
+
+/* --fanout is written input side first: hop 0, at the seeds, takes the last number; each destination min(fanout, degree). */
+static void test_fanout(void **state)
+{
+    (void)state;
+    machine_up("lws", 2);
+    for (size_t i = 0; i < N_VARIANTS; i += 4) {
+        const struct sl_graph *graph = &dataset_of(&variants[i])->graph;
+        struct sl_settings settings;
+        struct sl_step_sizes sizes;
+        struct world w;
+        settings_of(&variants[i], &one_pe, &settings);
+        world_open(dataset_of(&variants[i]), &settings, 1, &w);
+        expect_ok(sl_step_sample(&w.steps, 0));
+        expect_ok(sl_step_sizes(&w.steps, 0, &sizes));
+        for (uint32_t hop = 0; hop < 3; hop++) {
+            uint32_t n;
+            uint64_t n_edges = 0;
+            sl_vertex *ids = frontier_of(&w, 0, 0, hop, &n);
+            assert_int_equal(n, sizes.vertices[hop]);
+            for (uint32_t d = 0; d < n; d++) {
+                uint64_t degree = graph->offsets[ids[d] + 1] - graph->offsets[ids[d]];
+                uint64_t fanout = settings.fanout[2 - hop];
+                n_edges += settings.sampler == SL_SAMPLER_FULL || degree < fanout ? degree : fanout;
+            }
+            assert_int_equal(sizes.edges[hop], n_edges);
+            free(ids);
+        }
+        world_close(&w);
+        sl_settings_free(&settings);
+    }
+    machine_down();
+}
+
+/* Count the seeds of one epoch, by dataset id. Returns a sum that depends on which step has which. */
+static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
+{
+    uint64_t sum = 0;
+    memset(times, 0, w->shards.n_vertices * sizeof *times);
+    for (uint64_t i = 0; i < w->steps.n_per_epoch; i++) {
+        uint64_t step = epoch * w->steps.n_per_epoch + i;
+        expect_ok(sl_step_sample(&w->steps, step));
+        for (uint32_t p = 0; p < w->steps.n_pes; p++) {
+            uint32_t n;
+            sl_vertex *ids = frontier_of(w, step, p, 0, &n);
+            for (uint32_t k = 0; k < n; k++) {
+                times[ids[k]]++;
+                sum += (uint64_t)ids[k] * (i + 1);
+            }
+            free(ids);
+        }
+    }
+    return sum;
+}
+
+/* Each epoch's steps have every training vertex once, in another order than the epochs before. */
+static void test_epochs(void **state)
+{
+    (void)state;
+    uint32_t *times = need(dense_set.graph.n_vertices, sizeof *times);
+    machine_up("lws", 2);
+    for (size_t j = 0; j < N_SPREADS; j++) {
+        uint64_t sums[3];
+        struct spread spread = spread_of(j, j);
+        struct sl_settings settings;
+        struct world w;
+        settings_of(&variants[0], &spread, &settings);
+        world_open(&dense_set, &settings, MAX_STEPS, &w);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            sums[epoch] = count_epoch(&w, epoch, times);
+            for (uint32_t i = 0; i < dense_set.train.n; i++) {
+                assert_int_equal(times[dense_set.train.ids[i]], 1);
+                times[dense_set.train.ids[i]] = 0;
+            }
+            for (uint32_t v = 0; v < dense_set.graph.n_vertices; v++) {
+                assert_int_equal(times[v], 0);
+            }
+        }
+        assert_true(sums[0] != sums[1] && sums[1] != sums[2] && sums[0] != sums[2]);
+        world_close(&w);
+        sl_settings_free(&settings);
+    }
+    machine_down();
+    free(times);
+}
+
 /* ---- the datasets ---- */
 
 static int make_sets(void **state)
@@ -482,12 +588,35 @@ static int free_sets(void **state)
     return 0;
 }
 
+/* The last entry of --fanout is for the seeds, the first for the input side: with 9 at the seeds and 1 at the input side, the
+ * other order would draw at most one edge a seed and more than one edge a vertex at the last hop. */
+static void test_fanout_order(void **state)
+{
+    static const uint32_t fanout[] = {1, 2, 9};
+    static const struct spread spread = {2, 2, 3, SL_PARTITION_METIS, 2};
+    const struct variant v = {.name = "fanout", .hidden = 8, .kappa = 1};
+    struct sl_settings settings;
+    struct outcome got;
+    (void)state;
+    machine_up("lws", 2);
+    settings_of(&v, &spread, &settings);
+    memcpy(settings.fanout, fanout, sizeof fanout);
+    run_steps(&dense_set, &settings, 1, &got);
+    assert_true(got.sizes[0].edges[0] > 2 * got.sizes[0].vertices[0]);
+    assert_true(got.sizes[0].edges[1] <= 2 * got.sizes[0].vertices[1]);
+    assert_true(got.sizes[0].edges[2] <= got.sizes[0].vertices[2]);
+    outcome_free(&got);
+    sl_settings_free(&settings);
+    machine_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ),
-        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers),   cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_seeds_differ),
+        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),     cmocka_unit_test(test_fanout),
+        cmocka_unit_test(test_epochs),       cmocka_unit_test(test_fanout_order),
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

@@ -15,8 +15,7 @@
 #include "runtime/safetensors.h"
 #include "runtime/signals.h"
 #include "runtime/trainer.h"
-#include "tests/graph_fixture.h"
-#include "tests/starpu_fixture.h"
+#include "tests/run_fixture.h"
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
 
@@ -329,6 +328,44 @@ static void test_describe(void **state)
     free(text);
     sl_trainer_close(trainer);
     sl_settings_free(&settings);
+}
+
+/* ---- the loop ---- */
+
+/* The trainer's steps are runtime/step.h's, with t = 1, 2, .. over the whole run and the rate of the epoch's schedule. */
+static void check_loop(const char *schedule, const double *rates)
+{
+    struct sl_settings settings;
+    struct world w;
+    char options[128];
+    snprintf(options, sizeof options, "json metrics-steps epochs=3 weight-decay=0.01 lr-schedule=%s", schedule);
+    forget();
+    assert_ok(train(options));
+    settings_of(options, &settings);
+    machine_up(NULL, 2);
+    world_open(&dataset, &settings, 9, &w);
+    for (uint32_t step = 0; step < 9; step++) {
+        struct sl_adam adam = {settings.lr * rates[step / 3], 0.9, 0.999, 1e-8, 0.01, step + 1};
+        struct sl_step_sizes sizes;
+        starpu_data_handle_t handle;
+        double loss = NAN;
+        starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
+        expect_ok(sl_step_submit(&w.steps, step, &adam, handle, &sizes));
+        starpu_data_unregister(handle);
+        expect_near_at(schedule, step, real(nth("step", step), "loss"), loss, 1e-12);
+    }
+    world_close(&w);
+    machine_down();
+    forget_partitions();
+    sl_settings_free(&settings);
+}
+
+static void test_loop(void **state)
+{
+    (void)state;
+    check_loop("none", (const double[]){1, 1, 1});
+    check_loop("cosine", (const double[]){1, 0.75, 0.25});
+    check_loop("step", (const double[]){1, 0.1, 0.01});
 }
 
 /* ---- checkpoints ---- */
@@ -691,12 +728,12 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines), with_folder(test_describe),          with_folder(test_resume),
-        with_folder(test_resume_longer), with_folder(test_resume_refused),    with_folder(test_blind),
-        with_folder(test_save_and_load), with_folder(test_predict_and_embed), with_folder(test_patience),
-        with_folder(test_no_number),     with_folder(test_refused),           with_folder(test_too_large),
-        with_folder(test_no_memory),     with_folder(test_no_memory_later),   with_folder(test_no_traces),
-        with_folder(test_cache),
+        with_folder(test_metrics_lines), with_folder(test_describe),      with_folder(test_loop),
+        with_folder(test_resume),        with_folder(test_resume_longer), with_folder(test_resume_refused),
+        with_folder(test_blind),         with_folder(test_save_and_load), with_folder(test_predict_and_embed),
+        with_folder(test_patience),      with_folder(test_no_number),     with_folder(test_refused),
+        with_folder(test_too_large),     with_folder(test_no_memory),     with_folder(test_no_memory_later),
+        with_folder(test_no_traces),     with_folder(test_cache),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
