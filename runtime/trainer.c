@@ -352,6 +352,7 @@ done:
 
 /* ---- training ---- */
 
+/* Of an epoch, counted from 0. */
 static double learning_rate(const struct sl_settings *s, uint64_t epoch)
 {
     double share = (double)epoch / s->epochs;
@@ -361,6 +362,16 @@ static double learning_rate(const struct sl_settings *s, uint64_t epoch)
     case SL_LR_NONE: break;
     }
     return s->lr;
+}
+
+struct sl_adam sl_trainer_adam(const struct sl_settings *settings, uint64_t step, uint32_t n_per_epoch)
+{
+    return (struct sl_adam){.lr = learning_rate(settings, step / n_per_epoch),
+                            .beta1 = 0.9,
+                            .beta2 = 0.999,
+                            .eps = 1e-8,
+                            .decay = settings->weight_decay,
+                            .t = step + 1};
 }
 
 static void add_sizes(struct sl_step_sizes *sums, const struct sl_step_sizes *sizes)
@@ -384,12 +395,9 @@ static enum sl_status advance(struct sl_trainer *t, const struct sl_report *repo
     const struct sl_settings *s = t->settings;
     uint64_t step = t->state.step;
     uint32_t i = (uint32_t)(step % t->steps.n_per_epoch);
-    struct sl_adam adam = {.lr = learning_rate(s, step / t->steps.n_per_epoch), .beta1 = 0.9, .beta2 = 0.999};
+    struct sl_adam adam = sl_trainer_adam(s, step, t->steps.n_per_epoch);
     struct sl_step_sizes sizes;
     enum sl_status st;
-    adam.eps = 1e-8;
-    adam.decay = s->weight_decay;
-    adam.t = step + 1;
     SL_TRY(st, sl_step_submit(&t->steps, step, &adam, t->loss_handle[i], &sizes), done);
     add_sizes(&t->state.sums, &sizes);
     t->state.step = step + 1;

@@ -42,6 +42,9 @@ struct sl_trainer {
     sl_real *best;                    /* weights of the best evaluation; NULL until the first */
 };
 
+/* Adam at a step, which counts over the whole run, as t does: the moments' bias is corrected once, not once an epoch. */
+struct sl_adam sl_trainer_adam(const struct sl_settings *settings, uint64_t step, uint32_t n_per_epoch);
+
 /* Save the state to --checkpoint. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trainer_save_state(struct sl_trainer *trainer);
 

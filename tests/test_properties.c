@@ -588,35 +588,13 @@ static int free_sets(void **state)
     return 0;
 }
 
-/* The last entry of --fanout is for the seeds, the first for the input side: with 9 at the seeds and 1 at the input side, the
- * other order would draw at most one edge a seed and more than one edge a vertex at the last hop. */
-static void test_fanout_order(void **state)
-{
-    static const uint32_t fanout[] = {1, 2, 9};
-    static const struct spread spread = {2, 2, 3, SL_PARTITION_METIS, 2};
-    const struct variant v = {.name = "fanout", .hidden = 8, .kappa = 1};
-    struct sl_settings settings;
-    struct outcome got;
-    (void)state;
-    machine_up("lws", 2);
-    settings_of(&v, &spread, &settings);
-    memcpy(settings.fanout, fanout, sizeof fanout);
-    run_steps(&dense_set, &settings, 1, &got);
-    assert_true(got.sizes[0].edges[0] > 2 * got.sizes[0].vertices[0]);
-    assert_true(got.sizes[0].edges[1] <= 2 * got.sizes[0].vertices[1]);
-    assert_true(got.sizes[0].edges[2] <= got.sizes[0].vertices[2]);
-    outcome_free(&got);
-    sl_settings_free(&settings);
-    machine_down();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers),   cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),    cmocka_unit_test(test_seeds_differ),
-        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),     cmocka_unit_test(test_fanout),
-        cmocka_unit_test(test_epochs),       cmocka_unit_test(test_fanout_order),
+        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ),
+        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),   cmocka_unit_test(test_fanout),
+        cmocka_unit_test(test_epochs),
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }
