@@ -48,7 +48,8 @@ static enum sl_status set_variable(const char *name, const char *value)
     return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
 }
 
-/* starpu_init with its environment: StarPU 1.3 traces into /tmp unless told not to, and $STARPU_SCHED beats the configuration.
+/* starpu_init with its environment: StarPU 1.3 traces into /tmp unless told not to, $STARPU_SCHED beats the configuration, and
+ * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak).
  * The caller's $STARPU_SCHED is put back, for the next run of this process. *error_out: what StarPU says. */
 static enum sl_status init_starpu(struct starpu_conf *conf, int *error_out)
 {
@@ -57,6 +58,7 @@ static enum sl_status init_starpu(struct starpu_conf *conf, int *error_out)
     enum sl_status st;
     SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_FXT_TRACE", "0"), done);
+    SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     *error_out = starpu_init(conf);
     set_variable("STARPU_SCHED", kept); /* StarPU is up whether or not this works */
