@@ -76,7 +76,9 @@ static void expect_sched(const char *asked, const char *found)
     snprintf(kept, sizeof kept, "%s", before != NULL ? before : "none");
     expect_ok(start(1, asked));
     assert_string_equal(started.sched, found);
+#if STARPU_MAJOR_VERSION > 1 || STARPU_MINOR_VERSION >= 4 /* 1.3 does not tell */
     assert_string_equal(starpu_sched_get_sched_policy()->policy_name, found);
+#endif
     sl_machine_stop(&started);
     before = getenv("STARPU_SCHED");
     assert_string_equal(before != NULL ? before : "none", kept);

@@ -18,7 +18,7 @@
 static void *take(size_t bytes)
 {
     void *block = NULL;
-    assert_int_equal(starpu_malloc(&block, bytes), 0);
+    assert_int_equal(starpu_malloc_flags(&block, bytes, 0), 0);
     assert_non_null(block);
     assert_int_equal((uintptr_t)block % 64, 0);
     return block;
@@ -26,7 +26,7 @@ static void *take(size_t bytes)
 
 static void give(void *block, size_t bytes)
 {
-    assert_int_equal(starpu_free_noflag(block, bytes), 0);
+    assert_int_equal(starpu_free_flags(block, bytes, 0), 0);
 }
 
 /* All sizes round the powers of two: written to the last byte, and none overlaps another. */
