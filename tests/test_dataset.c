@@ -359,7 +359,7 @@ static void writes_what_it_reads(void **state)
 {
     (void)state;
     float values[12] = {1000.00006f, -0.0001f, 12345.678f,  3.4e38f,  1e-45f, -7,
-                        1.0f / 3,    1e15f,    99999.9999f, 16777217, -0.5f,  0};
+                        1.0f / 3,    1e15f,    99999.9999f, 16777216, -0.5f,  0};
     int32_t labels[4] = {2, -1, 0, 1};
     sl_vertex from[3] = {0, 3, 1};
     sl_vertex to[3] = {1, 3, 2};

@@ -433,26 +433,31 @@ static void train_another(void)
     seen.lines = lines;
 }
 
-/* One run of four epochs against one that is interrupted when step `at` is reported and resumed with `changed` options, which
- * may be any that change no bit. */
-static void check_resume(const char *options, long at, const char *changed)
+#define RESUME_STEPS 8 /* of an epoch */
+
+/* One run of four epochs against one that is interrupted when step `at` is reported, `inside` an epoch or at its end, and
+ * resumed with `changed` options, which may be any that change no bit. */
+static void check_resume(const char *options, long at, bool inside, const char *changed)
 {
     char text[512];
-    snprintf(text, sizeof text, "epochs=4 metrics-steps json save=%%one.safetensors %s", options);
+    snprintf(text, sizeof text, "batch-size=10 epochs=4 metrics-steps json save=%%one.safetensors %s", options);
     forget();
     assert_ok(train(text));
     json_t *lines = seen.lines;
     seen.lines = NULL;
     forget();
     seen.interrupt_at = at;
-    snprintf(text, sizeof text, "epochs=4 metrics-steps json checkpoint=%%kept save=%%two.safetensors %s", options);
+    snprintf(text, sizeof text, "batch-size=10 epochs=4 metrics-steps json checkpoint=%%kept save=%%two.safetensors %s",
+             options);
     assert_ok(train(text));
     assert_int_equal(sl_signals_seen(), SIGUSR1);
     assert_true(count_events("step") > (size_t)at);
     assert_true(count_events("step") < (size_t)at + 6); /* it did stop */
+    assert_int_equal(count_events("step") % RESUME_STEPS > 0, inside);
     seen.interrupt_at = -1;
     train_another();
-    snprintf(text, sizeof text, "epochs=4 metrics-steps json checkpoint=%%kept resume=yes save=%%two.safetensors %s %s",
+    snprintf(text, sizeof text,
+             "batch-size=10 epochs=4 metrics-steps json checkpoint=%%kept resume=yes save=%%two.safetensors %s %s",
              options, changed);
     assert_ok(train(text));
     expect_same_report(lines);
@@ -460,14 +465,15 @@ static void check_resume(const char *options, long at, const char *changed)
     json_decref(lines);
 }
 
-/* Three steps an epoch: the interrupt is seen a step or two after it was raised. */
+/* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is over. */
 static void test_resume(void **state)
 {
     (void)state;
-    check_resume("dropout=0.5", 0, "depth=1 cpus=1 sched=eager");
-    check_resume("norm=batch sampler=labor kappa=8 partition=random", 4, "depth=3 sched=prio");
-    check_resume("norm=layer residual hidden=12 group-size=1 pes=4 batch-size=15 weight-decay=0.01", 5, "");
-    check_resume("depth=1 lr-schedule=cosine input-dropout=0.2", 2, "depth=2"); /* at the end of an epoch */
+    assert_int_equal((dataset.train.n + 19) / 20, RESUME_STEPS);
+    check_resume("dropout=0.5", 0, true, "depth=1 cpus=1 sched=eager");
+    check_resume("norm=batch sampler=labor kappa=8 partition=random", 11, true, "depth=3 sched=prio");
+    check_resume("norm=layer residual hidden=12 group-size=1 weight-decay=0.01", 2 * RESUME_STEPS, true, "");
+    check_resume("depth=1 lr-schedule=cosine input-dropout=0.2", RESUME_STEPS - 1, false, "depth=2");
 }
 
 static void test_resume_longer(void **state)
