@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Means over sampled in-neighbours, and the transposed sums. Sums run over a short list of row pointers, four rows at a time in
- * order, so that the output row is read and written once per four. */
+ * Means over sampled in-neighbours, and the transposed sums. Rows come from all over memory, so they are asked for well before
+ * they are added: a ring holds the terms to come. They are added in order, four at a time, so that the output row is read and
+ * written once per four. */
 #include "codelets/aggregate.h"
 
 #include <string.h>
 
 /* ---- kernels, CPU ---- */
 
-#define LIST 64 /* rows summed from one list of pointers */
+#define RING 64  /* terms known ahead; a power of two */
+#define AHEAD 24 /* terms whose rows are on their way while one is added */
 
 /* One term of a sum: a row and its weight. */
 struct term {
     const sl_real *row;
     sl_real weight;
 };
+
+SL_INLINE void fetch_row(const sl_real *row, uint32_t n_columns)
+{
+    for (uint32_t c = 0; c < n_columns; c += 64 / sizeof *row) {
+        __builtin_prefetch(row + c);
+    }
+}
 
 SL_INLINE void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
 {
@@ -24,25 +33,28 @@ SL_INLINE void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_re
     }
 }
 
-/* out += the n terms, in order. */
-SL_INLINE void add_terms(uint32_t n, const struct term *terms, uint32_t n_columns, sl_real *restrict out)
+/* out += four terms, in order. */
+SL_INLINE void add_four(struct term a, struct term b, struct term c, struct term d, uint32_t n_columns,
+                        sl_real *restrict out)
 {
-    uint32_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const sl_real *restrict a = terms[i].row;
-        const sl_real *restrict b = terms[i + 1].row;
-        const sl_real *restrict c = terms[i + 2].row;
-        const sl_real *restrict d = terms[i + 3].row;
-        const sl_real wa = terms[i].weight;
-        const sl_real wb = terms[i + 1].weight;
-        const sl_real wc = terms[i + 2].weight;
-        const sl_real wd = terms[i + 3].weight;
-        for (uint32_t j = 0; j < n_columns; j++) {
-            out[j] = (((out[j] + wa * a[j]) + wb * b[j]) + wc * c[j]) + wd * d[j];
-        }
+    const sl_real *restrict ra = a.row;
+    const sl_real *restrict rb = b.row;
+    const sl_real *restrict rc = c.row;
+    const sl_real *restrict rd = d.row;
+    for (uint32_t j = 0; j < n_columns; j++) {
+        out[j] = (((out[j] + a.weight * ra[j]) + b.weight * rb[j]) + c.weight * rc[j]) + d.weight * rd[j];
     }
-    for (; i < n; i++) {
-        add_scaled(n_columns, out, terms[i].row, terms[i].weight);
+}
+
+/* out += the terms first .. end - 1 of the ring, in order; at most RING. */
+SL_INLINE void add_terms(const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
+{
+    uint64_t i = first;
+    for (; i + 4 <= end; i += 4) {
+        add_four(ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns, out);
+    }
+    for (; i < end; i++) {
+        add_scaled(n_columns, out, ring[i % RING].row, ring[i % RING].weight);
     }
 }
 
@@ -56,18 +68,43 @@ SL_INLINE const sl_real *source_row(const struct sl_sources *x, uint32_t positio
     return sl_view_row(&x->view[q], position - x->first[q], n_columns);
 }
 
-/* out += weight * the sum of the rows at n positions, in order. */
-SL_INLINE void add_sources(uint32_t n, const uint32_t *positions, sl_real weight, const struct sl_sources *x,
-                               uint32_t n_columns, sl_real *out)
+/* Sums over a list of edges that is walked once, from its first to its last: the rows of the next ones are on their way from
+ * memory while one is added. */
+struct edge_walk {
+    const struct sl_sources *x;
+    const uint32_t *positions; /* [n] */
+    uint64_t n, known;
+    struct term ring[RING];
+};
+
+/* out += weight * the rows of the edges first .. end - 1, in order. */
+SL_INLINE void add_sources(struct edge_walk *walk, uint64_t first, uint64_t end, sl_real weight, uint32_t n_columns,
+                           sl_real *out)
 {
-    struct term terms[LIST];
-    for (uint32_t done = 0; done < n; done += LIST) {
-        uint32_t count = n - done < LIST ? n - done : LIST;
-        for (uint32_t i = 0; i < count; i++) {
-            terms[i] = (struct term){source_row(x, positions[done + i], n_columns), weight};
-            __builtin_prefetch(terms[i].row);
+    for (uint64_t done = first; done < end; done += RING - AHEAD) {
+        uint64_t stop = end - done < RING - AHEAD ? end : done + RING - AHEAD;
+        uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
+        for (; walk->known < ahead; walk->known++) {
+            struct term *term = &walk->ring[walk->known % RING];
+            term->row = source_row(walk->x, walk->positions[walk->known], n_columns);
+            fetch_row(term->row, n_columns);
         }
-        add_terms(count, terms, n_columns, out);
+        for (uint64_t e = done; e < stop; e++) {
+            walk->ring[e % RING].weight = weight;
+        }
+        add_terms(walk->ring, done, stop, n_columns, out);
+    }
+}
+
+/* One destination's mean of the edges first .. end - 1. */
+SL_INLINE void mean_of_sources(struct edge_walk *walk, uint64_t first, uint64_t end, uint32_t n_columns, int beta,
+                               sl_real *out)
+{
+    if (!beta) {
+        memset(out, 0, n_columns * sizeof *out);
+    }
+    if (first < end) {
+        add_sources(walk, first, end, 1 / (sl_real)(end - first), n_columns, out);
     }
 }
 
@@ -75,30 +112,34 @@ SL_CLONES void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, con
                                         const uint32_t *edge_sources, const struct sl_sources *x, int beta,
                                         sl_real *m_out)
 {
+    struct edge_walk walk = {.x = x, .positions = edge_sources, .n = offsets[n_rows], .known = offsets[0]};
     for (uint32_t d = 0; d < n_rows; d++) {
-        uint32_t n = offsets[d + 1] - offsets[d];
-        sl_real *out = m_out + (size_t)d * n_columns;
-        if (!beta) {
-            memset(out, 0, n_columns * sizeof *out);
-        }
-        add_sources(n, edge_sources + offsets[d], n > 0 ? 1 / (sl_real)n : 0, x, n_columns, out);
+        mean_of_sources(&walk, offsets[d], offsets[d + 1], n_columns, beta, m_out + (size_t)d * n_columns);
     }
 }
 
-/* out += the terms of transposed item t. */
-SL_INLINE void add_back(uint32_t t, uint32_t n_columns, const uint32_t *back_offsets, const uint32_t *back_rows,
-                            const uint32_t *edge_offsets, const struct sl_view *gm, sl_real *out)
+/* The same for the block by source: the terms are gradients of destinations, each divided by its degree. */
+struct back_walk {
+    const uint32_t *back_rows;
+    const uint32_t *edge_offsets;
+    const struct sl_view *gm;
+    uint64_t n, known;
+    struct term ring[RING];
+};
+
+/* out += the terms first .. end - 1. */
+SL_INLINE void add_back(struct back_walk *walk, uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
 {
-    struct term terms[LIST];
-    for (uint32_t done = back_offsets[t]; done < back_offsets[t + 1]; done += LIST) {
-        uint32_t count = back_offsets[t + 1] - done < LIST ? back_offsets[t + 1] - done : LIST;
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t d = back_rows[done + i];
-            sl_real degree = (sl_real)(edge_offsets[d + 1] - edge_offsets[d]);
-            terms[i] = (struct term){sl_view_row(gm, d, n_columns), 1 / degree};
-            __builtin_prefetch(terms[i].row);
+    for (uint64_t done = first; done < end; done += RING - AHEAD) {
+        uint64_t stop = end - done < RING - AHEAD ? end : done + RING - AHEAD;
+        uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
+        for (; walk->known < ahead; walk->known++) {
+            uint32_t d = walk->back_rows[walk->known];
+            sl_real degree = (sl_real)(walk->edge_offsets[d + 1] - walk->edge_offsets[d]);
+            walk->ring[walk->known % RING] = (struct term){sl_view_row(walk->gm, d, n_columns), 1 / degree};
+            fetch_row(walk->ring[walk->known % RING].row, n_columns);
         }
-        add_terms(count, terms, n_columns, out);
+        add_terms(walk->ring, done, stop, n_columns, out);
     }
 }
 
@@ -106,9 +147,12 @@ SL_CLONES void sl_aggregate_backward_cpu(uint32_t n, uint32_t n_columns, uint32_
                                          const uint32_t *back_rows, const uint32_t *edge_offsets,
                                          const struct sl_view *gm, sl_real *out)
 {
+    const uint32_t *bounds = back_offsets + t0;
+    struct back_walk walk = {
+        .back_rows = back_rows, .edge_offsets = edge_offsets, .gm = gm, .n = bounds[n], .known = bounds[0]};
     memset(out, 0, (size_t)n * n_columns * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(t0 + i, n_columns, back_offsets, back_rows, edge_offsets, gm, out + (size_t)i * n_columns);
+        add_back(&walk, bounds[i], bounds[i + 1], n_columns, out + (size_t)i * n_columns);
     }
 }
 
@@ -123,16 +167,22 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, uint32_t n_columns, const uint
     }
 }
 
+/* Only the rows of this block of g are added to; the walk starts afresh after those that are passed over. */
 SL_CLONES void sl_accumulate_own_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *inverse,
                                      const uint32_t *back_offsets, const uint32_t *back_rows,
                                      const uint32_t *edge_offsets, const struct sl_view *gm, uint32_t row0,
                                      uint32_t n_rows, sl_real *g)
 {
+    const uint32_t *bounds = back_offsets + t0;
+    struct back_walk walk = {
+        .back_rows = back_rows, .edge_offsets = edge_offsets, .gm = gm, .n = bounds[n], .known = bounds[0]};
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - row0;
-        if (row < n_rows) {
-            add_back(t0 + i, n_columns, back_offsets, back_rows, edge_offsets, gm, g + (size_t)row * n_columns);
+        if (row >= n_rows) {
+            continue;
         }
+        walk.known = walk.known < bounds[i] ? bounds[i] : walk.known;
+        add_back(&walk, bounds[i], bounds[i + 1], n_columns, g + (size_t)row * n_columns);
     }
 }
 
@@ -140,13 +190,10 @@ SL_CLONES void sl_accumulate_own_cpu(uint32_t n, uint32_t n_columns, uint32_t t0
 SL_CLONES static void aggregate_full(uint32_t n_rows, uint32_t n_columns, const uint64_t *offsets,
                                      const sl_vertex *sources, const struct sl_sources *x, int beta, sl_real *m_out)
 {
+    struct edge_walk walk = {.x = x, .positions = sources, .n = offsets[n_rows] - offsets[0]};
     for (uint32_t d = 0; d < n_rows; d++) {
-        uint32_t n = (uint32_t)(offsets[d + 1] - offsets[d]);
-        sl_real *out = m_out + (size_t)d * n_columns;
-        if (!beta) {
-            memset(out, 0, n_columns * sizeof *out);
-        }
-        add_sources(n, sources + (offsets[d] - offsets[0]), n > 0 ? 1 / (sl_real)n : 0, x, n_columns, out);
+        mean_of_sources(&walk, offsets[d] - offsets[0], offsets[d + 1] - offsets[0], n_columns, beta,
+                        m_out + (size_t)d * n_columns);
     }
 }
 

@@ -24,6 +24,15 @@ static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8
     }
 }
 
+#define AHEAD 12 /* rows on their way from memory while one is copied */
+
+static inline void fetch_row(uint32_t n, const sl_real *row)
+{
+    for (uint32_t c = 0; c < n; c += 64 / sizeof *row) {
+        __builtin_prefetch(row + c);
+    }
+}
+
 SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first,
                              const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
                              const sl_vertex *dataset_ids, sl_real *x_out)
@@ -32,6 +41,9 @@ SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real 
     sl_real scale = (sl_real)sl_dropout_scale(threshold);
     for (uint32_t i = 0; i < n_rows; i++) {
         const sl_real *row = table + (size_t)(ids[i] - first) * n_columns;
+        if (i + AHEAD < n_rows) {
+            fetch_row(n_columns, table + (size_t)(ids[i + AHEAD] - first) * n_columns);
+        }
         sl_real *x = x_out + (size_t)i * n_columns;
         if (threshold == 0) {
             copy_row(n_columns, row, x);

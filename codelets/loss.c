@@ -8,42 +8,48 @@
 #include <math.h>
 
 #include "codelets/rows.h"
+#include "support/exp.h"
 
 /* ---- kernels, CPU ---- */
 
-static double largest(uint32_t n, const sl_real *z)
+SL_INLINE sl_real largest(uint32_t n, const sl_real *z)
 {
-    double top = (double)z[0];
+    sl_real top = z[0];
     for (uint32_t c = 1; c < n; c++) {
-        top = (double)z[c] > top ? (double)z[c] : top;
+        top = z[c] > top ? z[c] : top;
     }
     return top;
 }
 
 /* One row: its loss, unscaled; gz is written. */
-static double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
+SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
                        sl_real *restrict gz)
 {
-    double top = largest(n_classes, z);
+    sl_real top = largest(n_classes, z);
     double sum = 0;
     for (uint32_t c = 0; c < n_classes; c++) {
-        double e = exp((double)z[c] - top);
-        gz[c] = (sl_real)e;
-        sum += e;
+        gz[c] = sl_exp_nonpositive(z[c] - top);
     }
+    for (uint32_t c = 0; c < n_classes; c++) {
+        sum += (double)gz[c];
+    }
+    double own = (double)gz[label];
     for (uint32_t c = 0; c < n_classes; c++) {
         gz[c] *= (sl_real)(scale / sum);
     }
-    gz[label] = (sl_real)(scale * (exp((double)z[label] - top) / sum - 1));
-    return log(sum) + top - (double)z[label];
+    gz[label] = (sl_real)(scale * (own / sum - 1));
+    return log(sum) + (double)top - (double)z[label];
 }
 
-void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
+#define AHEAD 16 /* rows whose labels are on their way from memory */
+
+SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
                  const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out)
 {
     double loss = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
         size_t row = (size_t)i * n_classes;
+        __builtin_prefetch(part_labels + (ids[i + AHEAD < n_rows ? i + AHEAD : i] - first));
         int32_t label = part_labels[ids[i] - first];
         assert(label >= 0 && (uint32_t)label < n_classes);
         loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);

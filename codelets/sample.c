@@ -110,19 +110,64 @@ struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, c
     return turn;
 }
 
-#define AHEAD 16 /* destinations whose offsets are fetched ahead; half as many for their in-neighbours */
+#define AHEAD 32 /* destinations that are drawn together, while what the next ones need is on its way from memory */
 
-/* Ask for what the destinations to come will read. */
-static inline void fetch_ahead(const struct sl_sample_part *part, uint32_t n_rows, const sl_vertex *frontier, uint32_t d)
+/* Where the in-neighbours of a vertex are. */
+struct neighbours {
+    const sl_vertex *ids;
+    uint32_t degree;
+};
+
+static inline struct neighbours neighbours_of(const struct sl_sample_part *part, sl_vertex vertex)
 {
-    sl_vertex first = part->first[part->part];
-    if (d + AHEAD < n_rows) {
-        __builtin_prefetch(part->offsets + (frontier[d + AHEAD] - first));
-        const uint64_t *bounds = part->offsets + (frontier[d + AHEAD / 2] - first);
-        const sl_vertex *neighbours = part->sources + (bounds[0] - part->offsets[0]);
-        __builtin_prefetch(neighbours);
-        __builtin_prefetch(neighbours + 16);
+    const uint64_t *bounds = part->offsets + (vertex - part->first[part->part]);
+    return (struct neighbours){part->sources + (bounds[0] - part->offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
+}
+
+static void fetch_bounds(const struct sl_sample_part *part, uint32_t n, const sl_vertex *frontier)
+{
+    for (uint32_t d = 0; d < n; d++) {
+        __builtin_prefetch(part->offsets + (frontier[d] - part->first[part->part]));
+        __builtin_prefetch(part->dataset_ids + frontier[d]);
     }
+}
+
+static inline uint32_t all_positions(struct neighbours from, uint32_t *picked)
+{
+    for (uint32_t i = 0; i < from.degree; i++) {
+        picked[i] = i;
+    }
+    __builtin_prefetch(from.ids);
+    __builtin_prefetch(from.ids + 16);
+    return from.degree;
+}
+
+/* Pick positions in the in-neighbour list of every one of n destinations; the lists' lines are asked for, not read (but LABOR
+ * reads them all). Returns how many edges there are then. */
+static uint32_t draw_positions(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                               const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t n,
+                               const sl_vertex *frontier, struct sl_labor_pick *heap, uint32_t n_edges,
+                               uint32_t *offsets_out, uint32_t *edges_out)
+{
+    for (uint32_t d = 0; d < n; d++) {
+        struct neighbours from = neighbours_of(part, frontier[d]);
+        uint32_t *picked = edges_out + n_edges;
+        if (rule->method == SL_SAMPLE_FULL || from.degree <= rule->fanout) {
+            n_edges += all_positions(from, picked);
+        } else {
+            if (rule->method == SL_SAMPLE_NEIGHBOR) {
+                pick_neighbor(draw, part->dataset_ids[frontier[d]], from.degree, rule->fanout, picked);
+            } else {
+                pick_labor(turn, from.ids, part->dataset_ids, from.degree, rule->fanout, heap, picked);
+            }
+            for (uint32_t i = 0; i < rule->fanout; i++) {
+                __builtin_prefetch(from.ids + picked[i]);
+            }
+            n_edges += rule->fanout;
+        }
+        offsets_out[d + 1] = n_edges;
+    }
+    return n_edges;
 }
 
 /* Draw the edges of every destination: edges_out gets ids in the order of the in-neighbour list. */
@@ -133,27 +178,17 @@ static uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sa
 {
     uint32_t n_edges = 0;
     offsets_out[0] = 0;
-    for (uint32_t d = 0; d < n_rows; d++) {
-        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
-        const sl_vertex *neighbours = part->sources + (bounds[0] - part->offsets[0]);
-        uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
-        uint32_t *picked = edges_out + n_edges;
-        fetch_ahead(part, n_rows, frontier, d);
-        if (rule->method == SL_SAMPLE_FULL || degree <= rule->fanout) {
-            memcpy(picked, neighbours, degree * sizeof *picked);
-            n_edges += degree;
-        } else {
-            if (rule->method == SL_SAMPLE_NEIGHBOR) {
-                pick_neighbor(draw, part->dataset_ids[frontier[d]], degree, rule->fanout, picked);
-            } else {
-                pick_labor(turn, neighbours, part->dataset_ids, degree, rule->fanout, heap, picked);
+    for (uint32_t d0 = 0; d0 < n_rows; d0 += AHEAD) {
+        uint32_t n = n_rows - d0 < AHEAD ? n_rows - d0 : AHEAD;
+        uint32_t n_next = n_rows - d0 - n < AHEAD ? n_rows - d0 - n : AHEAD;
+        fetch_bounds(part, n_next, frontier + d0 + n);
+        n_edges = draw_positions(part, rule, draw, turn, n, frontier + d0, heap, n_edges, offsets_out + d0, edges_out);
+        for (uint32_t d = d0; d < d0 + n; d++) {
+            const sl_vertex *ids = neighbours_of(part, frontier[d]).ids;
+            for (uint32_t e = offsets_out[d]; e < offsets_out[d + 1]; e++) {
+                edges_out[e] = ids[edges_out[e]];
             }
-            for (uint32_t i = 0; i < rule->fanout; i++) {
-                picked[i] = neighbours[picked[i]];
-            }
-            n_edges += rule->fanout;
         }
-        offsets_out[d + 1] = n_edges;
     }
     return n_edges;
 }
@@ -235,15 +270,31 @@ static int compare_keys(const void *a, const void *b)
     return (x->dataset_id > y->dataset_id) - (x->dataset_id < y->dataset_id);
 }
 
+#define PERMUTE_BITS 11 /* the keys are sorted within 2048 ranges of their hash */
+
+/* The hash is worked out twice, to count the ranges and to fill them: cheaper than a place to keep it. */
 void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
                     const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out)
 {
     struct sl_draw draw = {.seed = seed, .step = epoch, .purpose = SL_FOR_PERMUTATION};
+    uint32_t end[1 << PERMUTE_BITS] = {0};
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        end[sl_random_u64(&draw, train_dataset_ids[i], 0) >> (64 - PERMUTE_BITS)]++;
+    }
+    for (uint32_t r = 0, sum = 0; r < 1 << PERMUTE_BITS; r++) {
+        uint32_t count = end[r];
+        end[r] = sum;
+        sum += count;
+    }
     for (uint32_t i = 0; i < n; i++) {
         sl_vertex id = train_dataset_ids[i];
-        keys[i] = (struct sl_permute_key){sl_random_u64(&draw, id, 0), id, new_ids[id]};
+        uint64_t hash = sl_random_u64(&draw, id, 0);
+        keys[end[hash >> (64 - PERMUTE_BITS)]++] = (struct sl_permute_key){hash, id, new_ids[id]};
     }
-    qsort(keys, n, sizeof *keys, compare_keys);
+    for (uint32_t r = 0; r < 1 << PERMUTE_BITS; begin = end[r++]) {
+        qsort(keys + begin, end[r] - begin, sizeof *keys, compare_keys);
+    }
     for (uint32_t i = 0; i < n; i++) {
         order_out[i] = keys[i].id;
     }
