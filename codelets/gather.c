@@ -124,5 +124,5 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_han
     if (args.threshold > 0) {
         sl_task_add(&task, dataset_ids, STARPU_R);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

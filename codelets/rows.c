@@ -39,7 +39,9 @@ static size_t size_class(size_t bytes)
     return (bytes + grain - 1) / grain * grain;
 }
 
-enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
+/* A matrix in memory for room_rows >= n_rows rows. */
+static enum sl_status register_matrix(uint32_t n_rows, uint32_t room_rows, uint32_t n_columns, size_t element,
+                                      starpu_data_handle_t *out)
 {
     uint64_t n = (uint64_t)n_rows * n_columns;
     if (n == 0 || n > UINT32_MAX) {
@@ -47,8 +49,14 @@ enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t el
                        "a buffer of %u x %u elements: StarPU takes 1 to 2^32 - 1; use more chunks, or a smaller batch",
                        n_rows, n_columns);
     }
-    starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element, size_class(n * element));
+    starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element,
+                                          size_class((size_t)room_rows * n_columns * element));
     return SL_OK;
+}
+
+enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
+{
+    return register_matrix(n_rows, n_rows, n_columns, element, out);
 }
 
 void sl_handle_drop(starpu_data_handle_t *handle)
@@ -73,7 +81,9 @@ enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns
     memset(out, 0, sizeof *out);
     SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
     for (uint32_t c = 0; c < split->n_chunks; c++) {
-        SL_TRY(st, sl_matrix_register(sl_split_size(split, c), n_columns, element, &rows.chunk[c]), drop_rows);
+        uint32_t n_rows = sl_split_size(split, c);
+        uint32_t room_rows = split->n_chunks > 1 ? 1u << split->shift : n_rows;
+        SL_TRY(st, register_matrix(n_rows, room_rows, n_columns, element, &rows.chunk[c]), drop_rows);
     }
     *out = rows;
     return SL_OK;

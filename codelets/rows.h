@@ -45,7 +45,7 @@ struct sl_rows {
 };
 
 /* Register one uninitialised matrix handle per chunk; StarPU allocates when a task writes it, in a size class of an eighth of a
- * power of two. element: bytes of an element (sizeof(sl_real), or 1 for gates).
+ * power of two; the last of several chunks gets as much as the others, so that every step takes blocks of the same sizes. element: bytes of an element (sizeof(sl_real), or 1 for gates).
  * SL_EINVAL: a chunk has 2^32 elements or more. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
 

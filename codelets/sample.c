@@ -411,7 +411,7 @@ static struct starpu_codelet permute_cl = {
     .name = "sl_permute",
     .cpu_funcs = {permute_cpu_task},
     .nbuffers = 4, /* train dataset ids, new ids, keys, order */
-    .modes = {STARPU_R, STARPU_R, STARPU_SCRATCH, STARPU_W},
+    .modes = {STARPU_R, STARPU_R, STARPU_W, STARPU_W},
     .model = &permute_model,
 };
 
@@ -448,7 +448,7 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
     sl_task_begin(&task, &permute_cl);
     sl_task_add(&task, train_dataset_ids, STARPU_R);
     sl_task_add(&task, new_ids, STARPU_R);
-    sl_task_add(&task, keys, STARPU_SCRATCH);
+    sl_task_add(&task, keys, STARPU_W);
     sl_task_add(&task, order, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

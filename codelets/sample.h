@@ -158,7 +158,8 @@ struct sl_block {
     starpu_data_handle_t *inverse; /* G: by requester, written by merge at the owner */
 };
 
-/* train_dataset_ids, new_ids: uint32 vectors; keys: scratch of n struct sl_permute_key; order: n, written. */
+/* train_dataset_ids, new_ids: uint32 vectors; keys: room for n struct sl_permute_key, written (no scratch
+ * of StarPU's, which each worker in turn would allocate); order: n, written. */
 enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed, uint64_t epoch, uint32_t n,
                                  starpu_data_handle_t train_dataset_ids, starpu_data_handle_t new_ids,
                                  starpu_data_handle_t keys, starpu_data_handle_t order);

@@ -1,28 +1,40 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Free lists by size class; a free block holds the link to the next. */
+ * Free lists by size class. Sizes differ a little from step to step, so that a class that has run out borrows from the larger
+ * ones; each block knows the class it goes back to. */
 #include "runtime/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <starpu.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define N_CLASSES 512
+#define NEAR_CLASSES 16 /* a block of up to four times the size serves too */
+#define SMALLEST ((size_t)16 << 10)
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 
+/* What stands in the line before each block. */
+struct header {
+    struct header *next; /* in its free list */
+    unsigned class;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *free_lists[N_CLASSES];
+static struct header *free_lists[N_CLASSES];
 static uint64_t n_blocks;
 static uint64_t n_bytes;
+static uint32_t n_unmatched[N_CLASSES]; /* blocks taken since the last reserve */
 
-/* The class of a size and its blocks' size: eight steps to a power of two. */
+/* The class of a size and its blocks' size: eight steps to a power of two, and one class for all that is small. */
 static unsigned size_class(size_t bytes, size_t *rounded)
 {
-    size_t n = bytes < LINE_BYTES ? LINE_BYTES : bytes;
+    size_t n = bytes < SMALLEST ? SMALLEST : bytes;
     unsigned power = 63 - (unsigned)__builtin_clzll(n);
     size_t step = (size_t)1 << (power - 3);
     *rounded = (n + step - 1) / step * step;
@@ -30,17 +42,41 @@ static unsigned size_class(size_t bytes, size_t *rounded)
     return power * 8 + (unsigned)((*rounded >> (power - 3)) & 7);
 }
 
-static void *fresh_block(size_t bytes)
+static struct header *header_of(void *block)
 {
-    void *block = NULL;
-    size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : LINE_BYTES;
-    if (posix_memalign(&block, align, bytes) != 0) {
+    return (struct header *)(void *)((char *)block - LINE_BYTES);
+}
+
+static void *block_of(struct header *header)
+{
+    return (char *)header + LINE_BYTES;
+}
+
+static struct header *fresh_block(unsigned class, size_t bytes)
+{
+    void *header = NULL;
+    size_t whole = bytes + LINE_BYTES;
+    if (posix_memalign(&header, whole >= HUGE_PAGE ? HUGE_PAGE : LINE_BYTES, whole) != 0) {
         return NULL;
     }
-    if (bytes >= HUGE_PAGE) {
-        madvise(block, bytes, MADV_HUGEPAGE);
+    if (whole >= HUGE_PAGE) {
+        madvise(header, whole, MADV_HUGEPAGE);
     }
-    return block;
+    *(struct header *)header = (struct header){.class = class};
+    return header;
+}
+
+/* The smallest free block that will do, or NULL. The lock is held. */
+static struct header *take_free(unsigned class)
+{
+    for (unsigned c = class; c <= class + NEAR_CLASSES && c < N_CLASSES; c++) {
+        struct header *header = free_lists[c];
+        if (header != NULL) {
+            free_lists[c] = header->next;
+            return header;
+        }
+    }
+    return NULL;
 }
 
 static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
@@ -50,30 +86,29 @@ static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t
     (void)node;
     (void)flags;
     pthread_mutex_lock(&lock);
-    void *block = free_lists[class];
-    if (block != NULL) {
-        free_lists[class] = *(void **)block;
-    } else {
+    struct header *header = take_free(class);
+    if (header == NULL) {
         n_blocks++;
         n_bytes += rounded;
+        n_unmatched[class]++;
     }
     pthread_mutex_unlock(&lock);
-    if (block == NULL) {
-        block = fresh_block(rounded);
+    if (header == NULL) {
+        header = fresh_block(class, rounded);
     }
-    *out = block;
-    return block == NULL ? -ENOMEM : 0;
+    *out = header == NULL ? NULL : block_of(header);
+    return header == NULL ? -ENOMEM : 0;
 }
 
 static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t bytes, int flags)
 {
-    size_t rounded;
-    unsigned class = size_class(bytes, &rounded);
+    struct header *header = header_of(block);
     (void)node;
+    (void)bytes;
     (void)flags;
     pthread_mutex_lock(&lock);
-    *(void **)block = free_lists[class];
-    free_lists[class] = block;
+    header->next = free_lists[header->class];
+    free_lists[header->class] = header;
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -109,13 +144,41 @@ void sl_pool_remove(void)
     starpu_malloc_set_hooks(system_malloc, system_free);
     for (unsigned c = 0; c < N_CLASSES; c++) {
         while (free_lists[c] != NULL) {
-            void *block = free_lists[c];
-            free_lists[c] = *(void **)block;
-            free(block);
+            struct header *header = free_lists[c];
+            free_lists[c] = header->next;
+            free(header);
         }
     }
     n_blocks = 0;
     n_bytes = 0;
+    memset(n_unmatched, 0, sizeof n_unmatched);
+}
+
+/* Put one more block on the free list of a class. The lock is held. */
+static bool add_block(unsigned class)
+{
+    size_t bytes = (size_t)(8 + class % 8) << (class / 8 - 3);
+    struct header *header = fresh_block(class, bytes);
+    if (header == NULL) {
+        return false;
+    }
+    header->next = free_lists[class];
+    free_lists[class] = header;
+    n_blocks++;
+    n_bytes += bytes;
+    return true;
+}
+
+void sl_pool_reserve(void)
+{
+    bool more = true;
+    pthread_mutex_lock(&lock);
+    for (unsigned c = 0; more && c + 1 < N_CLASSES; c++) {
+        for (; more && n_unmatched[c] > 0; n_unmatched[c]--) {
+            more = add_block(c + 1);
+        }
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 uint64_t sl_pool_blocks(void)

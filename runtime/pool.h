@@ -18,6 +18,11 @@ void sl_pool_install(void);
 /* Give all blocks back to the system and StarPU its own allocation; after starpu_shutdown. */
 void sl_pool_remove(void);
 
+/* Put as many blocks in reserve as were taken since the last time, each a class above: steps differ in size, and so do the moments
+ * in which buffers are alive together, but not by that much. A block that is never used costs address space, no memory; where
+ * even that is short, there is no reserve. When no task runs, after an epoch. */
+void sl_pool_reserve(void);
+
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);
 

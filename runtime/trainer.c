@@ -11,6 +11,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/layer.h"
 #include "runtime/memory_need.h"
+#include "runtime/pool.h"
 #include "runtime/signals.h"
 #include "runtime/trainer_state.h"
 #include "support/clock.h"
@@ -430,6 +431,7 @@ static enum sl_status finish_epoch(struct sl_trainer *t, const struct sl_report 
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
     SL_TRY(st, due(t->settings, epoch.epoch) ? evaluate(t, epoch.epoch, &epoch) : SL_OK, done);
+    sl_pool_reserve();
     SL_TRY(st, report->metrics != NULL ? sl_metrics_epoch(report->metrics, &epoch) : SL_OK, done);
     if (report->progress != NULL) {
         sl_progress_epoch(report->progress, &epoch);

@@ -77,26 +77,64 @@ static void test_given_again(void **state)
     }
 }
 
-/* A class is at most an eighth larger than what is asked for, and blocks of half the size are not given for the whole. */
+/* A block of twice the size serves where there is none nearer, and goes back to where it came from. */
+static void test_borrowed(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    const size_t bytes = (size_t)7 << 20; /* a size that no other test takes */
+    void *large = take(2 * bytes);
+    give(large, 2 * bytes);
+    uint64_t n = sl_pool_blocks();
+    assert_ptr_equal(take(bytes), large);
+    assert_int_equal(sl_pool_blocks(), n);
+    void *other = take(bytes);
+    assert_int_equal(sl_pool_blocks(), n + 1);
+    give(other, bytes);
+    give(large, bytes);
+    assert_ptr_equal(take(2 * bytes), large);
+    assert_ptr_equal(take(bytes), other);
+    give(large, 2 * bytes);
+    give(other, bytes);
+}
+
+/* A fresh block is at most an eighth larger than what is asked for. */
 static void test_waste(void **state)
 {
     (void)state;
     SKIP_WITHOUT_POOL();
-    for (size_t bytes = 64; bytes < 3000000; bytes = bytes * 5 / 4 + 1) {
+    for (size_t bytes = 16384; bytes < 3000000; bytes = bytes * 5 / 4 + 1) {
         uint64_t n = sl_pool_blocks();
         uint64_t before = sl_pool_bytes();
-        void *half[3];
+        void *block[3];
         for (int i = 0; i < 3; i++) {
-            half[i] = take(bytes);
+            block[i] = take(bytes);
         }
         assert_true(sl_pool_bytes() - before <= (sl_pool_blocks() - n) * (bytes + bytes / 8 + 1));
         for (int i = 0; i < 3; i++) {
-            give(half[i], bytes);
+            give(block[i], bytes);
         }
-        void *whole = take(2 * bytes);
-        assert_true(whole != half[0] && whole != half[1] && whole != half[2]);
-        give(whole, 2 * bytes);
     }
+}
+
+/* Every block taken is matched once, and blocks of the reserve serve. */
+static void test_reserve(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    const size_t bytes = (size_t)50 << 20;
+    void *block = take(bytes);
+    give(block, bytes);
+    sl_pool_reserve();
+    uint64_t n = sl_pool_blocks();
+    sl_pool_reserve();
+    assert_int_equal(sl_pool_blocks(), n);
+    block = take(bytes);
+    void *other = take(bytes);
+    assert_ptr_not_equal(block, other);
+    assert_int_equal(sl_pool_blocks(), n);
+    give(block, bytes);
+    give(other, bytes);
 }
 
 /* The same step over and over: after the first two no block is taken from the system. */
@@ -127,8 +165,9 @@ static void test_steady(void **state)
         starpu_data_unregister_no_coherency(loss);
         starpu_task_wait_for_all();
         if (i == 1) {
+            sl_pool_reserve();
             n = sl_pool_blocks();
-            assert_true(n > 20);
+            assert_true(n > 10);
         }
     }
     assert_int_equal(sl_pool_blocks(), n);
@@ -160,7 +199,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_given_again),
+        cmocka_unit_test(test_borrowed),
         cmocka_unit_test(test_waste),
+        cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);
