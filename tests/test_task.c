@@ -18,11 +18,12 @@ struct note_args {
     int starve;     /* leave without memory for the log */
 };
 
+/* Atomic for the thread sanitizer, which does not see that StarPU orders the tasks. */
 static struct {
-    int worker;
-    int priority;
-    const char *name;
-    double flops;
+    _Atomic int worker;
+    _Atomic int priority;
+    const char *_Atomic name;
+    _Atomic double flops;
 } seen;
 
 static void note_cpu_task(void *buffers[], void *cl_arg)
