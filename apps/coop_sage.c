@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "runtime/signals.h"
+#include "runtime/trace.h"
 #include "runtime/trainer.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -45,6 +46,12 @@ static enum sl_status run(struct sl_settings *settings)
 done:
     sl_signals_restore();
     sl_trainer_close(trainer);
+    if (st == SL_OK && settings->trace != NULL) {
+        st = sl_trace_finish(settings->trace);
+        if (st == SL_OK && talk) {
+            printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", settings->trace);
+        }
+    }
     if (st == SL_OK) {
         st = sl_metrics_close(&metrics);
     } else {

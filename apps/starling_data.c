@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them. One command each; the work is partition/. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces. One command each; the work is
+ * partition/ and runtime/report.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "partition/raw.h"
 #include "partition/statistics.h"
 #include "runtime/info.h"
+#include "runtime/report.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -25,7 +27,7 @@ enum form { FORM_RAW, FORM_METIS, FORM_CACHE };
 
 /* All commands' options; each command's table names those it has. */
 struct settings {
-    char *dataset; /* the positional argument */
+    char *dataset; /* the positional argument; of report: the folder */
     /* data */
     char *data_path;
     char *split;
@@ -242,13 +244,23 @@ static const struct sl_option_table commands[] = {
      .env_prefix = "STARLING_",
      .options = partition_options,
      .n_options = N_OPTIONS(partition_options)},
+    {.program = "starling_data",
+     .command = "report",
+     .summary = "Say where the time of a traced run went",
+     .description =
+         "DIR is a folder that coop_sage --trace has filled, or one with the tasks.rec and trace.rec of another StarPU "
+         "program, as starpu_fxt_tool -d makes it. The report is printed; report.txt, report.html, timeline.svg and "
+         "dag.dot are written into DIR again, and vite.svg where ViTE is installed.",
+     .arguments = "DIR",
+     .min_arguments = 1,
+     .max_arguments = 1},
 };
 
-enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, N_COMMANDS };
+enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_REPORT, N_COMMANDS };
 
 static const struct sl_option_table overview = {
     .program = "starling_data",
-    .summary = "Look at datasets, convert, generate and partition them",
+    .summary = "Look at datasets, convert, generate and partition them; report on traces",
     .commands = commands,
     .n_commands = N_COMMANDS,
 };
@@ -496,6 +508,24 @@ static enum sl_status run_partition(const struct settings *settings)
     return st;
 }
 
+/* ---- report ------------------------------------------------------------------------------------------------------ */
+
+static enum sl_status run_report(const char *folder)
+{
+    char *path = NULL;
+    char *text = NULL;
+    size_t bytes;
+    enum sl_status st;
+    SL_TRY(st, sl_report_write(folder), done);
+    SL_TRY(st, sl_path_join(folder, "report.txt", &path), done);
+    SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
+    fwrite(text, 1, bytes, stdout);
+done:
+    sl_free(text);
+    sl_free(path);
+    return st;
+}
+
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
@@ -515,7 +545,8 @@ static enum sl_status run(int command, const struct settings *settings, const st
     case COMMAND_INFO: return run_info(settings);
     case COMMAND_CONVERT: return run_convert(settings);
     case COMMAND_GENERATE: return run_generate(settings, parse);
-    default: return run_partition(settings);
+    case COMMAND_PARTITION: return run_partition(settings);
+    default: return run_report(settings->dataset);
     }
 }
 
@@ -556,7 +587,7 @@ static int run_bare(int argc, char **argv)
         return complain(EXIT_USAGE);
     }
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL, "expected a command: info, convert, generate or partition; --help tells more");
+        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition or report; --help tells more");
         return complain(EXIT_USAGE);
     }
     return print(&overview, parse.action);
@@ -572,6 +603,6 @@ int main(int argc, char **argv)
             return run_command(command, argc - 1, argv + 1);
         }
     }
-    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate or partition; --help tells more", argv[1]);
+    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate, partition or report; --help tells more", argv[1]);
     return complain(EXIT_USAGE);
 }

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,30 @@
 
 #define FIRST_SPANS 256 /* a log's first capacity */
 #define NEAR_STEPS 8    /* a step's span is looked for among the last ones only: older steps have ended */
+
+/* ---- stages ---- */
+
+/* Neighbours in a timeline differ, also for the colour-blind (after Okabe and Ito). */
+static const struct {
+    const char *name;
+    unsigned colour;
+} stages[SL_N_STAGES] = {
+    [SL_STAGE_SAMPLE] = {"sample", 0x56b4e9},       [SL_STAGE_EXCHANGE] = {"exchange", 0xd55e00},
+    [SL_STAGE_GATHER] = {"gather", 0xf0e442},       [SL_STAGE_AGGREGATE] = {"aggregate", 0x009e73},
+    [SL_STAGE_DENSE] = {"dense", 0x0072b2},         [SL_STAGE_LOSS] = {"loss", 0x000000},
+    [SL_STAGE_BACKWARD] = {"backward", 0xcc79a7},   [SL_STAGE_SYNC] = {"sync", 0x8c564b},
+    [SL_STAGE_OPTIMISE] = {"optimise", 0xe69f00},   [SL_STAGE_EVALUATE] = {"evaluate", 0x7f6fb0},
+};
+
+const char *sl_stage_name(enum sl_stage stage)
+{
+    return stages[stage].name;
+}
+
+unsigned sl_stage_colour(enum sl_stage stage)
+{
+    return stages[stage].colour;
+}
 
 /* ---- one run ---- */
 
@@ -348,6 +373,52 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     }
 }
 
+static const char *direction_of(enum sl_stage stage)
+{
+    switch (stage) {
+    case SL_STAGE_BACKWARD: return "bwd";
+    case SL_STAGE_SYNC:
+    case SL_STAGE_OPTIMISE: return "upd";
+    default: return "fwd";
+    }
+}
+
+void sl_task_name(const struct sl_task_args *args, const char *codelet_name, char out[SL_TASK_NAME_BYTES])
+{
+    static const char *const words[] = {"sl_", "_forward", "_backward"};
+    char operation[SL_TASK_NAME_BYTES];
+    snprintf(operation, sizeof operation, "%s", codelet_name);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char *word = strstr(operation, words[i]);
+        if (word != NULL) {
+            memmove(word, word + strlen(words[i]), strlen(word + strlen(words[i])) + 1);
+        }
+    }
+    snprintf(out, SL_TASK_NAME_BYTES, "%s.%s.%.40s.hop%u.pe%u.step%llu", stages[args->stage].name,
+             direction_of(args->stage), operation, args->hop, args->pe, (unsigned long long)args->step);
+}
+
+/* The arguments and, behind them, room for the name, so that StarPU frees both with the task. */
+static void set_arguments(struct starpu_task *out, const void *args, size_t args_bytes, const char *name)
+{
+    const struct sl_task_args *head = args;
+    size_t name_bytes = head->run->traced ? SL_TASK_NAME_BYTES : 0;
+    char *copy = malloc(args_bytes + name_bytes);
+    out->name = name;
+    out->cl_arg = copy;
+    out->cl_arg_size = args_bytes;
+    out->cl_arg_free = 1;
+    if (copy == NULL) {
+        return;
+    }
+    memcpy(copy, args, args_bytes);
+    if (name_bytes > 0) {
+        sl_task_name(head, name, copy + args_bytes);
+        out->name = copy + args_bytes;
+        out->color = sl_stage_colour(head->stage);
+    }
+}
+
 static enum sl_status translate(int error, const char *name)
 {
     if (error == -ENODEV) {
@@ -365,10 +436,7 @@ static enum sl_status submit(const struct sl_task *task, const void *args, size_
     }
     struct starpu_task *out = starpu_task_create();
     out->cl = task->codelet;
-    out->name = name;
-    out->cl_arg = copy_for_starpu(args, args_bytes);
-    out->cl_arg_size = args_bytes;
-    out->cl_arg_free = 1;
+    set_arguments(out, args, args_bytes, name);
     if (!set_buffers(out, task) || out->cl_arg == NULL) {
         st = sl_fail(SL_ENOMEM, "%s: no memory for a task of %u buffers", name, task->n_buffers);
         goto destroy_task;

@@ -33,6 +33,10 @@ enum sl_stage {
     SL_N_STAGES
 };
 
+/* A stage's name, as in the metrics' stage_seconds ("sample"), and its colour in every picture, 0xRRGGBB. */
+const char *sl_stage_name(enum sl_stage stage);
+unsigned sl_stage_colour(enum sl_stage stage);
+
 /* StarPU's range is asked for at run time; these are its wishes. */
 enum sl_priority { SL_PRIORITY_SAMPLE = -1, SL_PRIORITY_NORMAL = 0, SL_PRIORITY_COMPUTE = 1 };
 
@@ -58,6 +62,7 @@ struct sl_run {
     unsigned n_workers;
     int min_priority, max_priority; /* the scheduler's range */
     bool pin;                       /* --placement home: PE p runs on worker p mod n_workers only */
+    bool traced;                    /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */
@@ -124,6 +129,12 @@ void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet);
 
 /* Append a buffer with its mode. Codelets with a fixed number of buffers state the modes themselves and must agree. */
 void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
+
+/* What a traced task is called: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS", without blanks, which Paje files cannot hold.
+ * Direction: fwd, bwd (row and weight gradients) or upd (their sum, and the weights). Operation: the codelet's name without
+ * "sl_" and without its direction. Cut at SL_TASK_NAME_BYTES. */
+#define SL_TASK_NAME_BYTES 96
+void sl_task_name(const struct sl_task_args *args, const char *codelet_name, char out[SL_TASK_NAME_BYTES]);
 
 /* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement, and translates StarPU's
  * answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */

@@ -13,6 +13,7 @@
 
 #include "codelets/dense.h"
 #include "runtime/pool.h"
+#include "runtime/trace.h"
 #include "support/memory.h"
 
 #define DEFAULT_SCHED "lws"
@@ -48,16 +49,16 @@ static enum sl_status set_variable(const char *name, const char *value)
     return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
 }
 
-/* starpu_init with its environment: StarPU 1.3 traces into /tmp unless told not to, $STARPU_SCHED beats the configuration, and
+/* starpu_init with its environment: only that says whether StarPU traces, $STARPU_SCHED beats the configuration, and
  * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak).
  * The caller's $STARPU_SCHED is put back, for the next run of this process. *error_out: what StarPU says. */
-static enum sl_status init_starpu(struct starpu_conf *conf, int *error_out)
+static enum sl_status init_starpu(const struct sl_settings *settings, struct starpu_conf *conf, int *error_out)
 {
     const char *inherited = getenv("STARPU_SCHED");
     char *kept = NULL;
     enum sl_status st;
     SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
-    SL_TRY(st, set_variable("STARPU_FXT_TRACE", "0"), done);
+    SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     *error_out = starpu_init(conf);
@@ -99,7 +100,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     conf.catch_signals = 0;
     sl_pool_install();
     int error = 0;
-    st = init_starpu(&conf, &error);
+    st = init_starpu(settings, &conf, &error);
     if (st == SL_OK && error != 0) {
         st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "partition/dataset.h"
+#include "partition/number.h"
 #include "partition/partition.h"
 #include "support/memory.h"
 
@@ -125,6 +126,11 @@ static const struct sl_option options[] = {
     {.name = "resume", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(resume), .choices = "no,yes,auto",
      .initial = "no", .bare = "yes", .argument = "auto",
      .help = "Go on from the state in the --checkpoint folder; auto: start afresh where there is none"},
+    {.name = "trace", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace), .argument = "DIR",
+     .help = "Trace steps with StarPU's FxT, and write a timeline, a report and the traces into this folder"},
+    {.name = "trace-steps", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace_steps),
+     .shown = "the first epoch", .argument = "FIRST:LAST", .unit = "steps",
+     .help = "Steps to trace, counted from 0 over the whole run; both ends belong to them"},
     {.name = "quiet", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(quiet),
      .help = "Print nothing but errors"},
     {.name = "json", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(json),
@@ -254,6 +260,37 @@ static enum sl_status check_outputs(const struct sl_settings *s)
     return SL_OK;
 }
 
+bool sl_settings_trace_steps(const struct sl_settings *s, uint64_t *first_out, uint64_t *last_out)
+{
+    if (s->trace_steps == NULL) {
+        return false;
+    }
+    const char *end = s->trace_steps + strlen(s->trace_steps);
+    const char *colon = sl_number_u64(s->trace_steps, end, first_out);
+    if (colon == NULL || *colon != ':' || sl_number_u64(colon + 1, end, last_out) != end) {
+        return false;
+    }
+    return *first_out <= *last_out;
+}
+
+static enum sl_status check_trace(const struct sl_settings *s)
+{
+    uint64_t first;
+    uint64_t last;
+    if (s->trace_steps == NULL) {
+        return SL_OK;
+    }
+    if (s->trace == NULL) {
+        return sl_fail(SL_EINVAL, "--trace-steps: expected --trace DIR with it, the folder for the traces");
+    }
+    if (!sl_settings_trace_steps(s, &first, &last)) {
+        return sl_fail(SL_EINVAL,
+                       "--trace-steps: found '%.100s', expected FIRST:LAST, two steps counted from 0, such as 10:14",
+                       s->trace_steps);
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_files(const struct sl_settings *s)
 {
     const struct {
@@ -293,6 +330,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_steps(settings), done);
     SL_TRY(st, check_outputs(settings), done);
+    SL_TRY(st, check_trace(settings), done);
     SL_TRY(st, check_files(settings), done);
 done:
     return st;

@@ -68,6 +68,8 @@ struct sl_settings {
     char *embed;
     char *checkpoint;
     int resume;             /* enum sl_resume */
+    char *trace;            /* folder; NULL: nothing is traced */
+    char *trace_steps;      /* "FIRST:LAST", as typed; NULL: the run's first epoch */
     bool quiet;
     bool json;              /* the metrics on standard output, instead of the lines for people */
     /* StarPU */
@@ -86,6 +88,9 @@ enum sl_status sl_settings_init(struct sl_settings *settings);
  * pes, resume without checkpoint, and so on. Fills in what follows from the rest (group_size, fanout).
  * SL_EINVAL with the option's name, what was found, and what would do. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
+
+/* The steps of --trace-steps, counted from 0 over the whole run; true where it was given and is right. */
+bool sl_settings_trace_steps(const struct sl_settings *settings, uint64_t *first_out, uint64_t *last_out);
 
 /* Release the strings and empty the struct. */
 void sl_settings_free(struct sl_settings *settings);

@@ -31,6 +31,7 @@ extern "C" {
 #include "runtime/progress.h"
 #include "runtime/settings.h"
 #include "runtime/signals.h"
+#include "runtime/trace.h"
 #include "runtime/trainer.h"
 #include "support/option.h"
 #include "support/status.h"

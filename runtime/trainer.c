@@ -110,6 +110,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     t->run.pin = s->placement == SL_PLACEMENT_HOME;
+    t->run.traced = s->trace != NULL;
     SL_TRY(st, make_partition(t), done);
     t->memory_bytes = sl_memory_need(s, &t->dataset, &t->partition);
     if (t->memory_bytes > t->machine.topology.memory_bytes) {
@@ -127,6 +128,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
         (t->shards.n_train + (uint64_t)s->pes * s->batch_size - 1) / ((uint64_t)s->pes * s->batch_size);
     SL_TRY(st,
            sl_steps_open(s, &t->run, &t->shards, &t->model, t->state.step, s->epochs * n_per_epoch, &t->steps), done);
+    SL_TRY(st, sl_trace_open(s, t->state.step, t->steps.n_steps, t->steps.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
     st = checkpoint->n > 0 ? sl_trainer_load_losses(t, checkpoint) : SL_OK;
 done:
@@ -164,6 +166,7 @@ void sl_trainer_close(struct sl_trainer *t)
     }
     if (t->machine.started) {
         starpu_task_wait_for_all();
+        sl_trace_stop(&t->trace);
     }
     for (uint32_t i = 0; t->loss_handle != NULL && i < t->steps.n_per_epoch; i++) {
         if (t->loss_handle[i] != NULL) {
@@ -399,7 +402,9 @@ static enum sl_status advance(struct sl_trainer *t, const struct sl_report *repo
     struct sl_adam adam = sl_trainer_adam(s, step, t->steps.n_per_epoch);
     struct sl_step_sizes sizes;
     enum sl_status st;
+    sl_trace_before_step(&t->trace, step);
     SL_TRY(st, sl_step_submit(&t->steps, step, &adam, t->loss_handle[i], &sizes), done);
+    sl_trace_after_step(&t->trace, step);
     add_sizes(&t->state.sums, &sizes);
     t->state.step = step + 1;
     /* The slot that this step's sample waited for was free: the losses of depth steps ago are there. */

@@ -37,7 +37,7 @@ enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer *
  * SL_ENUMERIC: the loss is no longer finite. Otherwise the first failure of a task, a file, or StarPU; the graph is drained. */
 enum sl_status sl_trainer_train(struct sl_trainer *trainer, const struct sl_report *report);
 
-/* Stop StarPU and release everything; NULL is allowed. */
+/* Stop StarPU and release everything; NULL is allowed. Where --trace was given, sl_trace_finish(DIR) then makes its files. */
 void sl_trainer_close(struct sl_trainer *trainer);
 
 /* What was decided, for people: dataset, partition, workers, memory, warnings; a few lines. */

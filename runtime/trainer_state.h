@@ -10,6 +10,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/machine.h"
 #include "runtime/step.h"
+#include "runtime/trace.h"
 #include "runtime/trainer.h"
 
 /* How far a run has come; all of it is in its checkpoints. */
@@ -33,6 +34,7 @@ struct sl_trainer {
     struct sl_model model;
     struct sl_run run;
     struct sl_steps steps;
+    struct sl_trace trace;
     bool run_ready;
     uint64_t memory_bytes;
     struct sl_progress_state state;

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Made-up traces: tasks.rec and trace.rec of a few lines, whose times are worked out by hand. Times are milliseconds.
+ */
+#ifndef SL_TESTS_TRACE_FIXTURE_H
+#define SL_TESTS_TRACE_FIXTURE_H
+
+#include "tests/data_fixture.h"
+
+#include <math.h>
+
+#include "runtime/analysis.h"
+
+/* The files being made up. */
+static FILE *tasks_file;
+static FILE *states_file;
+
+__attribute__((unused)) static void trace_begin(void)
+{
+    tasks_file = fopen(in_folder("tasks.rec"), "w");
+    states_file = fopen(in_folder("trace.rec"), "w");
+    assert_true(tasks_file != NULL && states_file != NULL);
+    fputs("#\n# E: Event type\n#\n\n", states_file); /* as StarPU begins it */
+}
+
+__attribute__((unused)) static void trace_end(void)
+{
+    assert_int_equal(fclose(tasks_file), 0);
+    assert_int_equal(fclose(states_file), 0);
+}
+
+/* A worker's state from now on. */
+__attribute__((unused)) static void event(const char *type, const char *name, const char *category, int worker,
+                                          double ms)
+{
+    fprintf(states_file, "E: %s\nN: %s\nC: %s\nW: %d\nT: -1\nS: %f\n\n", type, name, category, worker, ms);
+}
+
+__attribute__((unused)) static void pop(int worker, double ms)
+{
+    fprintf(states_file, "E: PopState\nW: %d\nT: 17\nS: %f\n\n", worker, ms);
+}
+
+/* A task that ran, in both files; afterwards its worker sleeps. deps: "1 2", or NULL. */
+__attribute__((unused)) static void task(unsigned job, const char *name, const char *deps, int worker, double submit_ms,
+                                         double start_ms, double end_ms)
+{
+    fprintf(tasks_file, "Name: %s\nModel: sl_some\nJobId: %u\n", name, job);
+    if (deps != NULL) {
+        fprintf(tasks_file, "DependsOn: %s\n", deps);
+    }
+    fprintf(tasks_file, "WorkerId: %d\nSubmitTime: %f\nStartTime: %f\nEndTime: %f\nMPIRank: -1\n\n", worker, submit_ms,
+            start_ms, end_ms);
+    event("SetState", name, "Task", worker, start_ms);
+    event("SetState", "Sleeping", "Other", worker, end_ms);
+}
+
+/* One of StarPU's own, which takes no time. */
+__attribute__((unused)) static void ghost(unsigned job, const char *deps)
+{
+    fprintf(tasks_file, "Name: _starpu_sync_task\nJobId: %u\nDependsOn: %s\nSubmitTime: 0\n\n", job, deps);
+}
+
+/* Two workers, ten milliseconds, two steps; with a dependency through one of StarPU's own tasks (job 90) and one on a task
+ * outside the trace (77). The longest chain is 1 -> 3 -> 90 -> 4 -> 6: 2 + 3 + 2 + 1 = 8 ms.
+ *
+ *           0     1     2     3     4     5     6     7     8     9     10
+ * worker 0  [1 sample 0  ][3 exchange 0   ][4 aggregate 0 ][      ][6 loss 0]      (4 runs 5 .. 7, 6 runs 8 .. 9)
+ * worker 1        [2 gather 0 ]      [5 sample 1    ]               [7 tiny]       (2: 1 .. 3, 5: 4 .. 6.5, 7: 9.99 .. 10)
+ */
+__attribute__((unused)) static void make_small_trace(void)
+{
+    trace_begin();
+    event("SetState", "Initializing", "Runtime", 0, -100);
+    event("SetState", "Initializing", "Runtime", 1, -100);
+    task(1, "sample.fwd.sample.hop0.pe0.step0", NULL, 0, 0, 0, 2);
+    task(2, "gather.fwd.gather.hop2.pe0.step0", NULL, 1, 0.5, 1, 3);
+    event("SetState", "Scheduling", "Runtime", 1, 3);
+    event("SetState", "FetchingInput", "Runtime", 1, 3.5);
+    event("SetState", "Sleeping", "Other", 1, 3.75);
+    task(3, "exchange.fwd.pack.hop1.pe1.step0", "1 77", 0, 0, 2, 5);
+    task(4, "aggregate.fwd.aggregate.hop1.pe1.step0", "90 2", 0, 0, 5, 7);
+    task(5, "sample.fwd.merge.hop1.pe0.step1", "1", 1, 0, 4, 6.5);
+    ghost(90, "3 3");
+    task(6, "loss.fwd.loss.hop0.pe0.step0", "4", 0, 0, 8, 9);
+    event("PushState", "Callback", "Runtime", 0, 9.25);
+    pop(0, 9.5);
+    event("SetState", "Submitting task", "User", -1, 3);
+    task(7, "optimise.upd.optimize.hop0.pe0.step0", "2", 1, 0, 9.99, 10);
+    event("SetState", "Deinitializing", "Runtime", 0, 200);
+    trace_end();
+}
+
+static inline void assert_near(double found, double expected)
+{
+    if (!(fabs(found - expected) <= 1e-9)) {
+        fail_msg("found %.12g, expected %.12g", found, expected);
+    }
+}
+
+#endif
