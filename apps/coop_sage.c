@@ -19,6 +19,20 @@ static int complain(int code)
     return code;
 }
 
+/* Make the trace's files, or, where the run failed, leave none. */
+static enum sl_status finish_trace(const char *folder, enum sl_status st, bool talk)
+{
+    if (st != SL_OK) {
+        sl_trace_discard(folder);
+        return st;
+    }
+    st = sl_trace_finish(folder);
+    if (st == SL_OK && talk) {
+        printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", folder);
+    }
+    return st;
+}
+
 /* Open the trainer and what it reports to, and train. */
 static enum sl_status run(struct sl_settings *settings)
 {
@@ -28,10 +42,10 @@ static enum sl_status run(struct sl_settings *settings)
     bool talk = !settings->quiet && !settings->json;
     enum sl_status st;
     SL_TRY(st, sl_trainer_open(settings, &trainer), done);
-    SL_TRY(st,
-           sl_metrics_open(settings->metrics, settings->json ? stdout : NULL, settings->resume != SL_RESUME_NO,
-                           &metrics),
-           done);
+    SL_TRY(
+        st,
+        sl_metrics_open(settings->metrics, settings->json ? stdout : NULL, settings->resume != SL_RESUME_NO, &metrics),
+        done);
     SL_TRY(st, talk ? sl_trainer_describe(trainer, stdout) : SL_OK, done);
     sl_progress_open(stdout, talk ? sl_progress_mode_of(stdout) : SL_PROGRESS_NONE, settings->epochs,
                      sl_trainer_steps_per_epoch(trainer), &progress);
@@ -46,11 +60,8 @@ static enum sl_status run(struct sl_settings *settings)
 done:
     sl_signals_restore();
     sl_trainer_close(trainer);
-    if (st == SL_OK && settings->trace != NULL) {
-        st = sl_trace_finish(settings->trace);
-        if (st == SL_OK && talk) {
-            printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", settings->trace);
-        }
+    if (settings->trace != NULL) {
+        st = finish_trace(settings->trace, st, talk);
     }
     if (st == SL_OK) {
         st = sl_metrics_close(&metrics);

@@ -164,6 +164,13 @@ void sl_trace_stop(struct sl_trace *trace)
     trace->wanted = false;
 }
 
+void sl_trace_discard(const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, WRITTEN_NAME);
+    unlink(path);
+}
+
 /* ---- the conversion ---- */
 
 #if CAN_TRACE

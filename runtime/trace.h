@@ -31,7 +31,8 @@ struct sl_trace {
 };
 
 /* Before starpu_init: make --trace's folder and tell StarPU to trace into it, without recording yet; without --trace, tell it
- * not to trace at all. SL_ENOTSUP: StarPU was built without FxT, or is older than 1.4. SL_EIO, SL_ENOMEM. */
+ * not to trace at all. (From a process's second traced run on, FxT itself says on standard error that it could not rename its
+ * first file; that is harmless.) SL_ENOTSUP: StarPU was built without FxT, or is older than 1.4. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trace_prepare(const struct sl_settings *settings);
 
 /* Decide the window of a run that goes from `first_step` to `n_steps` - 1. SL_EINVAL: --trace-steps lies outside, or there is
@@ -46,6 +47,9 @@ void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 
 /* Close a window that is still open, at the end of a run. */
 void sl_trace_stop(struct sl_trace *trace);
+
+/* After a run that failed: remove the raw trace, which will not be converted. */
+void sl_trace_discard(const char *folder);
 
 /* After StarPU has stopped: convert the raw trace with StarPU's converter and write the report (sl_report_write). Takes
  * seconds. A child process converts, so that a converter that gives up does not take the caller along.

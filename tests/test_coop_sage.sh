@@ -74,6 +74,10 @@ expect 2 '--group-size.*divisor' --pes=4 --group-size=3
 expect 2 '--fanout.*one per layer' --layers=2 --fanout=5
 expect 2 '--kappa.*labor' --kappa=8
 expect 2 '--resume.*--checkpoint' --resume
+expect 2 '--trace-steps: expected --trace' --trace-steps 1:2
+for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
+    expect 2 '--trace-steps: found .*FIRST:LAST' --trace out --trace-steps=$steps
+done
 expect 2 'nonsense' nonsense
 
 # ---- a dataset ------------------------------------------------------------------------------------------------------------------
@@ -119,6 +123,34 @@ count 1 '^\{"event": ?"summary",.*\}$'
 expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics m.json
 [[ $(head -c 6 p.npy) == $'\x93NUMPY' ]] || complain '--predict wrote no .npy file'
 [[ $(grep -c '"epoch"' m.json) -ge 1 ]] || complain '--metrics wrote no epoch'
+
+# ---- traces ---------------------------------------------------------------------------------------------------------------------
+
+# Where StarPU cannot trace, the run ends before it trains.
+# shellcheck disable=SC2086
+if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; then
+    count 1 '^trace +out/report.html'
+    [[ -s stderr ]] && complain "--trace: expected nothing on standard error, found: $(cat stderr)"
+    for file in paje.trace tasks.rec trace.rec trace.fxt timeline.svg dag.dot report.txt report.html; do
+        [[ -s out/$file ]] || complain "--trace wrote no $file"
+    done
+    rm out/report.* out/timeline.svg
+    "$maker" report out >stdout 2>stderr || complain "starling_data report: $(cat stderr)"
+    cmp -s stdout out/report.txt || complain 'starling_data report: printed something else than report.txt'
+    count 1 '^critical path [0-9]'
+    [[ -s out/report.html && -s out/timeline.svg ]] || complain 'starling_data report: wrote no page or picture'
+    # shellcheck disable=SC2086
+    expect 1 '--trace-steps: found 500:501' $run --epochs 2 --trace late --trace-steps 500:501
+    [[ -z $(ls late) ]] || complain "--trace: left after a refused run: $(ls late)"
+    # shellcheck disable=SC2086
+    expect 1 '--trace' $run --epochs 0 --load q.safetensors --trace late
+    # shellcheck disable=SC2086
+    expect 1 'stdout' $run --epochs 1 --trace stdout
+else
+    # shellcheck disable=SC2086
+    expect 1 'built without FxT.*bootstrap' $run --epochs 2 --trace out
+    count 0 '^epoch'
+fi
 
 # ---- environment variables ------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ expect()
 }
 
 # Help, and usage errors: exit code 2, one line.
-for command in info convert generate partition; do
+for command in info convert generate partition report; do
     expect 0 "Usage: starling_data $command" $command --help
     expect 2 'has no such option' $command --nonsense=x
 done
@@ -52,6 +52,8 @@ expect 2 '--parts' partition x --parts 0
 expect 2 '--out: convert needs' convert x
 expect 2 '--out: generate needs' generate
 expect 2 '' convert
+expect 2 'expected DIR' report
+expect 1 'nowhere/tasks.rec' report nowhere
 
 # Generate; the same twice is the same.
 expect 0 '' generate --vertices 3000 --edges 20000 --classes 5 --features 12 --homophily 0.7 --seed 3 --out made
