@@ -8,7 +8,7 @@
 
 #include "runtime/analysis.h"
 
-#define LEAST_SHARE 0.01 /* of the makespan: below, a rule says nothing */
+#define LEAST_SHARE 1e-3 /* of the makespan: below, a rule says nothing */
 #define LARGE_SHARE 0.05 /* of the workers' time: above, StarPU and transfers are worth a line */
 #define KERNEL_SHARE 0.1 /* of a stage: what work on a kernel may take off */
 

@@ -72,7 +72,7 @@ void sl_analysis_free(struct sl_analysis *analysis);
  *   transfers  where they are over 5 %
  *   path       by how much the critical path is longer than the work divided among the workers
  *   kernel     a tenth of the busiest stage, as a measure of what work on its kernels is worth
- * A rule whose bound is under 1 % of the makespan says nothing. */
+ * A rule whose bound is under a thousandth of the makespan says nothing. */
 void sl_analysis_advise(struct sl_analysis *analysis);
 
 /* Whether a stage counts as compute: aggregate, dense, loss, backward, sync, optimise; foreign stages all do. */

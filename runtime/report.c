@@ -250,7 +250,7 @@ static void put_advice(const struct sl_analysis *a, const struct table *t)
         fputs(t->page ? "</li>\n" : "\n", t->stream);
     }
     if (a->n_advice == 0) {
-        put_line(t, "  nothing above 1 %");
+        put_line(t, "  nothing above 0.1 %");
     }
     fputs(t->page ? "</ol>\n" : "", t->stream);
 }
