@@ -112,10 +112,11 @@ static void overlap_spans_holes(void **state)
     task(4, "sample.fwd.sample.hop0.pe0.step2", NULL, 1, 0, 0, 4);
     task(5, "sample.fwd.sample.hop0.pe0.step1", NULL, 1, 0, 5.5, 7.5);
     task(6, "exchange.fwd.pack.hop0.pe0.step2", NULL, 2, 0, 0.5, 2.5);
+    task(7, "gather.fwd.gather.hop0.pe0.step0", NULL, 3, 0, 3, 4); /* beside compute, but no earlier step's */
     trace_end();
     analyse();
-    assert_near(a.overlap, (4 + 0.5) / 6);
-    assert_near(a.hidden_sampling, (1 + 1 + 0.5) / 6);
+    assert_near(a.overlap, (4 + 0.5) / 7);
+    assert_near(a.hidden_sampling, (1 + 1 + 0.5 + 1) / 7);
     assert_near(a.hidden_exchange, 0.5 / 2);
 }
 
