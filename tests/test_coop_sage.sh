@@ -171,6 +171,7 @@ interrupt()
 {
     local status=0
     rm -rf kept
+    : >stdout # the last command's lines would have the signal sent before this one has begun
     # A background job of a script ignores SIGINT, and what is ignored stays so.
     # shellcheck disable=SC2086
     env --default-signal="$1" "$program" $run --epochs 1000000 --eval-every 1000 --checkpoint kept >stdout 2>stderr &
