@@ -4,19 +4,20 @@
  * The binary cache. */
 #include "partition/cache.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "support/file.h"
-#include "support/memory.h"
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
-#define VERSION 1 /* one more whenever the layout, or what any reader or the generator makes of its input, changes */
+#define VERSION 2 /* one more whenever the layout, or what any reader or the generator makes of its input, changes */
 #define BYTE_ORDER_MARK 0x01020304u
 #define ALIGNMENT 64
 #define CHUNK_BYTES ((size_t)4 << 20) /* checksummed by one thread at a time */
+#define CHECK_GRAIN 4096              /* lists checked by one thread at a time */
 
 enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
 
@@ -67,31 +68,28 @@ _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 32 + 128
 struct summing {
     const unsigned char *data;
     size_t bytes;
-    uint64_t *sums; /* one per chunk */
+    _Atomic uint64_t sum;
 };
 
+/* Each chunk's checksum starts from its number; their sum does not depend on who is done first. */
 static void sum_chunks(void *context, uint64_t begin, uint64_t end)
 {
     struct summing *summing = context;
     for (uint64_t i = begin; i < end; i++) {
         size_t start = i * CHUNK_BYTES;
         size_t left = summing->bytes - start;
-        summing->sums[i] = sl_checksum(0, summing->data + start, left < CHUNK_BYTES ? left : CHUNK_BYTES);
+        size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+        atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
     }
 }
 
-/* The checksum of the checksums of all chunks. False: no memory. */
-static bool section_checksum(const void *data, uint64_t bytes, uint64_t *out)
+/* The checksum of an array, continuing from `start`: several threads read it. */
+static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes)
 {
     struct summing summing = {.data = data, .bytes = bytes};
-    uint64_t n_chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
-    if (sl_alloc(n_chunks, sizeof *summing.sums, "checksums", &summing.sums) != SL_OK) {
-        return false;
-    }
-    sl_parallel_for(n_chunks, 1, sum_chunks, &summing);
-    *out = sl_checksum(bytes, summing.sums, n_chunks * sizeof *summing.sums);
-    sl_free(summing.sums);
-    return true;
+    sl_parallel_for((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, 1, sum_chunks, &summing);
+    const uint64_t result[] = {bytes, atomic_load(&summing.sum)};
+    return sl_checksum(start, result, sizeof result);
 }
 
 static uint64_t header_checksum(const struct header *header)
@@ -121,7 +119,7 @@ static void add(struct draft *draft, enum section section, const void *data, uin
 }
 
 /* Place the sections, and sum everything up. */
-static bool finish(struct draft *draft)
+static void finish(struct draft *draft)
 {
     struct header *header = &draft->header;
     uint64_t at = sizeof *header;
@@ -132,13 +130,10 @@ static bool finish(struct draft *draft)
         at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         header->place[i] = at;
         at += header->bytes[i];
-        if (!section_checksum(draft->data[i], header->bytes[i], &header->checksum[i])) {
-            return false;
-        }
+        header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i]);
     }
     header->file_bytes = at;
     header->header_checksum = header_checksum(header);
-    return true;
 }
 
 static bool put_sections(struct sl_writer *writer, const struct draft *draft)
@@ -165,7 +160,8 @@ static bool put_sections(struct sl_writer *writer, const struct draft *draft)
 static bool put(const char *path, struct draft *draft)
 {
     struct sl_writer writer;
-    if (!finish(draft) || sl_folder_make_parents(path) != SL_OK || sl_writer_open(path, &writer) != SL_OK) {
+    finish(draft);
+    if (sl_folder_make_parents(path) != SL_OK || sl_writer_open(path, &writer) != SL_OK) {
         return false;
     }
     if (!put_sections(&writer, draft)) {
@@ -253,37 +249,56 @@ static const void *section(const struct sl_map *map, const struct header *header
 {
     uint64_t bytes;
     uint64_t place = header->place[which];
-    uint64_t checksum;
     if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || place < sizeof *header ||
         place % ALIGNMENT != 0 || place > map->bytes || bytes > map->bytes - place) {
         return NULL;
     }
-    if (!section_checksum(map->data + place, bytes, &checksum) || checksum != header->checksum[which]) {
-        return NULL;
-    }
-    return map->data + place;
+    return array_checksum(0, map->data + place, bytes) == header->checksum[which] ? map->data + place : NULL;
 }
 
 /* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
 
-/* Lists, one behind the other: offsets[n + 1] ascend from 0 to n_entries, and each list's entries ascend, below
- * `limit`. */
+/* Lists, one behind the other. */
+struct lists {
+    const uint64_t *offsets; /* n + 1 */
+    const uint32_t *entries;
+    uint64_t n_entries;
+    uint32_t limit;
+    atomic_bool wrong;
+};
+
+static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+{
+    const uint32_t *entries = lists->entries;
+    bool fits = begin == end || entries[end - 1] < lists->limit;
+    for (uint64_t k = begin + 1; k < end; k++) {
+        fits &= entries[k] > entries[k - 1];
+    }
+    return fits;
+}
+
+static void check_lists(void *context, uint64_t begin, uint64_t end)
+{
+    struct lists *lists = context;
+    const uint64_t *offsets = lists->offsets;
+    for (uint64_t i = begin; i < end; i++) {
+        if (offsets[i + 1] < offsets[i] || offsets[i + 1] > lists->n_entries ||
+            !list_fits(lists, offsets[i], offsets[i + 1])) {
+            atomic_store(&lists->wrong, true);
+            return;
+        }
+    }
+}
+
+/* offsets[n + 1] ascend from 0 to n_entries, and each list's entries ascend, below `limit`. */
 static bool lists_fit(const uint64_t *offsets, uint64_t n, const uint32_t *entries, uint64_t n_entries, uint32_t limit)
 {
+    struct lists lists = {.offsets = offsets, .entries = entries, .n_entries = n_entries, .limit = limit};
     if (offsets[0] != 0 || offsets[n] != n_entries) {
         return false;
     }
-    for (uint64_t i = 0; i < n; i++) {
-        if (offsets[i + 1] < offsets[i] || offsets[i + 1] > n_entries) {
-            return false;
-        }
-        for (uint64_t k = offsets[i]; k < offsets[i + 1]; k++) {
-            if (entries[k] >= limit || (k > offsets[i] && entries[k] <= entries[k - 1])) {
-                return false;
-            }
-        }
-    }
-    return true;
+    sl_parallel_for(n, CHECK_GRAIN, check_lists, &lists);
+    return !atomic_load(&lists.wrong);
 }
 
 static bool read_graph(const struct sl_map *map, const struct header *header, struct sl_graph *graph)
@@ -381,10 +396,10 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
     const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,   (uint64_t)method, n_parts, seed,
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
-    key = sl_checksum(key, graph->offsets, ((uint64_t)graph->n_vertices + 1) * sizeof *graph->offsets);
-    key = sl_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources);
+    key = array_checksum(key, graph->offsets, ((uint64_t)graph->n_vertices + 1) * sizeof *graph->offsets);
+    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources);
     for (int i = 0; i < 3; i++) {
-        key = sl_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids);
+        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids);
     }
     return key;
 }

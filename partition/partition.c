@@ -4,15 +4,18 @@
  * From parts to the renumbered graph. METIS itself is called in metis.c; the file of parts is cache.c's. */
 #include "partition/partition.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "partition/cache.h"
 #include "partition/metis.h"
 #include "support/memory.h"
+#include "support/parallel.h"
 #include "support/random.h"
 
 #define MAX_PARTS 65535
+#define GRAIN 1024 /* vertices whose lists one thread renumbers at a time */
 
 /* Which list of the split a vertex is in. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
@@ -129,29 +132,44 @@ static void number(uint32_t n_vertices, const uint32_t *parts, struct sl_partiti
     first[0] = 0;
 }
 
-/* Copy the graph in new numbers; lists keep their order. */
-static void renumber(const struct sl_graph *old, const struct sl_partition *partition, struct sl_graph *graph)
+/* The graph in old numbers and in new ones, whose offsets are known. */
+struct renumbering {
+    const struct sl_graph *old;
+    const struct sl_partition *partition;
+    const uint32_t *parts;
+    sl_vertex *sources;     /* of the new graph */
+    _Atomic uint64_t n_cut; /* edges seen that cross */
+};
+
+static void renumber_lists(void *context, uint64_t begin, uint64_t end)
 {
-    uint64_t e = 0;
-    for (uint32_t id = 0; id < old->n_vertices; id++) {
+    struct renumbering *r = context;
+    const struct sl_partition *partition = r->partition;
+    uint64_t n_cut = 0;
+    for (uint64_t id = begin; id < end; id++) {
         sl_vertex v = partition->dataset_ids[id];
-        graph->offsets[id] = e;
-        for (uint64_t i = old->offsets[v]; i < old->offsets[v + 1]; i++) {
-            graph->sources[e++] = partition->new_ids[old->sources[i]];
+        uint64_t e = partition->graph.offsets[id];
+        for (uint64_t i = r->old->offsets[v]; i < r->old->offsets[v + 1]; i++) {
+            sl_vertex u = r->old->sources[i];
+            r->sources[e++] = partition->new_ids[u];
+            n_cut += r->parts[u] != r->parts[v];
         }
     }
-    graph->offsets[old->n_vertices] = e;
+    atomic_fetch_add(&r->n_cut, n_cut);
 }
 
-static uint64_t count_cut(const struct sl_graph *graph, const uint32_t *parts)
+/* Copy the graph in new numbers, lists in the order they had, and count the edges between parts. */
+static void renumber(const struct sl_graph *old, const uint32_t *parts, struct sl_partition *partition)
 {
-    uint64_t n = 0;
-    for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
-            n += parts[graph->sources[i]] != parts[v];
-        }
+    struct renumbering r = {.old = old, .partition = partition, .parts = parts, .sources = partition->graph.sources};
+    uint64_t *offsets = partition->graph.offsets;
+    offsets[0] = 0;
+    for (uint32_t id = 0; id < old->n_vertices; id++) {
+        sl_vertex v = partition->dataset_ids[id];
+        offsets[id + 1] = offsets[id] + old->offsets[v + 1] - old->offsets[v];
     }
-    return n;
+    sl_parallel_for(old->n_vertices, GRAIN, renumber_lists, &r);
+    partition->n_cut = atomic_load(&r.n_cut);
 }
 
 /* ---- Balance ----------------------------------------------------------------------------------------------------- */
@@ -234,8 +252,7 @@ enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_parti
     }
     SL_TRY(st, allocate(graph, n_parts, out), free_parts);
     number(graph->n_vertices, parts, out);
-    renumber(graph, out, &out->graph);
-    out->n_cut = n_parts == 1 ? 0 : count_cut(graph, parts);
+    renumber(graph, parts, out);
     st = weigh(dataset, parts, out);
 free_parts:
     sl_free(parts);

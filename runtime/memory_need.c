@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "runtime/pool.h"
 #include "support/real.h"
 
 /* Vertices and edges of one group's step, by level and hop, at the most. */
@@ -77,8 +78,13 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 {
     const struct sl_features *f = &dataset->features;
     double n = dataset->graph.n_vertices;
-    double graph = 2 * (8 * (n + 1) + 4 * (double)partition->graph.n_edges) + 30 * n;
+    double graph = 8 * (n + 1) + 4 * (double)partition->graph.n_edges + 30 * n;
     double table = f->dense != NULL ? 4 * n * f->n_columns : 8 * ((double)f->offsets[f->n_rows] + n);
-    double work = fmax(training_bytes(settings, dataset), evaluation_bytes(settings, dataset));
-    return (uint64_t)(graph + 2 * table + model_bytes(settings, dataset) + work) + (32u << 20);
+    double training = training_bytes(settings, dataset);
+    double evaluation = evaluation_bytes(settings, dataset);
+    /* What the pool keeps of the one while the other is at work. */
+    double work = fmax(training, evaluation) + fmin(fmin(training, evaluation), SL_POOL_KEPT_BYTES);
+    /* The dataset as it was loaded goes before the work begins. */
+    double most = fmax(graph + table, work);
+    return (uint64_t)(graph + table + model_bytes(settings, dataset) + most) + (32u << 20);
 }

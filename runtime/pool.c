@@ -6,6 +6,7 @@
 #include "runtime/pool.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <starpu.h>
 #include <stdbool.h>
@@ -22,13 +23,16 @@
 /* What stands in the line before each block. */
 struct header {
     struct header *next; /* in its free list */
+    size_t bytes;        /* without this line */
     unsigned class;
+    bool used; /* ever: only then it holds memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[N_CLASSES];
 static uint64_t n_blocks;
 static uint64_t n_bytes;
+static uint64_t n_free_bytes;            /* of these, used before and on the free lists */
 static uint32_t n_unmatched[N_CLASSES]; /* blocks taken since the last reserve */
 
 /* The class of a size and its blocks' size: eight steps to a power of two, and one class for all that is small. */
@@ -62,7 +66,7 @@ static struct header *fresh_block(unsigned class, size_t bytes)
     if (whole >= HUGE_PAGE) {
         madvise(header, whole, MADV_HUGEPAGE);
     }
-    *(struct header *)header = (struct header){.class = class};
+    *(struct header *)header = (struct header){.bytes = bytes, .class = class};
     return header;
 }
 
@@ -73,6 +77,7 @@ static struct header *take_free(unsigned class)
         struct header *header = free_lists[c];
         if (header != NULL) {
             free_lists[c] = header->next;
+            n_free_bytes -= header->used ? header->bytes : 0;
             return header;
         }
     }
@@ -96,8 +101,12 @@ static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t
     if (header == NULL) {
         header = fresh_block(class, rounded);
     }
-    *out = header == NULL ? NULL : block_of(header);
-    return header == NULL ? -ENOMEM : 0;
+    if (header == NULL) {
+        return -ENOMEM;
+    }
+    header->used = true;
+    *out = block_of(header);
+    return 0;
 }
 
 static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t bytes, int flags)
@@ -109,6 +118,7 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
     pthread_mutex_lock(&lock);
     header->next = free_lists[header->class];
     free_lists[header->class] = header;
+    n_free_bytes += header->bytes;
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -139,19 +149,37 @@ void sl_pool_install(void)
 #endif
 }
 
-void sl_pool_remove(void)
+/* Give every free block back to the system. */
+static void release_free_blocks(void)
 {
-    starpu_malloc_set_hooks(system_malloc, system_free);
     for (unsigned c = 0; c < N_CLASSES; c++) {
         while (free_lists[c] != NULL) {
             struct header *header = free_lists[c];
             free_lists[c] = header->next;
+            n_bytes -= header->bytes;
             free(header);
         }
     }
+    n_free_bytes = 0;
+    malloc_trim(0); /* what the C library keeps of smaller blocks */
+}
+
+void sl_pool_remove(void)
+{
+    starpu_malloc_set_hooks(system_malloc, system_free);
+    release_free_blocks();
     n_blocks = 0;
     n_bytes = 0;
     memset(n_unmatched, 0, sizeof n_unmatched);
+}
+
+void sl_pool_trim(void)
+{
+    pthread_mutex_lock(&lock);
+    if (n_free_bytes > SL_POOL_KEPT_BYTES) {
+        release_free_blocks();
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* Put one more block on the free list of a class. The lock is held. */

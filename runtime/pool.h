@@ -23,10 +23,18 @@ void sl_pool_remove(void);
  * even that is short, there is no reserve. When no task runs, after an epoch. */
 void sl_pool_reserve(void);
 
+/* Free blocks that sl_pool_trim leaves alone, bytes; a reserve that was never used does not count. */
+#define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
+
+/* Between training and evaluation, whose blocks have other sizes: give the free blocks back to the system where they are more than
+ * SL_POOL_KEPT_BYTES, so that the run holds the larger of the two needs, not their sum. Below that they are kept, since blocks
+ * fresh from the system cost time. Thread safe. */
+void sl_pool_trim(void);
+
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);
 
-/* Bytes of those blocks. Thread safe. */
+/* Bytes the pool holds: of those blocks, less what was given back. Thread safe. */
 uint64_t sl_pool_bytes(void);
 
 #endif

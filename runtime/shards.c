@@ -9,16 +9,27 @@
 #include "codelets/rows.h"
 #include "codelets/score.h"
 #include "support/memory.h"
+#include "support/parallel.h"
+
+#define COPY_GRAIN 1024 /* rows that one thread copies at a time */
 
 /* ---- copies in the order of new ids ---- */
 
-static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, sl_real **out)
+/* A dense table by new id, being filled. */
+struct dense_copy {
+    const struct sl_features *from;
+    const sl_vertex *dataset_ids;
+    sl_real *table; /* zeros so far */
+};
+
+static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
 {
+    const struct dense_copy *copy = context;
+    const struct sl_features *from = copy->from;
     size_t width = from->n_columns;
-    enum sl_status st = sl_alloc_zero((size_t)from->n_rows * width + 1, sizeof **out, "features in part order", out);
-    for (uint32_t v = 0; st == SL_OK && v < from->n_rows; v++) {
-        sl_real *row = *out + v * width;
-        uint32_t id = dataset_ids[v];
+    for (uint64_t v = begin; v < end; v++) {
+        sl_real *row = copy->table + v * width;
+        uint32_t id = copy->dataset_ids[v];
         if (from->dense != NULL) {
             for (size_t c = 0; c < width; c++) {
                 row[c] = from->dense[id * width + c];
@@ -28,6 +39,16 @@ static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex
         for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
             row[from->columns[e]] = from->values[e];
         }
+    }
+}
+
+static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, sl_real **out)
+{
+    size_t n = (size_t)from->n_rows * from->n_columns;
+    enum sl_status st = sl_alloc_zero(n + 1, sizeof **out, "features in part order", out);
+    if (st == SL_OK) {
+        struct dense_copy copy = {.from = from, .dataset_ids = dataset_ids, .table = *out};
+        sl_parallel_for(from->n_rows, COPY_GRAIN, copy_dense_rows, &copy);
     }
     return st;
 }

@@ -121,6 +121,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
         goto done;
     }
     SL_TRY(st, sl_shards_open(&t->dataset, &t->partition, dense, &t->shards), done);
+    sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
     SL_TRY(st, checkpoint->n > 0 ? sl_trainer_load_state(t, checkpoint) : SL_OK, done);
@@ -148,9 +149,12 @@ enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer *
     SL_TRY(st, checkpoint.n > 0 ? sl_trainer_match_settings(settings, &checkpoint) : SL_OK, done);
     SL_TRY(st, load_dataset(t), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
-    SL_TRY(st, decide(settings, &t->machine), done);
-    SL_TRY(st, open_run(t, &checkpoint), done);
+    starpu_pause(); /* idle workers spin: the cores are for METIS and the copying of tables */
+    SL_TRY(st, decide(settings, &t->machine), resume);
+    SL_TRY(st, open_run(t, &checkpoint), resume);
     *out = t;
+resume:
+    starpu_resume();
 done:
     sl_tensors_free(&checkpoint);
     if (st != SL_OK) {
@@ -335,7 +339,9 @@ static enum sl_status evaluate(struct sl_trainer *t, uint32_t epoch, struct sl_m
     struct sl_inference wanted = {0};
     double start_s = sl_clock_s();
     enum sl_status st;
+    sl_pool_trim();
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
+    sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
     out->two_classes = t->shards.n_classes == 2;

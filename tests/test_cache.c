@@ -8,6 +8,7 @@
 
 #include "partition/cache.h"
 #include "partition/features.h"
+#include "support/parallel.h"
 
 #define KEY 0x1234567890abcdefu
 
@@ -222,6 +223,30 @@ static void parts_key(void **state)
     sl_dataset_free(&d);
 }
 
+/* Large arrays are summed in pieces by several threads: any number of them, the same key; and each piece has its place. */
+static void parts_key_of_many_edges(void **state)
+{
+    (void)state;
+    enum { N = 3 << 20, PIECE = N / 3 }; /* three pieces of 4 MiB */
+    uint64_t offsets[] = {0, N};
+    sl_vertex *sources;
+    assert_ok(sl_alloc(N, sizeof *sources, "sources", &sources));
+    for (uint32_t i = 0; i < N; i++) {
+        sources[i] = i;
+    }
+    struct sl_dataset d = {.graph = {.n_vertices = 1, .n_edges = N, .offsets = offsets, .sources = sources}};
+    uint64_t key = sl_cache_parts_key(&d, 0, 2, 1);
+    sl_parallel_limit(1);
+    assert_true(key == sl_cache_parts_key(&d, 0, 2, 1));
+    sl_parallel_limit(0);
+    for (uint32_t i = 0; i < PIECE; i++) { /* the first piece and the second change places */
+        sources[i] = PIECE + i;
+        sources[PIECE + i] = i;
+    }
+    assert_true(key != sl_cache_parts_key(&d, 0, 2, 1));
+    sl_free(sources);
+}
+
 static void does_without_a_place_or_memory(void **state)
 {
     (void)state;
@@ -261,6 +286,7 @@ int main(void)
         with_folder(survives_mutations),
         with_folder(parts),
         with_folder(parts_key),
+        with_folder(parts_key_of_many_edges),
         with_folder(does_without_a_place_or_memory),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

@@ -117,6 +117,37 @@ static void test_waste(void **state)
     }
 }
 
+/* Few free blocks are kept; many go back to the system, but none that is in use. */
+static void test_trim(void **state)
+{
+    enum { N = 5 };
+    size_t bytes = (size_t)SL_POOL_KEPT_BYTES / 4 + 4096;
+    unsigned char *blocks[N];
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    sl_pool_trim();
+    for (int i = 0; i < N; i++) { /* untouched pages cost nothing */
+        blocks[i] = take(bytes);
+    }
+    blocks[0][bytes - 1] = 77;
+    uint64_t held = sl_pool_bytes();
+    give(blocks[1], bytes);
+    sl_pool_trim();
+    assert_int_equal(sl_pool_bytes(), held);
+    for (int i = 2; i < N; i++) {
+        give(blocks[i], bytes);
+    }
+    uint64_t n = sl_pool_blocks();
+    sl_pool_trim();
+    assert_true(sl_pool_bytes() >= bytes && sl_pool_bytes() < held - (N - 1) * (uint64_t)bytes + 1);
+    assert_int_equal(blocks[0][bytes - 1], 77);
+    blocks[1] = take(bytes); /* fresh again */
+    assert_int_equal(sl_pool_blocks(), n + 1);
+    give(blocks[1], bytes);
+    give(blocks[0], bytes);
+    sl_pool_trim();
+}
+
 /* Every block taken is matched once, and blocks of the reserve serve. */
 static void test_reserve(void **state)
 {
@@ -201,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_given_again),
         cmocka_unit_test(test_borrowed),
         cmocka_unit_test(test_waste),
+        cmocka_unit_test(test_trim),
         cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_steady),
     };

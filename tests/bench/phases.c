@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What a run's phases cost: seconds, processor time and peak memory of each, from loading to evaluation, as Markdown.
+ *
+ * usage: phases [--dense-features] [options of coop_sage]
+ *
+ * The library is as it is; the functions that are its phases are wrapped by the linker (--wrap in tests/bench/local.am). A phase
+ * within another is counted in both. The peak is the system's own high water mark of resident memory, which is set back at the
+ * ends of each phase; pages of a mapped cache file count, once they were looked at. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "config.h"
+#include "partition/cache.h"
+#include "partition/generate.h"
+#include "partition/metis.h"
+#include "runtime/evaluate.h"
+#include "runtime/trainer_state.h"
+#include "support/clock.h"
+
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+#define MAX_PHASES 32
+#define MAX_DEPTH 8
+#define MAX_RUNS 100 /* of one phase: epochs */
+
+/* ---- phases ---- */
+
+struct phase {
+    const char *name;
+    unsigned depth; /* phases it is within */
+    unsigned n;     /* times it ran */
+    double seconds[MAX_RUNS];
+    double cpu_seconds[MAX_RUNS];
+    double start_s;
+    double start_cpu_s;
+    uint64_t peak_bytes;
+};
+
+static struct phase phases[MAX_PHASES]; /* in the order of their first runs */
+static unsigned n_phases;
+static struct phase *stack[MAX_DEPTH];
+static unsigned depth;
+
+static void die(const char *why)
+{
+    fprintf(stderr, "phases: %s\n", why);
+    exit(EXIT_FAILED);
+}
+
+static double cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The high water mark since it was last set back; and set it back. */
+static uint64_t take_peak(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "VmHWM: %llu", &kib) != 1) {
+    }
+    if (file == NULL || kib == 0) {
+        die("/proc/self/status has no VmHWM: expected Linux");
+    }
+    fclose(file);
+    file = fopen("/proc/self/clear_refs", "we");
+    if (file == NULL || fputs("5\n", file) < 0 || fclose(file) != 0) {
+        die("/proc/self/clear_refs cannot be written, so that no phase's own peak can be told");
+    }
+    return (uint64_t)kib * 1024;
+}
+
+/* Every phase under way has seen this peak. */
+static void spread_peak(void)
+{
+    uint64_t peak = take_peak();
+    for (unsigned i = 0; i < depth; i++) {
+        stack[i]->peak_bytes = peak > stack[i]->peak_bytes ? peak : stack[i]->peak_bytes;
+    }
+}
+
+static void enter(const char *name)
+{
+    unsigned i = 0;
+    spread_peak();
+    while (i < n_phases && (strcmp(phases[i].name, name) != 0 || phases[i].depth != depth)) {
+        i++;
+    }
+    if (i == MAX_PHASES || depth == MAX_DEPTH || phases[i].n == MAX_RUNS) {
+        die("more phases than there is room for: ask for fewer epochs");
+    }
+    n_phases = i < n_phases ? n_phases : i + 1;
+    phases[i].name = name;
+    phases[i].depth = depth;
+    phases[i].start_s = sl_clock_s();
+    phases[i].start_cpu_s = cpu_s();
+    stack[depth++] = &phases[i];
+}
+
+static void leave(void)
+{
+    struct phase *phase = stack[depth - 1];
+    phase->seconds[phase->n] = sl_clock_s() - phase->start_s;
+    phase->cpu_seconds[phase->n++] = cpu_s() - phase->start_cpu_s;
+    spread_peak();
+    depth--;
+}
+
+/* ---- the library's functions, by the linker's names ---- */
+
+enum sl_status __real_sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
+enum sl_status __wrap_sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
+
+enum sl_status __wrap_sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
+{
+    enter("dataset");
+    enum sl_status st = __real_sl_dataset_load(options, out);
+    leave();
+    return st;
+}
+
+bool __real_sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
+bool __wrap_sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
+
+bool __wrap_sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
+{
+    enter("look into the cache");
+    bool found = __real_sl_cache_read_dataset(path, key, out);
+    leave();
+    return found;
+}
+
+enum sl_status __real_sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
+enum sl_status __wrap_sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
+
+enum sl_status __wrap_sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
+{
+    enter("read the files");
+    enum sl_status st = __real_sl_raw_read(files, out);
+    leave();
+    return st;
+}
+
+enum sl_status __real_sl_generate(const struct sl_recipe *recipe, struct sl_raw *out);
+enum sl_status __wrap_sl_generate(const struct sl_recipe *recipe, struct sl_raw *out);
+
+enum sl_status __wrap_sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
+{
+    enter("generate");
+    enum sl_status st = __real_sl_generate(recipe, out);
+    leave();
+    return st;
+}
+
+enum sl_status __real_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                     bool reverse, struct sl_graph *out);
+enum sl_status __wrap_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                     bool reverse, struct sl_graph *out);
+
+enum sl_status __wrap_sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                     bool reverse, struct sl_graph *out)
+{
+    enter("build the graph");
+    enum sl_status st = __real_sl_graph_build(n_vertices, n, from, to, reverse, out);
+    leave();
+    return st;
+}
+
+bool __real_sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
+bool __wrap_sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
+
+bool __wrap_sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
+{
+    enter("write the cache");
+    bool written = __real_sl_cache_write_dataset(path, key, dataset);
+    leave();
+    return written;
+}
+
+enum sl_status __real_sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
+enum sl_status __wrap_sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
+
+enum sl_status __wrap_sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
+{
+    enter("StarPU");
+    enum sl_status st = __real_sl_machine_start(settings, out);
+    leave();
+    return st;
+}
+
+enum sl_status __real_sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                        uint32_t n_parts, uint64_t seed, const char *cache_file,
+                                        struct sl_partition *out);
+enum sl_status __wrap_sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                        uint32_t n_parts, uint64_t seed, const char *cache_file,
+                                        struct sl_partition *out);
+
+enum sl_status __wrap_sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                        uint32_t n_parts, uint64_t seed, const char *cache_file,
+                                        struct sl_partition *out)
+{
+    enter("partition");
+    enum sl_status st = __real_sl_partition_make(dataset, method, n_parts, seed, cache_file, out);
+    leave();
+    return st;
+}
+
+enum sl_status __real_sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
+                                         uint32_t *parts);
+enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
+                                         uint32_t *parts);
+
+enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
+                                         uint32_t *parts)
+{
+    enter("METIS");
+    enum sl_status st = __real_sl_metis_partition(dataset, n_parts, seed, parts);
+    leave();
+    return st;
+}
+
+static bool dense_features; /* --dense-features */
+
+enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                     struct sl_shards *out);
+enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                     struct sl_shards *out);
+
+enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                     struct sl_shards *out)
+{
+    enter("tables in part order");
+    enum sl_status st = __real_sl_shards_open(dataset, partition, dense || dense_features, out);
+    leave();
+    return st;
+}
+
+enum sl_status __real_sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
+                                    struct sl_model *model, uint64_t first_step, uint64_t n_steps,
+                                    struct sl_steps *out);
+enum sl_status __wrap_sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
+                                    struct sl_model *model, uint64_t first_step, uint64_t n_steps,
+                                    struct sl_steps *out);
+
+enum sl_status __wrap_sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
+                                    struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out)
+{
+    enter("ring");
+    enum sl_status st = __real_sl_steps_open(settings, run, shards, model, first_step, n_steps, out);
+    leave();
+    return st;
+}
+
+static bool in_epoch;
+
+static void enter_epoch(void)
+{
+    enter("train an epoch");
+    in_epoch = true;
+}
+
+static void leave_epoch(void)
+{
+    if (in_epoch) {
+        leave();
+        in_epoch = false;
+    }
+}
+
+enum sl_status __real_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
+                                  const struct sl_inference *wanted, struct sl_metrics_scores *out);
+enum sl_status __wrap_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
+                                  const struct sl_inference *wanted, struct sl_metrics_scores *out);
+
+enum sl_status __wrap_sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
+                                  const struct sl_inference *wanted, struct sl_metrics_scores *out)
+{
+    leave_epoch();
+    enter("evaluate");
+    enum sl_status st = __real_sl_evaluate(run, shards, model, wanted, out);
+    leave();
+    return st;
+}
+
+static uint32_t n_epochs; /* that the run trains */
+static double last_loss;
+
+enum sl_status __wrap_sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *epoch);
+
+/* Nobody reads the metrics here. */
+enum sl_status __wrap_sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *epoch)
+{
+    (void)metrics;
+    leave_epoch();
+    last_loss = epoch->train_loss;
+    if (epoch->epoch < n_epochs) {
+        enter_epoch();
+    }
+    return SL_OK;
+}
+
+/* ---- the run ---- */
+
+/* `run` comes first: coop_sage's options address it. */
+struct phases_settings {
+    struct sl_settings run;
+    bool dense_features;
+};
+
+static const struct sl_option own_option = {.name = "dense-features",
+                                            .group = "phases",
+                                            .kind = SL_OPTION_FLAG,
+                                            .offset = offsetof(struct phases_settings, dense_features),
+                                            .help = "Lay sparse features out dense, to see what that would cost"};
+
+/* coop_sage's table with our option at its end; `options` has room for SL_MAX_OPTIONS. */
+static struct sl_option_table make_table(struct sl_option *options)
+{
+    struct sl_option_table table = sl_settings_table;
+    memcpy(options, table.options, table.n_options * sizeof *options);
+    options[table.n_options++] = own_option;
+    table.program = "phases";
+    table.summary = "measure time and memory of a run's phases";
+    table.options = options;
+    return table;
+}
+
+static enum sl_status run(struct sl_settings *settings)
+{
+    struct sl_trainer *trainer = NULL;
+    struct sl_metrics nowhere = {0};
+    struct sl_report reports = {.metrics = &nowhere};
+    enum sl_status st;
+    enter("start, up to the first step");
+    SL_TRY(st, sl_trainer_open(settings, &trainer), done);
+    leave();
+    n_epochs = settings->epochs;
+    printf("\n```\n");
+    SL_TRY(st, sl_trainer_describe(trainer, stdout), done);
+    printf("```\n\n");
+    if (n_epochs > 0) {
+        enter_epoch();
+    }
+    st = sl_trainer_train(trainer, &reports);
+done:
+    sl_trainer_close(trainer);
+    return st;
+}
+
+/* ---- the table ---- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, unsigned n)
+{
+    qsort(values, n, sizeof *values, compare);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+static void print_table(void)
+{
+    uint64_t peak = 0;
+    printf("| phase | seconds | processor seconds | peak MB |\n| --- | --- | --- | --- |\n");
+    for (unsigned i = 0; i < n_phases; i++) {
+        struct phase *p = &phases[i];
+        char times[32] = "";
+        if (p->n > 1) {
+            snprintf(times, sizeof times, " (median of %u)", p->n);
+        }
+        printf("| %.*s%s%s | %.3f | %.3f | %.0f |\n", 2 * (int)p->depth, "- - - - - - - - ", p->name, times,
+               median(p->seconds, p->n), median(p->cpu_seconds, p->n), (double)p->peak_bytes / 1e6);
+        peak = p->peak_bytes > peak ? p->peak_bytes : peak;
+    }
+    printf("\nPeak of all phases: %.2f GB. Loss of the last epoch: %.4f.\n", (double)peak / 1e9, last_loss);
+}
+
+static int complain(int code)
+{
+    fprintf(stderr, "phases: %s\n", sl_message());
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct sl_option options[SL_MAX_OPTIONS];
+    struct sl_option_table table = make_table(options);
+    struct phases_settings s;
+    struct sl_option_parse parse;
+    int code = EXIT_GOOD;
+    if (sl_option_defaults(&table, &s) != SL_OK) {
+        return complain(EXIT_FAILED);
+    }
+    if (sl_option_parse(&table, argc, argv, &s, &parse) != SL_OK) {
+        code = complain(EXIT_USAGE);
+    } else if (parse.action != SL_OPTION_RUN) {
+        code =
+            sl_option_print(&table, parse.action, PACKAGE_VERSION, stdout) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+    } else if (sl_settings_check(&s.run) != SL_OK) {
+        code = complain(EXIT_USAGE);
+    } else {
+        dense_features = s.dense_features;
+        code = run(&s.run) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+        if (code == EXIT_GOOD) {
+            print_table();
+        }
+    }
+    sl_option_free(&table, &s);
+    return code;
+}
