@@ -364,9 +364,9 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     const struct sl_run *run = args->run;
     int wish = (int)priority;
     out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
-    if (run->pin && run->n_workers > 0) {
+    if (run->pinned_pes > 0 && run->n_workers > 0) {
         out->execute_on_a_specific_worker = 1;
-        out->workerid = args->pe % run->n_workers;
+        out->workerid = (unsigned)((uint64_t)args->pe * run->n_workers / run->pinned_pes);
     }
     if (out->cl->model != NULL && out->cl->model->type == STARPU_HISTORY_BASED) {
         out->flops = (double)args->work;

@@ -61,8 +61,9 @@ struct sl_run {
     struct sl_worker_log *logs; /* one per StarPU worker */
     unsigned n_workers;
     int min_priority, max_priority; /* the scheduler's range */
-    bool pin;                       /* --placement home: PE p runs on worker p mod n_workers only */
-    bool traced;                    /* tasks get the long names of sl_task_name, and their stage's colour */
+    uint32_t pinned_pes; /* --placement home: P, and PE p runs on worker floor(p n_workers / P) only, so that PEs spread over
+                            all NUMA nodes; 0: tasks run anywhere */
+    bool traced;         /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

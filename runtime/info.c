@@ -5,6 +5,7 @@
 #include "runtime/info.h"
 
 #include <cblas.h>
+#include <math.h>
 #include <starpu.h>
 
 #include "config.h"
@@ -24,6 +25,23 @@ static void print_versions(FILE *stream)
     fprintf(stream, "blas        %s\n", openblas_get_config());
 }
 
+/* "control groups and ulimit: 1.5 processors, 4.0 GB of memory" */
+static void print_limits(const struct sl_limits *limits, FILE *stream)
+{
+    fprintf(stream, "limits      ");
+    if (isinf(limits->processors)) {
+        fprintf(stream, "no limit on processors, ");
+    } else {
+        fprintf(stream, "%.3g processors, ", limits->processors);
+    }
+    if (limits->memory_bytes == UINT64_MAX) {
+        fprintf(stream, "none on memory");
+    } else {
+        fprintf(stream, "%.3g GB of memory", (double)limits->memory_bytes / 1e9);
+    }
+    fprintf(stream, ", by control groups and ulimit\n");
+}
+
 static enum sl_status print_machine(FILE *stream)
 {
     struct sl_topology topology;
@@ -31,8 +49,9 @@ static enum sl_status print_machine(FILE *stream)
     if (st == SL_OK) {
         fprintf(stream, "machine     %u cores, %u hardware threads, %u NUMA nodes, %.1f GB of memory for this process\n",
                 topology.n_cores, topology.n_pus, topology.n_numa, (double)topology.memory_bytes / 1e9);
+        print_limits(&topology.limits, stream);
         fprintf(stream, "workers     %u CPU workers, one BLAS thread each, unless --cpus says otherwise\n",
-                topology.n_cores);
+                topology.n_workers);
     }
     return st;
 }

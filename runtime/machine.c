@@ -85,7 +85,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings));
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
-    uint32_t n_cpus = settings->cpus == 0 ? machine.topology.n_cores : settings->cpus;
+    uint32_t n_cpus = settings->cpus == 0 ? machine.topology.n_workers : settings->cpus;
     if (n_cpus > STARPU_MAXCPUS) {
         st = sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", n_cpus,
                      STARPU_MAXCPUS);

@@ -18,8 +18,9 @@ struct sl_machine {
     char sched[64]; /* the scheduler in force */
 };
 
-/* Start StarPU with --cpus workers (0: one per core of the cpuset) and the scheduler --sched (NULL: $STARPU_SCHED, else lws).
- * With --trace StarPU is ready to trace (runtime/trace.h); else no traces are made. StarPU leaves signals alone.
+/* Start StarPU with --cpus workers (0: as many as runtime/topology.h finds worth starting) and the scheduler --sched (NULL:
+ * $STARPU_SCHED, else lws). With --trace StarPU is ready to trace (runtime/trace.h); else no traces are made. StarPU leaves
+ * signals alone.
  * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for. SL_ENODEV: no
  * worker. SL_ESTARPU. With --trace also the statuses of sl_trace_prepare. On failure nothing runs and *out is empty. */
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);

@@ -137,12 +137,13 @@ static const struct sl_option options[] = {
      .help = "Print the metrics on standard output instead of lines for people"},
 
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
-     .shown = "one per core allowed", .argument = "N", .help = "CPU workers; 0: one per core of the cpuset"},
+     .shown = "one per core allowed", .argument = "N", .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
      .argument = "NAME", .help = "StarPU's scheduler, such as lws or dmdas"},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
      .choices = "free,home", .initial = "free",
-     .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own device only"},
+     .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker only, its part's tables in that "
+             "worker's memory"},
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@
 
 #include "codelets/rows.h"
 #include "codelets/score.h"
+#include "runtime/topology.h"
 #include "support/memory.h"
 #include "support/parallel.h"
 
@@ -214,6 +215,46 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
 undo:
     sl_shards_close(out);
     return st;
+}
+
+/* ---- NUMA ---- */
+
+#define PLACES 6 /* ranges of a part */
+
+/* The ranges of part q; empty ones too. */
+static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_place places[PLACES])
+{
+    const struct sl_graph *graph = &s->partition->graph;
+    size_t first = s->part[q].first;
+    size_t n = s->part[q].end - first;
+    uint64_t edge = graph->offsets[first];
+    size_t n_edges = graph->offsets[first + n] - edge;
+    size_t row_bytes = s->table != NULL ? s->n_features * sizeof *s->table : 0;
+    uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
+    size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
+    places[0] = (struct sl_place){graph->offsets + first, n * sizeof *graph->offsets, node};
+    places[1] = (struct sl_place){graph->sources + edge, n_edges * sizeof *graph->sources, node};
+    places[2] = (struct sl_place){s->label_of + first, n * sizeof *s->label_of, node};
+    places[3] = (struct sl_place){s->table + first * (row_bytes > 0 ? s->n_features : 0), n * row_bytes, node};
+    places[4] = (struct sl_place){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
+    places[5] = (struct sl_place){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
+}
+
+enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out)
+{
+    struct sl_place *places;
+    uint32_t n = shards->n_parts * PLACES;
+    enum sl_status st = sl_alloc(n, sizeof *places, "places of the parts", &places);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        uint32_t node = by_part ? (uint32_t)((uint64_t)q * n_numa / shards->n_parts) : SL_NUMA_ALL;
+        list_places(shards, q, node, places + (size_t)q * PLACES);
+    }
+    *n_refused_out = n - sl_topology_place(places, n);
+    sl_free(places);
+    return SL_OK;
 }
 
 void sl_shards_close(struct sl_shards *shards)

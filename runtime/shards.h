@@ -52,6 +52,11 @@ struct sl_shards {
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out);
 
+/* Where there are several NUMA nodes: put each part's edges, features and labels on the node of its PE's worker (`by_part`: PEs
+ * are pinned, and PE q has part q), or spread all pages over all nodes. No task is reading. Returns the ranges the system would
+ * not place: they stay where they are. SL_ENOMEM. */
+enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
+
 /* Wait for the readers, unregister, release. An empty struct is allowed. */
 void sl_shards_close(struct sl_shards *shards);
 

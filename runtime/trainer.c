@@ -102,6 +102,15 @@ static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_ten
     return st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO ? SL_OK : st;
 }
 
+/* On a machine of several NUMA nodes. */
+static enum sl_status place_parts(struct sl_trainer *t)
+{
+    const struct sl_settings *s = t->settings;
+    uint32_t n_numa = t->machine.topology.n_numa;
+    bool by_part = s->placement == SL_PLACEMENT_HOME && s->pes == s->group_size; /* else a part has PEs on several nodes */
+    return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
+}
+
 static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *checkpoint)
 {
     struct sl_settings *s = t->settings;
@@ -109,7 +118,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     enum sl_status st;
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
-    t->run.pin = s->placement == SL_PLACEMENT_HOME;
+    t->run.pinned_pes = s->placement == SL_PLACEMENT_HOME ? s->pes : 0;
     t->run.traced = s->trace != NULL;
     SL_TRY(st, make_partition(t), done);
     t->memory_bytes = sl_memory_need(s, &t->dataset, &t->partition);
@@ -122,6 +131,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     }
     SL_TRY(st, sl_shards_open(&t->dataset, &t->partition, dense, &t->shards), done);
     sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
+    SL_TRY(st, place_parts(t), done);
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
     SL_TRY(st, checkpoint->n > 0 ? sl_trainer_load_state(t, checkpoint) : SL_OK, done);
@@ -218,6 +228,14 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
     fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs at most %.2f GB of %.1f GB\n",
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
+    if (t->n_unplaced > 0) {
+        fprintf(stream, "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for memory\n",
+                t->machine.topology.n_numa);
+    }
+    if (t->machine.n_workers > t->machine.topology.n_workers) {
+        fprintf(stream, "warning   %u workers share the %u processors of this process: they wait for each other; leave out --cpus\n",
+                t->machine.n_workers, t->machine.topology.n_workers);
+    }
     if (t->state.step > 0) {
         fprintf(stream, "resuming  after step %llu\n", (unsigned long long)t->state.step);
     }

@@ -107,6 +107,13 @@ count 1 '^minibatch 2 PEs in groups of 2'
 count 1 '^machine +[12] workers'
 [[ $(grep -c $'\r\|\033' stdout) -eq 0 ]] || complain 'a progress bar where there is no terminal'
 
+cores=$("$maker" info | sed -n 's/^workers *\([0-9]*\) .*/\1/p')
+# shellcheck disable=SC2086
+expect 0 '^warning +[0-9]+ workers share the [0-9]+ processors' $run --epochs 1 --cpus $((cores + 1))
+# shellcheck disable=SC2086
+expect 0 '^machine' $run --epochs 1 --cpus 1
+[[ $(grep -c 'workers share' stdout) -eq 0 ]] || complain 'a warning of too many workers where there is one'
+
 # shellcheck disable=SC2086
 expect 0 '' $run --epochs 2 --quiet --save q.safetensors
 [[ -s stdout ]] && complain "--quiet: expected no output, found: $(cat stdout)"

@@ -72,6 +72,19 @@ expect 1 'file' generate --vertices 100 --out file/x
 
 # Describe.
 expect 0 '^starling +[0-9]' info
+expect 0 '^limits +.* processors, .* memory, by control groups and ulimit$' info
+if command -v taskset >/dev/null; then # one hardware thread of those allowed
+    first=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
+    plain=$program
+    program=bound
+    bound()
+    {
+        taskset -c "$first" "$plain" "$@"
+    }
+    expect 0 '^machine +1 cores, 1 hardware threads, 1 NUMA nodes' info
+    expect 0 '^workers +1 CPU workers, one BLAS thread each' info
+    program=$plain
+fi
 expect 0 '^vertices +3000, ' info ./made --cache none
 expect 0 '^split +random: train 1800, valid 600, test 600$' info ./made --cache none
 expect 0 '^homophily +0\.[67]' info made --data-path "$folder" --cache none

@@ -166,14 +166,16 @@ static void test_home_placement(void **state)
 {
     (void)state;
     struct note_args args = {.head = head};
-    run.pin = true;
-    for (uint32_t i = 0; i < 6 * run.n_workers; i++) {
-        args.head.pe = i / 3; /* three in a row: no scheduler that takes turns passes */
-        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
-        starpu_task_wait_for_all();
-        assert_int_equal(seen.worker, (int)(args.head.pe % run.n_workers));
+    const uint32_t wanted[][6] = {{0}, {0, 1}, {0, 1, 2}, {0, 0, 1, 2}, {0, 0, 1, 1, 2}, {0, 0, 1, 1, 2, 2}};
+    for (run.pinned_pes = 1; run.pinned_pes <= 6; run.pinned_pes++) {
+        for (uint32_t i = 0; i < 3 * run.pinned_pes; i++) {
+            args.head.pe = i / 3; /* three in a row: no scheduler that takes turns passes */
+            expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+            starpu_task_wait_for_all();
+            assert_int_equal(seen.worker, (int)wanted[run.pinned_pes - 1][args.head.pe]);
+        }
     }
-    run.pin = false;
+    run.pinned_pes = 0;
 }
 
 static void test_no_worker(void **state)
@@ -241,7 +243,7 @@ static void test_spans(void **state)
     struct note_args args = {.head = head};
     const struct sl_worker_log *log = &run.logs[0];
     sl_run_log_reset(&run);
-    run.pin = true;
+    run.pinned_pes = 1;
     for (uint64_t i = 0; i < N; i++) {
         args.head.step = i / 10;
         args.head.stage = i % 2 == 0 ? SL_STAGE_GATHER : SL_STAGE_BACKWARD;
@@ -266,7 +268,7 @@ static void test_spans(void **state)
         expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
     }
     starpu_task_wait_for_all();
-    run.pin = false;
+    run.pinned_pes = 0;
     assert_int_equal(log->n_compute, N / 10 + 1);
     assert_true(log->compute[N / 10].end_s - log->compute[N / 10].start_s >= 0.004);
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/shards.h: which ranges go to which NUMA node. (What the tables hold is seen by every test that trains.)
+ */
+#include "runtime/shards.h"
+
+#include "runtime/topology.h"
+#include "tests/group_fixture.h"
+#include "tests/starpu_fixture.h"
+
+#define N_PARTS 4
+
+/* On a machine of one node, 0: the ranges of parts that go to any other node are refused, and those alone. */
+static void check_placement(bool dense)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 180, .sparse = true};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct sl_shards shards;
+    uint32_t n_refused = 77;
+    uint32_t parts[180];
+    make_dataset(&shape, &dataset);
+    for (uint32_t v = 0; v < 180; v++) {
+        parts[v] = v % 3 + (v % 3 > 0); /* 0, 2, 3: part 1 is empty, and nothing of it is ever refused */
+    }
+    make_partition(&dataset.graph, N_PARTS, parts, &partition);
+    expect_ok(sl_shards_open(&dataset, &partition, dense, &shards));
+    assert_int_equal(shards.is_sparse, !dense);
+    uint32_t n_ranges = dense ? 4 : 5; /* offsets, sources, labels, and the features in one array or two */
+    expect_ok(sl_shards_place(&shards, 1, true, &n_refused));
+    assert_int_equal(n_refused, 0);
+    expect_ok(sl_shards_place(&shards, 1, false, &n_refused));
+    assert_int_equal(n_refused, 0);
+    expect_ok(sl_shards_place(&shards, 2, true, &n_refused)); /* nodes 0, 0, 1, 1 */
+    assert_int_equal(n_refused, 2 * n_ranges);
+    expect_ok(sl_shards_place(&shards, 4, true, &n_refused)); /* 0, 1, 2, 3 */
+    assert_int_equal(n_refused, 2 * n_ranges);
+    expect_ok(sl_shards_place(&shards, 4, false, &n_refused)); /* all nodes that there are */
+    assert_int_equal(n_refused, 0);
+    sl_shards_close(&shards);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+static void test_place(void **state)
+{
+    struct sl_topology topology;
+    static char page[4096];
+    const struct sl_place place = {page, sizeof page, 0};
+    (void)state;
+    expect_ok(sl_topology_read(&topology));
+    if (topology.n_numa != 1 || sl_topology_place(&place, 1) != 1) {
+        skip(); /* several nodes, or a container that forbids it */
+    }
+    check_placement(true);
+    check_placement(false);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    fixture_start(1);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    fixture_stop();
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_place)};
+    return cmocka_run_group_tests(tests, up, down);
+}
