@@ -73,12 +73,11 @@ static double evaluation_bytes(const struct sl_settings *s, const struct sl_data
     return most;
 }
 
-uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                        const struct sl_partition *partition)
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset)
 {
     const struct sl_features *f = &dataset->features;
     double n = dataset->graph.n_vertices;
-    double graph = 8 * (n + 1) + 4 * (double)partition->graph.n_edges + 30 * n;
+    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
     double table = f->dense != NULL ? 4 * n * f->n_columns : 8 * ((double)f->offsets[f->n_rows] + n);
     double training = training_bytes(settings, dataset);
     double evaluation = evaluation_bytes(settings, dataset);

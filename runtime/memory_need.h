@@ -6,14 +6,13 @@
 #ifndef SL_RUNTIME_MEMORY_NEED_H
 #define SL_RUNTIME_MEMORY_NEED_H
 
-#include "partition/partition.h"
+#include "partition/dataset.h"
 #include "runtime/settings.h"
 
 /* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, and the larger of the
  * dataset as it is loaded, training (depth sampled blocks, one step's rows) and evaluation (rows of all vertices), with what the
  * pool keeps of the one during the other. Frontiers are bounded by fanout
  * and by the graph, so that the figure errs upwards. */
-uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                        const struct sl_partition *partition);
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
 
 #endif

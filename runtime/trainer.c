@@ -120,8 +120,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     t->run_ready = true;
     t->run.pinned_pes = s->placement == SL_PLACEMENT_HOME ? s->pes : 0;
     t->run.traced = s->trace != NULL;
-    SL_TRY(st, make_partition(t), done);
-    t->memory_bytes = sl_memory_need(s, &t->dataset, &t->partition);
+    t->memory_bytes = sl_memory_need(s, &t->dataset);
     if (t->memory_bytes > t->machine.topology.memory_bytes) {
         st = sl_fail(SL_ENOMEM,
                      "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, --fanout or "
@@ -129,6 +128,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
                      (double)t->memory_bytes / 1e9, (double)t->machine.topology.memory_bytes / 1e9);
         goto done;
     }
+    SL_TRY(st, make_partition(t), done);
     SL_TRY(st, sl_shards_open(&t->dataset, &t->partition, dense, &t->shards), done);
     sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
     SL_TRY(st, place_parts(t), done);

@@ -92,6 +92,7 @@ expect 1 '--features' --dataset ./broken --cache none
 cp made/raw/node-feat.csv.gz broken/raw && printf 'a,b\n' >broken/raw/edge.csv && rm -f broken/raw/edge.csv.gz
 expect 1 'edge.csv' --dataset ./broken --cache none
 expect 1 'lws' --dataset ./made --cache none --sched fastest
+expect 1 'the run may need [0-9.]+ GB and this process may use' --dataset ./made --cache none --hidden 65536 --pes 64
 expect 1 'learning rate' --dataset ./made --cache none --lr 1e30 --epochs 3 --layers 2 --batch-size 256
 
 run="--dataset ./made --cache cache --layers 2 --hidden 16 --batch-size 128 --cpus 2 --lr 0.01"

@@ -5,6 +5,11 @@
  */
 #include "tests/run_fixture.h"
 
+#include <cblas.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
 #include "runtime/pool.h"
 
 static struct sl_machine started;
@@ -46,6 +51,73 @@ static void test_all_cores(void **state)
     expect_ok(start(0, NULL));
     assert_int_equal(started.n_workers, topology.n_workers);
     sl_machine_stop(&started);
+}
+
+/* One thread for each product: workers are as many as cores already. */
+static void test_one_blas_thread(void **state)
+{
+    (void)state;
+    openblas_set_num_threads(2);
+    expect_ok(start(2 <= STARPU_MAXCPUS ? 2 : 1, NULL));
+    assert_int_equal(openblas_get_num_threads(), 1);
+    sl_machine_stop(&started);
+}
+
+static cpu_set_t allowed;
+static atomic_int n_inside, n_outside;
+
+/* On each worker: may it run on anything but what is allowed? */
+static void look_at_worker(void *argument)
+{
+    cpu_set_t mine;
+    cpu_set_t both;
+    (void)argument;
+    int known = sched_getaffinity(0, sizeof mine, &mine) == 0;
+    CPU_AND(&both, &mine, &allowed);
+    atomic_fetch_add(known && CPU_EQUAL(&both, &mine) ? &n_inside : &n_outside, 1);
+}
+
+/* In a process that is bound to one hardware thread: 0 where as many workers as were asked for stay on it, 77 where it cannot be
+ * bound. */
+static int start_bound(void)
+{
+    int cpu = CPU_SETSIZE - 1; /* the last one allowed: the first is where unasked workers begin */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        return 77;
+    }
+    while (!CPU_ISSET(cpu, &allowed)) {
+        cpu--;
+    }
+    CPU_ZERO(&allowed);
+    CPU_SET(cpu, &allowed);
+    if (sched_setaffinity(0, sizeof allowed, &allowed) != 0) {
+        return 77;
+    }
+    unsetenv("STARPU_WORKERS_NOBIND");
+    if (start(0, NULL) != SL_OK || started.n_workers != 1) {
+        return 1;
+    }
+    starpu_execute_on_each_worker(look_at_worker, NULL, STARPU_CPU);
+    sl_machine_stop(&started);
+    return atomic_load(&n_inside) == 1 && atomic_load(&n_outside) == 0 ? 0 : 2;
+}
+
+static void test_stays_on_its_cores(void **state)
+{
+    int status;
+    (void)state;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(start_bound());
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_too_many(void **state)
@@ -132,8 +204,14 @@ static int environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_workers),   cmocka_unit_test(test_all_cores),         cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_scheduler), cmocka_unit_test(test_unknown_scheduler), cmocka_unit_test(test_pool_goes),
+        cmocka_unit_test(test_stays_on_its_cores), /* first: it forks, and StarPU is not up yet */
+        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_all_cores),
+        cmocka_unit_test(test_one_blas_thread),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_scheduler),
+        cmocka_unit_test(test_unknown_scheduler),
+        cmocka_unit_test(test_pool_goes),
     };
     return cmocka_run_group_tests(tests, environment, NULL);
 }
