@@ -39,9 +39,7 @@ static size_t size_class(size_t bytes)
     return (bytes + grain - 1) / grain * grain;
 }
 
-/* A matrix in memory for room_rows >= n_rows rows. */
-static enum sl_status register_matrix(uint32_t n_rows, uint32_t room_rows, uint32_t n_columns, size_t element,
-                                      starpu_data_handle_t *out)
+static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
 {
     uint64_t n = (uint64_t)n_rows * n_columns;
     if (n == 0 || n > UINT32_MAX) {
@@ -49,9 +47,19 @@ static enum sl_status register_matrix(uint32_t n_rows, uint32_t room_rows, uint3
                        "a buffer of %u x %u elements: StarPU takes 1 to 2^32 - 1; use more chunks, or a smaller batch",
                        n_rows, n_columns);
     }
-    starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element,
-                                          size_class((size_t)room_rows * n_columns * element));
     return SL_OK;
+}
+
+/* A matrix in memory for room_rows >= n_rows rows. */
+static enum sl_status register_matrix(uint32_t n_rows, uint32_t room_rows, uint32_t n_columns, size_t element,
+                                      starpu_data_handle_t *out)
+{
+    enum sl_status st = check_matrix(n_rows, n_columns);
+    if (st == SL_OK) {
+        size_t bytes = (size_t)room_rows * n_columns * element;
+        starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element, size_class(bytes));
+    }
+    return st;
 }
 
 enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
@@ -74,16 +82,34 @@ void sl_handle_close(starpu_data_handle_t handle)
     }
 }
 
-enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out)
+/* A matrix over n_rows x n_columns elements that are there. */
+static enum sl_status register_over(sl_real *memory, uint32_t n_rows, uint32_t n_columns, starpu_data_handle_t *out)
+{
+    enum sl_status st = check_matrix(n_rows, n_columns);
+    if (st == SL_OK) {
+        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
+                                    sizeof *memory);
+    }
+    return st;
+}
+
+/* Over `memory`, or, where it is NULL, uninitialised. */
+static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, sl_real *memory,
+                                    struct sl_rows *out)
 {
     struct sl_rows rows = {.split = *split, .n_columns = n_columns};
     enum sl_status st;
     memset(out, 0, sizeof *out);
     SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
     for (uint32_t c = 0; c < split->n_chunks; c++) {
-        uint32_t n_rows = sl_split_size(split, c);
-        uint32_t room_rows = split->n_chunks > 1 ? 1u << split->shift : n_rows;
-        SL_TRY(st, register_matrix(n_rows, room_rows, n_columns, element, &rows.chunk[c]), drop_rows);
+        uint32_t n = sl_split_size(split, c);
+        uint32_t room_rows = split->n_chunks > 1 ? 1u << split->shift : n;
+        st = memory == NULL
+                 ? register_matrix(n, room_rows, n_columns, element, &rows.chunk[c])
+                 : register_over(memory + ((size_t)c << split->shift) * n_columns, n, n_columns, &rows.chunk[c]);
+        if (st != SL_OK) {
+            goto drop_rows;
+        }
     }
     *out = rows;
     return SL_OK;
@@ -91,6 +117,17 @@ drop_rows:
     sl_rows_drop(&rows);
 failed:
     return st;
+}
+
+enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out)
+{
+    return register_rows(split, n_columns, element, NULL, out);
+}
+
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, sl_real *memory,
+                                     struct sl_rows *out)
+{
+    return register_rows(split, n_columns, sizeof *memory, memory, out);
 }
 
 void sl_rows_drop(struct sl_rows *rows)

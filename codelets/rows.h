@@ -49,6 +49,10 @@ struct sl_rows {
  * SL_EINVAL: a chunk has 2^32 elements or more. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
 
+/* The same over rows that are there: memory[n_rows x n_columns] in main memory, which must outlive them. */
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, sl_real *memory,
+                                     struct sl_rows *out);
+
 /* Unregister, once the tasks submitted so far are done with it, without waiting; empties the struct. An empty one is allowed. */
 void sl_rows_drop(struct sl_rows *rows);
 

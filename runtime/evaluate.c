@@ -11,7 +11,6 @@
 #include "codelets/activate.h"
 #include "codelets/aggregate.h"
 #include "codelets/batchnorm.h"
-#include "codelets/gather.h"
 #include "codelets/score.h"
 #include "support/memory.h"
 
@@ -71,19 +70,13 @@ static void close_pass(struct pass *a)
     sl_free(a->out);
 }
 
-static enum sl_status gather(struct pass *a)
+/* The first layer reads the dense feature table where it is. */
+static enum sl_status open_features(struct pass *a)
 {
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; !a->shards->is_sparse && q < a->shards->n_parts; q++) {
-        const struct sl_shard *part = &a->shards->part[q];
-        struct sl_task_args head = head_of(a, q);
-        SL_TRY(st, sl_rows_register(&a->split[q], a->shards->n_features, sizeof(sl_real), &a->h[q]), done);
-        for (uint32_t c = 0; c < a->split[q].n_chunks; c++) {
-            SL_TRY(st,
-                   sl_gather_submit(&head, a->shards->ids, part->first + (c << a->split[q].shift), part->features,
-                                    part->first, 0, 0, a->shards->dataset_ids, a->h[q].chunk[c]),
-                   done);
-        }
+        sl_real *table = a->shards->table + (size_t)a->shards->part[q].first * a->shards->n_features;
+        SL_TRY(st, sl_rows_register_over(&a->split[q], a->shards->n_features, table, &a->h[q]), done);
     }
 done:
     return st;
@@ -395,7 +388,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     enum sl_status st;
     SL_TRY(st, open_pass(&a), done);
     SL_TRY(st, open_tally(&a, &t), done);
-    SL_TRY(st, gather(&a), done);
+    SL_TRY(st, open_features(&a), done);
     for (a.i = 0; a.i < model->n_layers; a.i++) {
         a.layer = &model->layer[a.i];
         SL_TRY(st, layer_forward(&a), done);

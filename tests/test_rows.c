@@ -116,6 +116,35 @@ static void test_rows_without_memory(void **state)
     assert_int_equal(sl_memory_live(), live);
 }
 
+/* Each chunk begins at its first row of the memory, which is left alone when the chunks go. */
+static void test_rows_over_memory(void **state)
+{
+    (void)state;
+    enum { N = 21, F = 3 };
+    struct sl_split split = sl_split_rows(N, 4, 1);
+    struct sl_rows rows;
+    sl_real memory[N * F];
+    for (int i = 0; i < N * F; i++) {
+        memory[i] = (sl_real)i;
+    }
+    expect_ok(sl_rows_register_over(&split, F, memory, &rows));
+    assert_true(rows.split.n_chunks > 1 && rows.n_columns == F);
+    for (uint32_t c = 0; c < split.n_chunks; c++) {
+        assert_int_equal(sl_handle_rows(rows.chunk[c]), sl_split_size(&split, c));
+        assert_int_equal(sl_handle_columns(rows.chunk[c]), F);
+        assert_ptr_equal(starpu_data_get_local_ptr(rows.chunk[c]), memory + ((size_t)c << split.shift) * F);
+    }
+    sl_rows_drop(&rows);
+    starpu_task_wait_for_all();
+    assert_null(rows.chunk);
+    for (int i = 0; i < N * F; i++) {
+        assert_true(memory[i] == (sl_real)i);
+    }
+    struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
+    assert_int_equal(sl_rows_register_over(&huge, F, memory, &rows), SL_EINVAL);
+    assert_null(rows.chunk);
+}
+
 static void test_no_rows(void **state)
 {
     (void)state;
@@ -280,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_size_classes),
         cmocka_unit_test(test_sizes_that_do_not_fit),
         cmocka_unit_test(test_rows_without_memory),
+        cmocka_unit_test(test_rows_over_memory),
         cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_chunks_are_one_matrix),
         cmocka_unit_test(test_view_of_one_buffer),
