@@ -359,6 +359,48 @@ static enum sl_status set_area(const struct sl_shards *shards, const float *marg
     return SL_OK;
 }
 
+/* Sum of the cross entropies of a chunk's validation vertices, and their number. */
+static double chunk_loss(const struct pass *a, uint32_t first, uint32_t n_rows, const sl_real *z, uint64_t *n)
+{
+    uint32_t n_classes = a->shards->n_classes;
+    double loss = 0;
+    for (uint32_t i = 0; i < n_rows; i++, z += n_classes) {
+        int32_t label = a->shards->label_of[first + i];
+        if (a->shards->set_of[first + i] == SL_SET_VALID && label >= 0) {
+            sl_real top = z[0];
+            double sum = 0;
+            for (uint32_t c = 1; c < n_classes; c++) {
+                top = z[c] > top ? z[c] : top;
+            }
+            for (uint32_t c = 0; c < n_classes; c++) {
+                sum += exp((double)z[c] - (double)top);
+            }
+            loss += log(sum) + (double)top - (double)z[label];
+            ++*n;
+        }
+    }
+    return loss;
+}
+
+static enum sl_status valid_loss(const struct pass *a, double *out)
+{
+    double loss = 0;
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < a->shards->n_parts; q++) {
+        for (uint32_t c = 0; c < a->split[q].n_chunks; c++) {
+            starpu_data_handle_t z = a->h[q].chunk[c];
+            uint32_t first = a->shards->part[q].first + (c << a->split[q].shift);
+            if (starpu_data_acquire(z, STARPU_R) != 0) {
+                return sl_fail(SL_ESTARPU, "StarPU refused to hand out the logits of part %u", q);
+            }
+            loss += chunk_loss(a, first, sl_split_size(&a->split[q], c), starpu_data_get_local_ptr(z), &n);
+            starpu_data_release(z);
+        }
+    }
+    *out = n > 0 ? loss / (double)n : NAN;
+    return SL_OK;
+}
+
 static enum sl_status add_up(const struct pass *a, struct tally *t, struct sl_metrics_scores *out)
 {
     uint32_t n_classes = a->shards->n_classes;
@@ -401,6 +443,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     finish_scores(&t);
     SL_TRY(st, sl_failure_status(&run->failure), done);
     SL_TRY(st, add_up(&a, &t, scores_out), done);
+    SL_TRY(st, valid_loss(&a, &scores_out->valid_loss), done);
 done:
     finish_scores(&t);
     close_pass(&a);

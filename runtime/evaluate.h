@@ -20,7 +20,8 @@ struct sl_inference {
 /* Run the model on all vertices and score it. Reads the parameters as of the tasks submitted before. Waits for its own tasks.
  * seconds of work count as SL_STAGE_EVALUATE. scores: fractions; macro F1 is the mean over the classes that occur among the
  * set's labels or answers (Opitz, Burst 2019, variant of scikit-learn); AUC where there are two classes, ties counted half.
- * A set without vertices scores NaN. The failure of a task, SL_ESTARPU, SL_ENOMEM, SL_EINVAL. */
+ * valid_loss is the mean cross entropy of the
+ * validation vertices. A set without vertices scores NaN. The failure of a task, SL_ESTARPU, SL_ENOMEM, SL_EINVAL. */
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_metrics_scores *scores_out);
 

@@ -55,9 +55,16 @@ static const uint32_t *first_source(const struct at *a, uint32_t p)
     return a->s->pe[p].first + (size_t)a->level * (a->s->shards->n_parts + 1);
 }
 
-static starpu_data_handle_t value_of(const struct at *a, int parameter)
+/* A parameter of the replica that PE p trains. */
+static starpu_data_handle_t value_of(const struct at *a, uint32_t p, int parameter)
 {
-    return a->layer->parameter[parameter].value_handle;
+    return a->s->model[sl_step_replica(a->s, p)].layer[a->i].parameter[parameter].value_handle;
+}
+
+/* The list of its partial gradients. */
+static struct sl_partials *partials_of(const struct at *a, uint32_t p, int parameter)
+{
+    return &a->s->partials[sl_step_replica(a->s, p) * SL_N_PARAMETERS + (uint32_t)parameter];
 }
 
 static bool sparse_input(const struct at *a)
@@ -84,16 +91,16 @@ static enum sl_status multiply(const struct at *a, uint32_t p, uint32_t row, int
     if (sparse_input(a)) {
         struct sl_sparse x = sparse_rows(a, p);
         return sl_dense_sparse_forward_submit(&head, &x, row, a->s->settings->input_dropout, a->s->settings->seed,
-                                              value_of(a, parameter), bias, 0, z);
+                                              value_of(a, p, parameter), bias, 0, z);
     }
     return sl_dense_forward_submit(&head, pe->h[a->from].chunk[row >> shift], row & ((1u << shift) - 1),
-                                   value_of(a, parameter), bias, 0, z);
+                                   value_of(a, p, parameter), bias, 0, z);
 }
 
 /* A fresh partial gradient of a parameter, appended to its list. */
-static enum sl_status new_partial(const struct at *a, int parameter, starpu_data_handle_t *out)
+static enum sl_status new_partial(const struct at *a, uint32_t p, int parameter, starpu_data_handle_t *out)
 {
-    struct sl_partials *list = &a->s->partials[parameter];
+    struct sl_partials *list = partials_of(a, p, parameter);
     const struct sl_parameter *shape = &a->layer->parameter[parameter];
     enum sl_status st = sl_matrix_register(shape->n_rows, shape->n_columns, sizeof(sl_real), &list->handle[list->n]);
     if (st == SL_OK) {
@@ -114,11 +121,13 @@ static enum sl_status weight_gradient(const struct at *a, uint32_t p, uint32_t r
     enum sl_status st;
     int beta = sparse_input(a) && row > 0;
     if (beta) {
-        gw = a->s->partials[parameter].handle[a->s->partials[parameter].n - 1];
-        gb = with_bias ? a->s->partials[SL_BIAS].handle[a->s->partials[SL_BIAS].n - 1] : NULL;
+        const struct sl_partials *weights = partials_of(a, p, parameter);
+        const struct sl_partials *biases = partials_of(a, p, SL_BIAS);
+        gw = weights->handle[weights->n - 1];
+        gb = with_bias ? biases->handle[biases->n - 1] : NULL;
     } else {
-        SL_TRY(st, new_partial(a, parameter, &gw), done);
-        SL_TRY(st, with_bias ? new_partial(a, SL_BIAS, &gb) : SL_OK, done);
+        SL_TRY(st, new_partial(a, p, parameter, &gw), done);
+        SL_TRY(st, with_bias ? new_partial(a, p, SL_BIAS, &gb) : SL_OK, done);
     }
     if (sparse_input(a)) {
         struct sl_sparse x = sparse_rows(a, p);
@@ -200,60 +209,74 @@ static enum sl_status combine(const struct at *a, uint32_t p, uint32_t c)
     struct sl_task_args head = head_of(a, p);
     starpu_data_handle_t z = pe->z[a->level].chunk[c];
     enum sl_status st;
-    SL_TRY(st, multiply(a, p, chunk_row(pe, a->level, c), SL_SELF, value_of(a, SL_BIAS), z), done);
+    SL_TRY(st, multiply(a, p, chunk_row(pe, a->level, c), SL_SELF, value_of(a, p, SL_BIAS), z), done);
     if (a->layer->project_first) {
         SL_TRY(st, aggregate(a, p, c, 1, &pe->z[a->level]), done);
     } else {
         const struct sl_rows *mean = &pe->mean[a->level];
         SL_TRY(st, aggregate(a, p, c, 0, mean), done);
-        SL_TRY(st, sl_dense_forward_submit(&head, mean->chunk[c], 0, value_of(a, SL_NEIGH), NULL, 1, z), done);
+        SL_TRY(st, sl_dense_forward_submit(&head, mean->chunk[c], 0, value_of(a, p, SL_NEIGH), NULL, 1, z), done);
     }
 done:
     return st;
 }
 
-/* Mean and variance of z over the group's rows, and the running statistics over all groups. */
-static enum sl_status batch_statistics(const struct at *a)
+/* Mean and variance of z over the rows of group r; its unbiased statistics are appended to a list. */
+static enum sl_status group_statistics(const struct at *a, uint32_t r, struct sl_partials *unbiased)
 {
     struct sl_partials *moments = &a->s->partials[SL_NORM_WEIGHT]; /* free in forward */
-    struct sl_partials *unbiased = &a->s->partials[SL_NORM_BIAS];
     uint32_t n_parts = a->s->shards->n_parts;
     uint32_t width = a->layer->n_out;
+    uint32_t *n_rows = a->s->chunk_rows;
+    struct sl_step_group *group = &a->s->group[r];
     struct sl_task_args head;
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < a->s->n_groups; r++) {
-        uint32_t *n_rows = a->s->chunk_rows;
-        struct sl_step_group *group = &a->s->group[r];
-        group->n_rows[a->level] = 0;
-        for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
-            struct sl_step_pe *pe = &a->s->pe[p];
-            head = head_of(a, p);
-            for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
-                n_rows[moments->n] = sl_split_size(&pe->split[a->level], c);
-                group->n_rows[a->level] += n_rows[moments->n];
-                SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &moments->handle[moments->n]), done);
-                moments->n++;
-                SL_TRY(st,
-                       sl_batchnorm_moments_submit(&head, pe->z[a->level].chunk[c], moments->handle[moments->n - 1]),
-                       done);
-            }
-        }
-        if (moments->n > 0) {
-            head = head_of(a, r * n_parts);
-            SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->statistics[a->level]), done);
-            SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &unbiased->handle[unbiased->n]), done);
-            unbiased->n++;
-            SL_TRY(st,
-                   sl_batchnorm_merge_submit(&head, moments->n, moments->handle, n_rows, group->statistics[a->level],
-                                             unbiased->handle[unbiased->n - 1]),
+    group->n_rows[a->level] = 0;
+    for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        head = head_of(a, p);
+        for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+            n_rows[moments->n] = sl_split_size(&pe->split[a->level], c);
+            group->n_rows[a->level] += n_rows[moments->n];
+            SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &moments->handle[moments->n]), done);
+            moments->n++;
+            SL_TRY(st, sl_batchnorm_moments_submit(&head, pe->z[a->level].chunk[c], moments->handle[moments->n - 1]),
                    done);
         }
-        sl_partials_drop(moments);
     }
-    head = head_of(a, 0);
-    SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n, unbiased->handle, a->layer->running_handle), done);
+    if (moments->n > 0) {
+        head = head_of(a, r * n_parts);
+        SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->statistics[a->level]), done);
+        SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &unbiased->handle[unbiased->n]), done);
+        unbiased->n++;
+        SL_TRY(st,
+               sl_batchnorm_merge_submit(&head, moments->n, moments->handle, n_rows, group->statistics[a->level],
+                                         unbiased->handle[unbiased->n - 1]),
+               done);
+    }
 done:
     sl_partials_drop(moments);
+    return st;
+}
+
+/* Statistics of every group, and each replica's running ones over its groups. */
+static enum sl_status batch_statistics(const struct at *a)
+{
+    struct sl_partials *unbiased = &a->s->partials[SL_NORM_BIAS];
+    uint32_t n_groups = a->s->n_groups / a->s->n_replicas;
+    enum sl_status st = SL_OK;
+    for (uint32_t v = 0; v < a->s->n_replicas; v++) {
+        starpu_data_handle_t running = a->s->model[v].layer[a->i].running_handle;
+        struct sl_task_args head = head_of(a, v * n_groups * a->s->shards->n_parts);
+        for (uint32_t r = v * n_groups; r < (v + 1) * n_groups; r++) {
+            SL_TRY(st, group_statistics(a, r, unbiased), done);
+        }
+        if (unbiased->n > 0) {
+            SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n, unbiased->handle, running), done);
+        }
+        sl_partials_drop(unbiased);
+    }
+done:
     sl_partials_drop(unbiased);
     return st;
 }
@@ -268,8 +291,8 @@ static struct sl_activate_layer activation(const struct at *a, uint32_t p)
     layer.frontier = sl_step_slot(a->s, a->step, p)->frontier;
     layer.dataset_ids = a->s->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
-        layer.weight = value_of(a, SL_NORM_WEIGHT);
-        layer.bias = value_of(a, SL_NORM_BIAS);
+        layer.weight = value_of(a, p, SL_NORM_WEIGHT);
+        layer.bias = value_of(a, p, SL_NORM_BIAS);
     }
     if (layer.norm == SL_ACTIVATE_BATCH) {
         layer.statistics = a->s->group[p / a->s->shards->n_parts].statistics[a->level];
@@ -341,45 +364,56 @@ done:
 
 /* ---- backward ---- */
 
-/* Batch norm: each group's [sum GY zhat | sum GY], which are also its share of the norm's gradients. */
-static enum sl_status batch_sums(const struct at *a)
+/* Batch norm: [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
+static enum sl_status group_sums(const struct at *a, uint32_t r)
 {
     struct sl_partials *sums = &a->s->partials[SL_SELF]; /* free until the layer's products */
     uint32_t n_parts = a->s->shards->n_parts;
     uint32_t width = a->layer->n_out;
+    struct sl_step_group *group = &a->s->group[r];
     struct sl_task_args head;
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < a->s->n_groups; r++) {
-        struct sl_step_group *group = &a->s->group[r];
-        for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
-            struct sl_step_pe *pe = &a->s->pe[p];
-            struct sl_activate_layer layer = activation(a, p);
-            head = head_of(a, p);
-            for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
-                SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &sums->handle[sums->n]), done);
-                sums->n++;
-                SL_TRY(st,
-                       sl_activate_batch_sums_submit(&head, &layer, pe->z[a->level].chunk[c],
-                                                     pe->gate[a->level].chunk[c], pe->gh.chunk[c],
-                                                     sums->handle[sums->n - 1]),
-                       done);
-            }
+    for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        struct sl_activate_layer layer = activation(a, p);
+        head = head_of(a, p);
+        for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
+            SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &sums->handle[sums->n]), done);
+            sums->n++;
+            SL_TRY(st,
+                   sl_activate_batch_sums_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
+                                                 pe->gh.chunk[c], sums->handle[sums->n - 1]),
+                   done);
         }
-        head = head_of(a, r * n_parts);
-        SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->sums), done);
-        SL_TRY(st, sl_reduce_submit(&head, sums->n, sums->handle, group->sums), done);
-        sl_partials_drop(sums);
     }
-    starpu_data_handle_t of_groups[SL_MAX_PES];
-    for (uint32_t r = 0; r < a->s->n_groups; r++) {
-        of_groups[r] = a->s->group[r].sums;
-    }
-    head = head_of(a, 0);
-    st = sl_batchnorm_gradient_submit(&head, a->s->n_groups, of_groups,
-                                      a->layer->parameter[SL_NORM_WEIGHT].gradient_handle,
-                                      a->layer->parameter[SL_NORM_BIAS].gradient_handle);
+    head = head_of(a, r * n_parts);
+    SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->sums), done);
+    SL_TRY(st, sl_reduce_submit(&head, sums->n, sums->handle, group->sums), done);
 done:
     sl_partials_drop(sums);
+    return st;
+}
+
+/* Batch norm: sums of every group, and each replica's gradients of the norm over its groups. */
+static enum sl_status batch_sums(const struct at *a)
+{
+    starpu_data_handle_t of_groups[SL_MAX_PES];
+    uint32_t n_groups = a->s->n_groups / a->s->n_replicas;
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < a->s->n_groups; r++) {
+        SL_TRY(st, group_sums(a, r), done);
+        of_groups[r] = a->s->group[r].sums;
+    }
+    for (uint32_t v = 0; v < a->s->n_replicas; v++) {
+        const struct sl_parameter *parameter = a->s->model[v].layer[a->i].parameter;
+        struct sl_task_args head = head_of(a, v * n_groups * a->s->shards->n_parts);
+        SL_TRY(st,
+               sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
+                                            parameter[SL_NORM_WEIGHT].gradient_handle,
+                                            parameter[SL_NORM_BIAS].gradient_handle),
+               done);
+    }
+done:
     return st;
 }
 
@@ -399,8 +433,8 @@ static enum sl_status deactivate(const struct at *a)
             starpu_data_handle_t gw = NULL;
             starpu_data_handle_t gb = NULL;
             if (layer.norm == SL_ACTIVATE_LAYER) {
-                SL_TRY(st, new_partial(a, SL_NORM_WEIGHT, &gw), done);
-                SL_TRY(st, new_partial(a, SL_NORM_BIAS, &gb), done);
+                SL_TRY(st, new_partial(a, p, SL_NORM_WEIGHT, &gw), done);
+                SL_TRY(st, new_partial(a, p, SL_NORM_BIAS, &gb), done);
             }
             SL_TRY(st,
                    sl_activate_backward_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
@@ -439,13 +473,13 @@ static enum sl_status mean_gradient(const struct at *a)
         }
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
             starpu_data_handle_t gw;
-            SL_TRY(st, new_partial(a, SL_NEIGH, &gw), done);
+            SL_TRY(st, new_partial(a, p, SL_NEIGH, &gw), done);
             SL_TRY(st,
                    sl_dense_backward_weight_submit(&head, pe->mean[a->level].chunk[c], 0, pe->gz.chunk[c], gw, NULL),
                    done);
             if (a->i > 0) {
                 SL_TRY(st,
-                       sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, SL_NEIGH), 0,
+                       sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, p, SL_NEIGH), 0,
                                                       pe->ga.chunk[c], 0),
                        done);
             }
@@ -537,7 +571,7 @@ static enum sl_status projected_gradient(const struct at *a, uint32_t p)
         SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->from, c), SL_NEIGH, false, pe->gy.chunk[c]), done);
         if (a->i > 0) {
             SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, pe->gy.chunk[c], value_of(a, SL_NEIGH), 0,
+                   sl_dense_backward_input_submit(&head, pe->gy.chunk[c], value_of(a, p, SL_NEIGH), 0,
                                                   pe->gh_next.chunk[c], 0),
                    done);
         }
@@ -557,7 +591,7 @@ static enum sl_status self_rows(const struct at *a, uint32_t p)
         uint32_t row = chunk_row(pe, a->level, c);
         starpu_data_handle_t gh = pe->gh_next.chunk[row >> shift];
         uint32_t row0 = row & ((1u << shift) - 1);
-        SL_TRY(st, sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, SL_SELF), 1, gh, row0), done);
+        SL_TRY(st, sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, p, SL_SELF), 1, gh, row0), done);
         if (a->layer->residual) {
             SL_TRY(st, sl_activate_residual_backward_submit(&head, pe->gh.chunk[c], gh, row0), done);
         }
@@ -614,25 +648,50 @@ done:
 
 /* ---- synchronise, optimise ---- */
 
-enum sl_status sl_layer_update(struct sl_steps *s, uint64_t step, uint32_t i, const struct sl_adam *adam)
+/* Each replica's gradient of parameter k: the sum of its partials, unless batch norm has left it. */
+static enum sl_status reduce(const struct at *a, int k)
 {
-    struct sl_task_args head = sl_step_head(s, step, 0, 0);
+    bool summed = a->s->model->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
+    uint32_t n_pes = a->s->n_pes / a->s->n_replicas;
     enum sl_status st = SL_OK;
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
-        struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
-        struct sl_partials *partials = &s->partials[k];
-        bool summed = s->model->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
-        if (parameter->n_rows == 0) {
-            continue;
-        }
-        if (!summed) {
-            SL_TRY(st, sl_reduce_submit(&head, partials->n, partials->handle, parameter->gradient_handle), done);
-            sl_partials_drop(partials);
-        }
+    for (uint32_t p = 0; !summed && p < a->s->n_pes; p += n_pes) {
+        struct sl_partials *partials = partials_of(a, p, k);
+        const struct sl_layer *layer = &a->s->model[sl_step_replica(a->s, p)].layer[a->i];
+        struct sl_task_args head = sl_step_head(a->s, a->step, p, 0);
+        SL_TRY(st, sl_reduce_submit(&head, partials->n, partials->handle, layer->parameter[k].gradient_handle), done);
+        sl_partials_drop(partials);
+    }
+done:
+    return st;
+}
+
+static enum sl_status optimise(const struct at *a, int k, const struct sl_adam *adam)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < a->s->n_replicas; r++) {
+        const struct sl_parameter *parameter = &a->s->model[r].layer[a->i].parameter[k];
+        struct sl_task_args head = sl_step_head(a->s, a->step, r * (a->s->n_pes / a->s->n_replicas), 0);
         SL_TRY(st,
                sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
                                   parameter->moment1_handle, parameter->moment2_handle),
                done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_layer_update(struct sl_steps *s, uint64_t step, uint32_t i, const struct sl_adam *adam)
+{
+    struct at a = at_layer(s, step, i);
+    enum sl_status st = SL_OK;
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        if (a.layer->parameter[k].n_rows == 0) {
+            continue;
+        }
+        SL_TRY(st, reduce(&a, k), done);
+        SL_TRY(st, sl_replicas_mix_gradients(s, step, i, k), done);
+        SL_TRY(st, optimise(&a, k, adam), done);
+        SL_TRY(st, sl_replicas_mix_weights(s, step, i, k), done);
     }
 done:
     return st;

@@ -28,6 +28,16 @@ struct sl_seeds {
 };
 struct sl_seeds sl_step_seeds(const struct sl_steps *steps, uint64_t step);
 
+/* Whether seeds move on a ring, or every epoch has an order of its own. */
+static inline bool sl_step_ring(const struct sl_steps *steps)
+{
+    return steps->settings->gossip_ring && steps->n_groups > 1;
+}
+
+/* The share of that slice that group r trains on. On a ring the slices of the first epoch's order stay, and each share
+ * moves to the next group after use: in epoch e group r has what group r - e began with. */
+struct sl_seeds sl_step_share(const struct sl_steps *steps, uint64_t step, uint32_t r);
+
 /* The head of a task's arguments. */
 struct sl_task_args sl_step_head(const struct sl_steps *steps, uint64_t step, uint32_t pe, uint32_t hop);
 
@@ -46,6 +56,12 @@ static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint
 static inline uint32_t sl_step_peer(const struct sl_steps *steps, uint32_t p, uint32_t peer)
 {
     return p - p % steps->shards->n_parts + peer;
+}
+
+/* The replica of the model that PE p trains. */
+static inline uint32_t sl_step_replica(const struct sl_steps *steps, uint32_t p)
+{
+    return p / (steps->n_pes / steps->n_replicas);
 }
 
 /* Wait for the step's counts, copy them, split every PE's levels into chunks, and add up the sizes. */

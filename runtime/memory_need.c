@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "runtime/pool.h"
+#include "runtime/replicas.h"
 #include "support/real.h"
 
 /* Vertices and edges of one group's step, by level and hop, at the most. */
@@ -45,7 +46,10 @@ static double model_bytes(const struct sl_settings *s, const struct sl_dataset *
         double out = i + 1 < s->layers ? s->hidden : dataset->n_classes;
         entries += 2 * in * out + 3 * out;
     }
-    return entries * sizeof(sl_real) * (4 + 2 + (double)s->pes * s->chunks); /* state, best and file copies, partials */
+    double n_replicas = sl_replicas_count(s);
+    double copies = 4 + 2 + (double)s->pes * s->chunks;  /* state, best and file copies, partials */
+    copies += n_replicas > 1 ? n_replicas * (5 + 3) : 0; /* replicas: state and spare; a checkpoint's copies */
+    return entries * sizeof(sl_real) * copies;
 }
 
 static double training_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)

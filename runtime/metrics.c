@@ -252,6 +252,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"event", text("epoch")},
         {"epoch", whole(e->epoch)},
         {"train_loss", real(e->train_loss)},
+        {"valid_loss", real_if(e->evaluated, s->valid_loss)},
         {"valid_acc", real_if(e->evaluated, s->valid_acc)},
         {"test_acc", real_if(e->evaluated, s->test_acc)},
         {"valid_f1", real_if(e->evaluated, s->valid_f1)},

@@ -62,6 +62,7 @@ struct sl_metrics_stages {
 
 /* Fractions of right answers and F1 (macro), 0 .. 1. */
 struct sl_metrics_scores {
+    double valid_loss; /* mean cross entropy */
     double valid_acc;
     double test_acc;
     double valid_f1;

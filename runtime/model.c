@@ -106,6 +106,23 @@ undo:
     return st;
 }
 
+enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica)
+{
+    enum sl_status st = SL_OK;
+    model->is_replica = true;
+    model->replica = replica;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &model->layer[i].parameter[k];
+            if (p->n_rows > 0) {
+                SL_TRY(st, open_array(p->n_rows, p->n_columns, "a spare array", &p->spare, &p->spare_handle), done);
+            }
+        }
+    }
+done:
+    return st;
+}
+
 static void close_array(sl_real *array, starpu_data_handle_t handle)
 {
     if (handle != NULL) {
@@ -124,6 +141,7 @@ void sl_model_free(struct sl_model *model)
             close_array(p->gradient, p->gradient_handle);
             close_array(p->moment1, p->moment1_handle);
             close_array(p->moment2, p->moment2_handle);
+            close_array(p->spare, p->spare_handle);
         }
         close_array(layer->running, layer->running_handle);
     }
@@ -140,13 +158,19 @@ struct item {
     bool matrix;                /* saved transposed; else a vector */
 };
 
-static void name_item(struct item *item, const char *stem, uint32_t layer, const char *suffix, const char *state)
+static void name_item(const struct sl_model *model, struct item *item, const char *stem, uint32_t layer,
+                      const char *suffix, const char *state)
 {
-    snprintf(item->name, sizeof item->name, "%s.%u.%s%s", stem, layer, suffix, state);
+    char replica[32] = "";
+    if (model->is_replica) {
+        snprintf(replica, sizeof replica, "replica.%u.", model->replica);
+    }
+    snprintf(item->name, sizeof item->name, "%s%s.%u.%s%s", replica, stem, layer, suffix, state);
 }
 
-static uint32_t list_parameter(uint32_t i, int k, const struct sl_parameter *p, bool state, struct item *out)
+static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, bool state, struct item *out)
 {
+    const struct sl_parameter *p = &model->layer[i].parameter[k];
     static const char *const stems[] = {"layers", "layers", "layers", "norms", "norms"};
     static const char *const suffixes[] = {"fc_self.weight", "fc_neigh.weight", "fc_self.bias", "weight", "bias"};
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
@@ -155,7 +179,7 @@ static uint32_t list_parameter(uint32_t i, int k, const struct sl_parameter *p, 
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
         out[j].matrix = k == SL_SELF || k == SL_NEIGH;
-        name_item(&out[j], stems[k], i, suffixes[k], states[j]);
+        name_item(model, &out[j], stems[k], i, suffixes[k], states[j]);
     }
     return n;
 }
@@ -166,12 +190,12 @@ static uint32_t list_items(const struct sl_model *model, bool state, struct item
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            n += list_parameter(i, k, &layer->parameter[k], state, out + n);
+            n += list_parameter(model, i, k, state, out + n);
         }
         for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
             out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
             out[n].n_columns = layer->n_out;
-            name_item(&out[n++], "norms", i, row == 0 ? "running_mean" : "running_var", "");
+            name_item(model, &out[n++], "norms", i, row == 0 ? "running_mean" : "running_var", "");
         }
     }
     return n;

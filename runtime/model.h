@@ -20,6 +20,8 @@ struct sl_parameter {
     uint32_t n_rows, n_columns; /* 0: this layer has none */
     sl_real *value, *gradient, *moment1, *moment2;
     starpu_data_handle_t value_handle, gradient_handle, moment1_handle, moment2_handle;
+    sl_real *spare; /* of a replica among several: where its values or gradients are mixed; else NULL */
+    starpu_data_handle_t spare_handle;
 };
 
 enum { SL_SELF, SL_NEIGH, SL_BIAS, SL_NORM_WEIGHT, SL_NORM_BIAS, SL_N_PARAMETERS }; /* of a layer */
@@ -36,7 +38,9 @@ struct sl_layer {
 
 struct sl_model {
     uint32_t n_layers;
-    int norm; /* enum sl_norm */
+    int norm;         /* enum sl_norm */
+    bool is_replica;  /* one of several (runtime/replicas.h): */
+    uint32_t replica; /* its tensors' names begin with "replica.N." */
     struct sl_layer layer[SL_MAX_LAYERS];
 };
 
@@ -45,6 +49,9 @@ struct sl_model {
  * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
 enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
                              struct sl_model *out);
+
+/* Make a fresh model replica number `replica` of several: spare arrays, and names of its own. SL_ENOMEM. */
+enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
 
 /* Unregister the handles (waits for the tasks that use them) and release the memory. An empty model is allowed. */
 void sl_model_free(struct sl_model *model);

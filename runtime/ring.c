@@ -21,6 +21,15 @@ struct sl_seeds sl_step_seeds(const struct sl_steps *s, uint64_t step)
     return (struct sl_seeds){step / s->n_per_epoch, (uint32_t)first, (uint32_t)(rest < batch ? rest : batch)};
 }
 
+struct sl_seeds sl_step_share(const struct sl_steps *s, uint64_t step, uint32_t r)
+{
+    struct sl_seeds all = sl_step_seeds(s, step);
+    uint64_t share = sl_step_ring(s) ? (r + s->n_groups - all.epoch % s->n_groups) % s->n_groups : r;
+    uint32_t begin = (uint32_t)(share * all.n / s->n_groups);
+    uint32_t end = (uint32_t)((share + 1) * all.n / s->n_groups);
+    return (struct sl_seeds){all.epoch, all.first + begin, end - begin};
+}
+
 struct sl_task_args sl_step_head(const struct sl_steps *s, uint64_t step, uint32_t pe, uint32_t hop)
 {
     return (struct sl_task_args){.run = s->run, .step = step, .pe = pe, .hop = hop};
@@ -104,8 +113,7 @@ static enum sl_status feature_bytes(struct sl_steps *s, uint64_t step, uint32_t 
     return SL_OK;
 }
 
-/* Every PE sends its share of each gradient and gets the sum back, as a ring all-reduce does: 2 (P - 1) models in all. */
-static uint64_t weight_bytes(const struct sl_steps *s)
+static uint64_t model_bytes(const struct sl_steps *s)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < s->n_hops; i++) {
@@ -114,13 +122,15 @@ static uint64_t weight_bytes(const struct sl_steps *s)
             n += (uint64_t)parameter->n_rows * parameter->n_columns;
         }
     }
-    return 2 * (uint64_t)(s->n_pes - 1) * n * sizeof(sl_real);
+    return n * sizeof(sl_real);
 }
 
 enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out)
 {
     size_t bytes = sl_counts_size(s->n_hops, s->shards->n_parts) * sizeof(uint32_t);
-    struct sl_step_sizes sizes = {.n_seeds = sl_step_seeds(s, step).n, .weight_bytes = weight_bytes(s)};
+    struct sl_step_sizes sizes = {.n_seeds = sl_step_seeds(s, step).n};
+    sizes.weight_bytes = sl_replicas_traffic(s) * model_bytes(s);
+    sizes.id_bytes = sl_step_ring(s) ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < s->n_pes; p++) {
         starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
@@ -183,7 +193,7 @@ void sl_step_drop(struct sl_steps *s)
             sl_handle_drop(&s->group[r].statistics[level]);
         }
     }
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (uint32_t k = 0; s->partials != NULL && k < s->n_replicas * SL_N_PARAMETERS; k++) {
         sl_partials_drop(&s->partials[k]);
     }
 }
@@ -199,6 +209,28 @@ static enum sl_status open_orders(struct sl_steps *s)
         starpu_vector_data_register(&s->order_handle[i], STARPU_MAIN_RAM, (uintptr_t)s->order[i], n, sizeof **s->order);
     }
     starpu_vector_data_register(&s->keys, -1, 0, n, sizeof(struct sl_permute_key));
+done:
+    return st;
+}
+
+/* The replicas' lists of one parameter are stretches of one list. */
+static enum sl_status open_partials(struct sl_steps *s)
+{
+    size_t n = (size_t)s->n_pes / s->n_replicas * s->settings->chunks; /* of a replica */
+    enum sl_status st;
+    SL_TRY(
+        st,
+        sl_alloc_zero((size_t)s->n_replicas * SL_N_PARAMETERS, sizeof *s->partials, "partial gradients", &s->partials),
+        done);
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        SL_TRY(
+            st,
+            sl_alloc_zero(s->n_replicas * n, sizeof(starpu_data_handle_t), "partial gradients", &s->partials[k].handle),
+            done);
+        for (uint32_t r = 1; r < s->n_replicas; r++) {
+            s->partials[r * SL_N_PARAMETERS + k].handle = s->partials[k].handle + r * n;
+        }
+    }
 done:
     return st;
 }
@@ -241,6 +273,7 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     uint64_t batch = (uint64_t)settings->pes * settings->batch_size;
     *out = (struct sl_steps){.settings = settings, .run = run, .shards = shards, .model = model};
     out->n_pes = settings->pes;
+    out->n_replicas = sl_replicas_count(settings);
     out->n_groups = settings->pes / shards->n_parts;
     out->n_hops = settings->layers;
     out->n_per_epoch = (uint32_t)((shards->n_train + batch - 1) / batch);
@@ -250,13 +283,11 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     for (uint32_t hop = 0; settings->sampler == SL_SAMPLER_LABOR && hop < out->n_hops; hop++) {
         out->max_fanout = settings->fanout[hop] > out->max_fanout ? settings->fanout[hop] : out->max_fanout;
     }
-    size_t n_partials = (size_t)out->n_pes * settings->chunks;
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
-        SL_TRY(st,
-               sl_alloc_zero(n_partials, sizeof(starpu_data_handle_t), "partial gradients", &out->partials[k].handle),
-               undo);
-    }
-    SL_TRY(st, sl_alloc_zero(n_partials, sizeof *out->chunk_rows, "chunk sizes", &out->chunk_rows), undo);
+    SL_TRY(st, open_partials(out), undo);
+    SL_TRY(
+        st,
+        sl_alloc_zero((size_t)out->n_pes * settings->chunks, sizeof *out->chunk_rows, "chunk sizes", &out->chunk_rows),
+        undo);
     SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->group, "groups", &out->group), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
@@ -287,9 +318,10 @@ void sl_steps_close(struct sl_steps *steps)
         sl_free(steps->pe[p].packed);
         sl_free(steps->pe[p].sent);
     }
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+    for (int k = 0; steps->partials != NULL && k < SL_N_PARAMETERS; k++) {
         sl_free(steps->partials[k].handle);
     }
+    sl_free(steps->partials);
     sl_free(steps->chunk_rows);
     sl_free(steps->group);
     sl_free(steps->pe);

@@ -16,7 +16,8 @@ _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-fea
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
-_Static_assert(SL_SYNC_ALLREDUCE == 0, "--sync");
+_Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
+_Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
 _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1, "--placement");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
@@ -68,7 +69,7 @@ static const struct sl_option options[] = {
      .shown = "2, or the NUMA nodes if more", .argument = "N",
      .help = "Processing elements: shares of the work with a part of the graph and a frontier each"},
     {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
-     .max = MAX_PES, .shown = "all PEs", .argument = "N",
+     .max = MAX_PES, .shown = "all PEs; 1 with gossip", .argument = "N",
      .help = "PEs that cooperate on one minibatch; 1: independent minibatches. Must divide --pes"},
     {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size), .initial = "1024",
      .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds", .help = "Seed vertices per PE and step"},
@@ -91,8 +92,23 @@ static const struct sl_option options[] = {
      .choices = "metis,random,none", .initial = "metis",
      .help = "How the graph is cut into parts, one per PE of a group; none: equal ranges of the dataset's order"},
 
-    {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync), .choices = "allreduce",
-     .initial = "allreduce", .help = "How the PEs' gradients come together; allreduce: summed in every step"},
+    {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
+     .choices = "allreduce,dissemination,cube", .initial = "allreduce",
+     .help = "How the groups' gradients come together; allreduce: summed in every step; the others are gossip "
+             "(GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
+             "--save, --predict and --embed are then of the average of all replicas"},
+    {.name = "gossip-what", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(gossip_what),
+     .choices = "grad,weight", .initial = "weight",
+     .help = "What partners mix; grad: gradients before the update, as GossipGraD's public code does (replicas drift "
+             "apart); weight: weights after it"},
+    {.name = "gossip-average-every", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_average_every),
+     .initial = "0", .argument = "N", .unit = "steps",
+     .help = "Steps between full averages of the weights; 0: never"},
+    {.name = "gossip-local-size", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_local_size),
+     .initial = "1", .min = 1, .max = MAX_PES, .argument = "N", .unit = "replicas",
+     .help = "Replicas that are averaged among themselves in every step and gossip as one. Must divide their number"},
+    {.name = "gossip-ring", .group = "gradients", .kind = SL_OPTION_FLAG, .offset = FIELD(gossip_ring),
+     .help = "Pass each minibatch's seeds on to the next group after use, instead of shuffling them anew every epoch"},
 
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices; 0: only evaluate (and predict)"},
@@ -220,11 +236,36 @@ static enum sl_status check_groups(struct sl_settings *s)
         return SL_OK; /* sl_run_open decides, and checks again */
     }
     if (s->group_size == 0) {
-        s->group_size = s->pes;
+        s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;
     }
     if (s->group_size > s->pes || s->pes % s->group_size != 0) {
         return sl_fail(SL_EINVAL, "--group-size: found %u, expected a divisor of --pes, which is %u", s->group_size,
                        s->pes);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_gossip(const struct sl_settings *s)
+{
+    uint32_t n = s->pes == 0 ? 0 : s->pes / s->group_size;
+    uint32_t local = s->gossip_local_size;
+    if (s->sync == SL_SYNC_ALLREDUCE) {
+        const char *given = s->gossip_average_every > 0 ? "gossip-average-every"
+                            : local > 1                 ? "gossip-local-size"
+                            : s->gossip_ring            ? "gossip-ring"
+                                                        : NULL;
+        return given == NULL ? SL_OK : sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
+    }
+    if (local == 0 || (n > 0 && n % local != 0)) {
+        return sl_fail(SL_EINVAL, "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u",
+                       local, n);
+    }
+    if (s->sync == SL_SYNC_CUBE && n / local > 1 && n / local % 2 == 1) {
+        return sl_fail(
+            SL_EINVAL,
+            "--sync: found cube with %u nodes (--pes / --group-size / --gossip-local-size), expected an even "
+            "number; use dissemination",
+            n / local);
     }
     return SL_OK;
 }
@@ -329,6 +370,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_sampler(settings), done);
     SL_TRY(st, check_groups(settings), done);
+    SL_TRY(st, check_gossip(settings), done);
     SL_TRY(st, check_steps(settings), done);
     SL_TRY(st, check_outputs(settings), done);
     SL_TRY(st, check_trace(settings), done);

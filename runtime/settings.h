@@ -15,7 +15,8 @@
 
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
-enum sl_sync { SL_SYNC_ALLREDUCE };
+enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
+enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
 enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
@@ -40,7 +41,7 @@ struct sl_settings {
     char *load;
     /* minibatch */
     uint32_t pes;           /* P; 0 until sl_run_open decides */
-    uint32_t group_size;    /* G; 0: = pes */
+    uint32_t group_size;    /* G; 0: = pes with all-reduce, 1 with gossip */
     uint32_t batch_size;    /* B, seeds per PE and step */
     uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
     uint32_t n_fanout;      /* 0: 10 per layer */
@@ -51,7 +52,11 @@ struct sl_settings {
     uint32_t chunks;        /* row blocks a PE's frontier is split into; 0 until sl_run_open decides */
     int partition;          /* enum sl_partition_method */
     /* gradients */
-    int sync;               /* enum sl_sync */
+    int sync;               /* enum sl_sync; the others are gossip (runtime/replicas.h) */
+    int gossip_what;        /* enum sl_gossip_what */
+    uint32_t gossip_average_every; /* steps; 0: never */
+    uint32_t gossip_local_size;    /* replicas of a node, >= 1 */
+    bool gossip_ring;
     /* training */
     uint32_t epochs;
     double lr;

@@ -27,6 +27,7 @@ extern "C" {
 
 #include "partition/dataset.h"
 #include "partition/partition.h"
+#include "runtime/gossip.h"
 #include "runtime/metrics.h"
 #include "runtime/progress.h"
 #include "runtime/settings.h"

@@ -19,23 +19,20 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
     struct sl_task_args head = sl_step_head(s, epoch * s->n_per_epoch, 0, 0);
     s->n_ordered = epoch + 1;
-    return sl_permute_submit(&head, s->settings->seed, epoch, s->shards->n_train, s->shards->train_ids,
-                             s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
+    return sl_permute_submit(&head, s->settings->seed, sl_step_ring(s) ? 0 : epoch, s->shards->n_train,
+                             s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
 /* Give each PE the seeds of its group that it owns. */
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
-    struct sl_seeds seeds = sl_step_seeds(s, step);
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
         const struct sl_shard *part = sl_step_shard(s, p);
-        uint64_t group = p / s->shards->n_parts;
-        uint32_t begin = seeds.first + (uint32_t)(group * seeds.n / s->n_groups);
-        uint32_t end = seeds.first + (uint32_t)((group + 1) * seeds.n / s->n_groups);
+        struct sl_seeds seeds = sl_step_share(s, step, p / s->shards->n_parts);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
-        st = sl_seed_submit(&head, s->n_hops, s->order_handle[seeds.epoch % 2], begin, end, part->first, part->end,
-                            slot->pe[p].frontier, slot->pe[p].index, slot->pe[p].counts);
+        st = sl_seed_submit(&head, s->n_hops, s->order_handle[seeds.epoch % 2], seeds.first, seeds.first + seeds.n,
+                            part->first, part->end, slot->pe[p].frontier, slot->pe[p].index, slot->pe[p].counts);
     }
     return st;
 }
@@ -149,6 +146,7 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st;
+    SL_TRY(st, sl_replicas_plan(s, step), done);
     SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
     SL_TRY(st, gather(s, step), done);
     for (uint32_t i = 0; i < s->n_hops; i++) {

@@ -14,6 +14,7 @@
 #include "codelets/rows.h"
 #include "codelets/task.h"
 #include "runtime/model.h"
+#include "runtime/replicas.h"
 #include "runtime/shards.h"
 #include "runtime/slot.h"
 
@@ -45,7 +46,7 @@ struct sl_step_group {
 /* Partial gradients of one parameter, in the fixed order of their sum. */
 struct sl_partials {
     uint32_t n;
-    starpu_data_handle_t *handle; /* room for P x chunks */
+    starpu_data_handle_t *handle; /* room for the PEs of a replica x chunks */
 };
 
 /* What all steps of a run share. */
@@ -53,7 +54,8 @@ struct sl_steps {
     const struct sl_settings *settings; /* borrowed, as the next three */
     struct sl_run *run;
     struct sl_shards *shards;
-    struct sl_model *model;
+    struct sl_model *model;    /* n_replicas of them (runtime/replicas.h); shapes are read off the first */
+    uint32_t n_replicas;
     uint32_t n_pes;            /* P */
     uint32_t n_groups;         /* P / G */
     uint32_t n_hops;           /* L */
@@ -68,7 +70,9 @@ struct sl_steps {
     uint64_t n_ordered;        /* epochs whose order has been submitted */
     struct sl_step_pe *pe;     /* compute phase of the step in hand, one per PE */
     struct sl_step_group *group; /* and one per group */
-    struct sl_partials partials[SL_N_PARAMETERS]; /* of the layer in hand */
+    struct sl_partials *partials; /* [replica][parameter], of the layer in hand; where all are empty, the first replica's
+                                     lists have room for P x chunks each */
+    struct sl_rounds rounds;   /* of gossip, in the step in hand */
     uint32_t *chunk_rows;      /* P x chunks: rows behind each of a group's moments */
 };
 
@@ -81,7 +85,8 @@ struct sl_step_sizes {
     uint64_t feature_bytes;                    /* gathered */
 };
 
-/* Prepare the ring. Steps first_step .. n_steps - 1 will be run. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+/* Prepare the ring. Steps first_step .. n_steps - 1 will be run. model: sl_replicas_count(settings) of them, in a row.
+ * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
 enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
                              struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out);
 

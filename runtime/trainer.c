@@ -91,6 +91,26 @@ done:
     return st;
 }
 
+/* One replica is the model itself; several begin as copies of it. */
+static enum sl_status open_replicas(struct sl_trainer *t)
+{
+    uint32_t n = sl_replicas_count(t->settings);
+    enum sl_status st = SL_OK;
+    if (n == 1) {
+        t->replica = &t->model;
+    } else {
+        SL_TRY(st,
+               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse,
+                                &t->replica),
+               done);
+        t->n_replicas = n;
+        SL_TRY(st, sl_replicas_spread(t->replica, n, &t->model), done);
+    }
+    t->n_replicas = n;
+done:
+    return st;
+}
+
 /* The checkpoint to go on from; SL_OK with an empty *out where the run starts afresh. */
 static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_tensors *out)
 {
@@ -134,11 +154,12 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     SL_TRY(st, place_parts(t), done);
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
+    SL_TRY(st, open_replicas(t), done);
     SL_TRY(st, checkpoint->n > 0 ? sl_trainer_load_state(t, checkpoint) : SL_OK, done);
     uint64_t n_per_epoch =
         (t->shards.n_train + (uint64_t)s->pes * s->batch_size - 1) / ((uint64_t)s->pes * s->batch_size);
-    SL_TRY(st,
-           sl_steps_open(s, &t->run, &t->shards, &t->model, t->state.step, s->epochs * n_per_epoch, &t->steps), done);
+    SL_TRY(st, sl_steps_open(s, &t->run, &t->shards, t->replica, t->state.step, s->epochs * n_per_epoch, &t->steps),
+           done);
     SL_TRY(st, sl_trace_open(s, t->state.step, t->steps.n_steps, t->steps.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
     st = checkpoint->n > 0 ? sl_trainer_load_losses(t, checkpoint) : SL_OK;
@@ -190,6 +211,9 @@ void sl_trainer_close(struct sl_trainer *t)
     sl_free(t->loss_handle);
     sl_free(t->losses);
     sl_steps_close(&t->steps);
+    if (t->n_replicas > 1) {
+        sl_replicas_free(t->replica, t->n_replicas);
+    }
     sl_model_free(&t->model);
     sl_shards_close(&t->shards);
     sl_machine_stop(&t->machine);
@@ -225,6 +249,10 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
     fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n", s->pes,
             s->group_size, s->batch_size, t->steps.n_per_epoch,
             n_edges > 0 ? (double)t->partition.n_cut / (double)n_edges : 0);
+    if (t->n_replicas > 1) {
+        fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
+                t->n_replicas);
+    }
     fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs at most %.2f GB of %.1f GB\n",
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
@@ -358,6 +386,7 @@ static enum sl_status evaluate(struct sl_trainer *t, uint32_t epoch, struct sl_m
     double start_s = sl_clock_s();
     enum sl_status st;
     sl_pool_trim();
+    SL_TRY(st, sl_trainer_average(t), done);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;

@@ -18,10 +18,10 @@
 /* Options that must be the same for a run to go on exactly. */
 static const char *const fixed_options[] = {
     "dataset",      "split",          "features",    "directed",         "normalize-features", "layers",
-    "hidden",       "dropout",        "input-dropout", "norm",           "residual",           "pes",
-    "group-size",   "batch-size",     "fanout",      "sampler",          "layer-dependency",   "kappa",
-    "chunks",       "partition",      "sync",        "lr",               "lr-schedule",        "weight-decay",
-    "seed"};
+    "hidden",       "dropout",        "input-dropout", "norm",           "residual",           "sync",
+    "pes",          "group-size",     "batch-size",  "fanout",           "sampler",            "layer-dependency",
+    "kappa",        "chunks",         "partition",   "gossip-what",      "gossip-average-every", "gossip-local-size",
+    "gossip-ring",  "lr",             "lr-schedule", "weight-decay",     "seed"};
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 8
 
@@ -79,17 +79,38 @@ static void free_labels(struct labels *labels)
     }
 }
 
+enum sl_status sl_trainer_average(struct sl_trainer *t)
+{
+    return t->n_replicas == 1 ? SL_OK : sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model);
+}
+
+/* All replicas' tensors; *n is the number made so far, also on failure. */
+static enum sl_status list_replicas(struct sl_trainer *t, struct sl_tensor *tensors, uint32_t *n)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < t->n_replicas; r++) {
+        uint32_t n_model = 0;
+        SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_R), done);
+        st = sl_model_tensors(&t->replica[r], true, tensors + *n, &n_model);
+        sl_model_release(&t->replica[r]);
+        SL_TRY(st, st, done);
+        *n += n_model;
+    }
+done:
+    return st;
+}
+
 enum sl_status sl_trainer_save_state(struct sl_trainer *t)
 {
-    struct sl_tensor tensors[SL_MODEL_TENSORS + 3];
+    struct sl_tensor *tensors = NULL;
     struct labels labels = {0};
     uint32_t n_model = 0;
     enum sl_status st;
     SL_TRY(st, make_labels(t, &labels), done);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = sl_model_tensors(&t->model, true, tensors, &n_model);
-    sl_model_release(&t->model);
-    SL_TRY(st, st, done);
+    SL_TRY(st,
+           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 3, sizeof *tensors, "a checkpoint's tensors", &tensors),
+           done);
+    SL_TRY(st, list_replicas(t, tensors, &n_model), done);
     uint32_t n = n_model;
     if (t->best != NULL) {
         tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
@@ -100,6 +121,7 @@ enum sl_status sl_trainer_save_state(struct sl_trainer *t)
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
 done:
     sl_model_tensors_free(tensors, n_model);
+    sl_free(tensors);
     free_labels(&labels);
     return st;
 }
@@ -171,10 +193,12 @@ enum sl_status sl_trainer_load_state(struct sl_trainer *t, const struct sl_tenso
     struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
     enum sl_status st;
     SL_TRY(st, load_numbers(t, checkpoint), done);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
-    st = sl_model_set_tensors(&t->model, true, checkpoint);
-    sl_model_release(&t->model);
-    SL_TRY(st, st, done);
+    for (uint32_t r = 0; r < t->n_replicas; r++) {
+        SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
+        st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
+        sl_model_release(&t->replica[r]);
+        SL_TRY(st, st, done);
+    }
     if (sl_tensors_find(checkpoint, "best") != NULL) {
         SL_TRY(st, sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best), done);
         SL_TRY(st, sl_tensors_get(checkpoint, &best, t->best), done);
@@ -313,6 +337,7 @@ enum sl_status sl_trainer_write_files(struct sl_trainer *t)
     if (s->save == NULL && s->predict == NULL && s->embed == NULL) {
         return SL_OK;
     }
+    SL_TRY(st, t->best == NULL ? sl_trainer_average(t) : SL_OK, done);
     SL_TRY(st, use_best(t), done);
     SL_TRY(st, s->save != NULL ? save_model(t) : SL_OK, done);
     SL_TRY(st, s->predict != NULL || s->embed != NULL ? write_inference(t) : SL_OK, done);

@@ -31,7 +31,10 @@ struct sl_trainer {
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct sl_shards shards;
-    struct sl_model model;
+    struct sl_model
+        model; /* what is scored and saved: with several replicas their average, as of the last evaluation */
+    struct sl_model *replica; /* what is trained: n_replicas of them, or the model itself */
+    uint32_t n_replicas;
     struct sl_run run;
     struct sl_steps steps;
     struct sl_trace trace;
@@ -47,6 +50,9 @@ struct sl_trainer {
 
 /* Adam at a step, which counts over the whole run, as t does: the moments' bias is corrected once, not once an epoch. */
 struct sl_adam sl_trainer_adam(const struct sl_settings *settings, uint64_t step, uint32_t n_per_epoch);
+
+/* With several replicas: the model becomes their average, which they do not notice. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_trainer_average(struct sl_trainer *trainer);
 
 /* Save the state to --checkpoint. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trainer_save_state(struct sl_trainer *trainer);

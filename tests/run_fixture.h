@@ -79,6 +79,8 @@ struct world {
     struct sl_partition *partition; /* kept */
     struct sl_shards shards;
     struct sl_model model;
+    struct sl_model *replica; /* the model itself, or what gossip trains: n_replicas of them */
+    uint32_t n_replicas;
     struct sl_run run;
     struct sl_steps steps;
 };
@@ -93,14 +95,23 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_shards_open(dataset, out->partition, dense, &out->shards));
     expect_ok(
         sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));
+    out->replica = &out->model;
+    out->n_replicas = sl_replicas_count(settings);
+    if (out->n_replicas > 1) {
+        expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_classes,
+                                   out->shards.is_sparse, &out->replica));
+    }
     expect_ok(sl_run_init(&out->run));
-    expect_ok(sl_steps_open(settings, &out->run, &out->shards, &out->model, 0, n_steps, &out->steps));
+    expect_ok(sl_steps_open(settings, &out->run, &out->shards, out->replica, 0, n_steps, &out->steps));
 }
 
 static MAYBE_UNUSED void world_close(struct world *w)
 {
     starpu_task_wait_for_all();
     sl_steps_close(&w->steps);
+    if (w->n_replicas > 1) {
+        sl_replicas_free(w->replica, w->n_replicas);
+    }
     sl_model_free(&w->model);
     sl_shards_close(&w->shards);
     sl_run_free(&w->run);
@@ -126,7 +137,7 @@ struct outcome {
     double loss[MAX_STEPS];
     struct sl_step_sizes sizes[MAX_STEPS];
     size_t n_entries;
-    sl_real *parameters; /* after the last step; free() */
+    sl_real *parameters; /* after the last step; of several replicas their average; free() */
 };
 
 static MAYBE_UNUSED void outcome_free(struct outcome *outcome)
@@ -155,6 +166,9 @@ static MAYBE_UNUSED void world_run(struct world *w, uint32_t n_steps, struct out
         if (!isfinite(out->loss[i])) {
             fail_msg("the loss of step %u is %g", i, out->loss[i]);
         }
+    }
+    if (w->n_replicas > 1) {
+        expect_ok(sl_replicas_average(&w->run, w->replica, w->n_replicas, &w->model));
     }
     out->n_entries = sl_model_entries(&w->model);
     out->parameters = need(out->n_entries, sizeof *out->parameters);

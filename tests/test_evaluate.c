@@ -290,6 +290,7 @@ static void test_f1(void **state)
         expect_near("F1", s.test_f1, (2.0 / 3 + 0.5 + 0) / 3, 1e-15);
         expect_near("accuracy of one", s.valid_acc, 1, 1e-15);
         expect_near("F1 of one", s.valid_f1, 1, 1e-15);
+        expect_near("loss of one", s.valid_loss, log(3 + exp(1)) - 1, 1e-14);
         assert_true(isnan(s.valid_auc) && isnan(s.test_auc)); /* more than two classes */
     }
 }
@@ -307,6 +308,7 @@ static void test_auc(void **state)
         expect_near("accuracy", s.test_acc, 3.0 / 5, 1e-15);
         assert_true(isnan(s.valid_auc)); /* of one class only */
         expect_near("accuracy of one class", s.valid_acc, 1, 1e-15);
+        expect_near("loss of two", s.valid_loss, (log1p(exp(-1)) + log1p(exp(-7))) / 2, 1e-14);
     }
 }
 
@@ -317,7 +319,7 @@ static void test_empty_set(void **state)
     const struct hand h = {3, 2, logits, labels, "tr "};
     (void)state;
     struct sl_metrics_scores s = scores_of(&h, 2);
-    assert_true(isnan(s.valid_acc) && isnan(s.valid_f1) && isnan(s.valid_auc));
+    assert_true(isnan(s.valid_acc) && isnan(s.valid_f1) && isnan(s.valid_auc) && isnan(s.valid_loss));
     expect_near("accuracy", s.test_acc, 1, 1e-15);
 }
 

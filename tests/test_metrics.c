@@ -77,8 +77,13 @@ static struct sl_metrics_epoch an_epoch(void)
         .epoch = 3,
         .train_loss = 0.1 + 0.2,
         .evaluated = true,
-        .scores =
-            {.valid_acc = 0.625, .test_acc = 0.5, .valid_f1 = 0.4, .test_f1 = 0.3, .valid_auc = 0.9, .test_auc = 0.8},
+        .scores = {.valid_loss = 1.25,
+                   .valid_acc = 0.625,
+                   .test_acc = 0.5,
+                   .valid_f1 = 0.4,
+                   .test_f1 = 0.3,
+                   .valid_auc = 0.9,
+                   .test_auc = 0.8},
         .seconds = 1.5,
         .eval_seconds = 0.25,
         .overlap = 0.75,
@@ -108,10 +113,12 @@ static void the_epoch_line_is_as_documented(void **state)
     struct sl_metrics_epoch e = an_epoch();
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
     json_t *json = line();
-    assert_members(json, NAMES("event", "epoch", "train_loss", "valid_acc", "test_acc", "valid_f1", "test_f1",
-                               "seconds", "eval_seconds", "overlap", "vertices", "edges", "bytes", "stage_seconds"));
+    assert_members(json,
+                   NAMES("event", "epoch", "train_loss", "valid_loss", "valid_acc", "test_acc", "valid_f1", "test_f1",
+                         "seconds", "eval_seconds", "overlap", "vertices", "edges", "bytes", "stage_seconds"));
     assert_string_equal(json_string_value(json_object_get(json, "event")), "epoch");
     assert_true(number(json, "epoch") == 3 && number(json, "train_loss") == 0.1 + 0.2);
+    assert_true(number(json, "valid_loss") == 1.25);
     assert_true(number(json, "valid_acc") == 0.625 && number(json, "test_acc") == 0.5);
     assert_true(number(json, "valid_f1") == 0.4 && number(json, "test_f1") == 0.3);
     assert_true(number(json, "seconds") == 1.5 && number(json, "eval_seconds") == 0.25 &&
@@ -150,7 +157,8 @@ static void two_classes_have_auc(void **state)
 static void what_was_not_evaluated_is_null(void **state)
 {
     (void)state;
-    static const char *const scores[] = {"valid_acc", "test_acc", "valid_f1", "test_f1", "valid_auc", "test_auc"};
+    static const char *const scores[] = {"valid_loss", "valid_acc", "test_acc", "valid_f1",
+                                         "test_f1",    "valid_auc", "test_auc"};
     struct sl_metrics m;
     FILE *stream = to_buffer(&m);
     struct sl_metrics_epoch e = an_epoch();

@@ -62,6 +62,8 @@ static void defaults_are_the_documented_ones(void **state)
     assert_true(s->norm == SL_NORM_NONE && s->sampler == SL_SAMPLER_NEIGHBOR && s->partition == SL_PARTITION_METIS);
     assert_true(s->lr_schedule == SL_LR_NONE && s->placement == SL_PLACEMENT_FREE && s->resume == SL_RESUME_NO);
     assert_true(s->normalize_features == SL_NORMALIZE_NONE && s->sync == SL_SYNC_ALLREDUCE);
+    assert_true(s->gossip_what == SL_GOSSIP_WEIGHT && s->gossip_average_every == 0 && s->gossip_local_size == 1);
+    assert_true(!s->gossip_ring);
     assert_true(!s->directed && !s->residual && !s->quiet && !s->json && !s->metrics_steps && !s->layer_dependency);
     assert_null(s->data_path);
     assert_null(s->split);
@@ -88,6 +90,12 @@ static void choices_match_their_enums(void **state)
     assert_int_equal(s->partition, SL_PARTITION_RANDOM);
     set(s, "partition", "none");
     assert_int_equal(s->partition, SL_PARTITION_NONE);
+    set(s, "sync", "dissemination");
+    assert_int_equal(s->sync, SL_SYNC_DISSEMINATION);
+    set(s, "sync", "cube");
+    assert_int_equal(s->sync, SL_SYNC_CUBE);
+    set(s, "gossip-what", "grad");
+    assert_int_equal(s->gossip_what, SL_GOSSIP_GRAD);
     set(s, "lr-schedule", "cosine");
     assert_int_equal(s->lr_schedule, SL_LR_COSINE);
     set(s, "lr-schedule", "step");
@@ -195,6 +203,34 @@ static void the_group_size_divides_the_pes(void **state)
     assert_int_equal(s->group_size, 4);
 }
 
+static void gossip_is_checked(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "gossip-ring", NULL);
+    refused(s, "--gossip-ring: expected --sync dissemination", "cube");
+    set(s, "gossip-local-size", "2");
+    refused(s, "--gossip-local-size: expected", "--sync");
+    set(s, "gossip-average-every", "10");
+    refused(s, "--gossip-average-every: expected", "--sync");
+    set(s, "sync", "cube");
+    assert_int_equal(sl_settings_check(s), SL_OK); /* the number of PEs is not known yet */
+    s->pes = 6;
+    refused(s, "--sync: found cube with 3 nodes", "even number; use dissemination");
+    assert_int_equal(s->group_size, 1);
+    set(s, "gossip-local-size", "4");
+    refused(s, "--gossip-local-size: found 4", "a divisor of the replicas, which are 6");
+    set(s, "gossip-local-size", "3");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "gossip-local-size", "2");
+    set(s, "sync", "dissemination");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "group-size", "6");
+    refused(s, "--gossip-local-size: found 2", "which are 1");
+    set(s, "gossip-local-size", "1");
+    set(s, "sync", "cube");
+    assert_int_equal(sl_settings_check(s), SL_OK); /* one node */
+}
+
 static void outputs_are_checked(void **state)
 {
     struct sl_settings *s = *state;
@@ -269,6 +305,7 @@ int main(void)
         TEST(a_second_check_changes_nothing),
         TEST(kappa_and_layer_dependency_need_labor),
         TEST(the_group_size_divides_the_pes),
+        TEST(gossip_is_checked),
         TEST(outputs_are_checked),
         TEST(a_dash_means_json),
         TEST(ranges_hold),

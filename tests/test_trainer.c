@@ -413,8 +413,8 @@ static void expect_same_events(json_t *lines, const char *event, const char *con
 static void expect_same_report(json_t *lines)
 {
     static const char *const step_keys[] = {"epoch", "step", "loss"};
-    static const char *const epoch_keys[] = {"epoch",   "train_loss", "valid_acc", "test_acc", "valid_f1",
-                                             "test_f1", "vertices",   "edges",     "bytes"};
+    static const char *const epoch_keys[] = {"epoch",    "train_loss", "valid_loss", "valid_acc", "test_acc",
+                                             "valid_f1", "test_f1",    "vertices",   "edges",     "bytes"};
     static const char *const summary_keys[] = {"best_valid_acc", "test_acc_at_best", "best_epoch"};
     expect_same_events(lines, "step", step_keys, 3);
     expect_same_events(lines, "epoch", epoch_keys, 9);
@@ -480,6 +480,9 @@ static void test_resume(void **state)
     check_resume("norm=batch sampler=labor kappa=8 partition=random", 11, true, "depth=3 sched=prio");
     check_resume("norm=layer residual hidden=12 group-size=1 weight-decay=0.01", 2 * RESUME_STEPS, true, "");
     check_resume("depth=1 lr-schedule=cosine input-dropout=0.2", RESUME_STEPS - 1, false, "depth=2");
+    check_resume("pes=4 batch-size=5 sync=dissemination gossip-what=grad gossip-ring norm=batch", 4, true,
+                 "depth=3 cpus=1");
+    check_resume("pes=4 batch-size=5 sync=cube gossip-average-every=4 gossip-local-size=2", 11, true, "depth=1");
 }
 
 static void test_resume_longer(void **state)
@@ -507,6 +510,7 @@ static void test_resume_refused(void **state)
     assert_refused(train("checkpoint=%kept resume=yes lr=0.01"), SL_EINVAL, "--lr");
     assert_refused(train("checkpoint=%kept resume=yes pes=4"), SL_EINVAL, "--pes");
     assert_refused(train("checkpoint=%kept resume=auto seed=2"), SL_EINVAL, "--seed");
+    assert_refused(train("checkpoint=%kept resume=yes sync=cube"), SL_EINVAL, "--sync");
     assert_refused(train("checkpoint=%kept resume=yes dataset=blind"), SL_EINVAL, "--dataset");
     char *bytes;
     size_t n;
@@ -680,7 +684,7 @@ static void test_no_memory(void **state)
     long live = sl_memory_live();
     int refused = 0;
     for (long allow = 0; st != SL_OK; allow += 1 + allow / 12) {
-        settings_of("cpus=1 depth=1 norm=batch partition=random", &settings);
+        settings_of("cpus=1 depth=1 norm=batch partition=random sync=dissemination", &settings);
         assert_ok(sl_settings_check(&settings));
         sl_memory_ration(allow);
         st = sl_trainer_open(&settings, &trainer);
@@ -704,7 +708,8 @@ static void test_no_memory_later(void **state)
     enum sl_status st = SL_ENOMEM;
     long live = sl_memory_live();
     for (long allow = 0; st != SL_OK; allow += 1 + allow / 5) {
-        settings_of("cpus=1 epochs=1 partition=random checkpoint=%kept save=%m predict=%p embed=%e", &settings);
+        settings_of("cpus=1 epochs=1 partition=random pes=4 sync=cube checkpoint=%kept save=%m predict=%p embed=%e",
+                    &settings);
         assert_ok(sl_settings_check(&settings));
         assert_ok(sl_trainer_open(&settings, &trainer));
         sl_memory_ration(allow);

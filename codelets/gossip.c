@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The scaled sum, a block of entries at a time so that the sums stay in the cache while the sources pass by. */
+#include "codelets/gossip.h"
+
+#include "codelets/rows.h"
+#include "support/memory.h"
+
+#define BLOCK 512 /* entries */
+
+/* ---- kernels, CPU ---- */
+
+static inline void add_block(size_t n, const sl_real *restrict from, double *restrict to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] += (double)from[i];
+    }
+}
+
+void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out)
+{
+    for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
+        double sum[BLOCK] = {0};
+        size_t size = n_entries - begin < BLOCK ? n_entries - begin : BLOCK;
+        for (uint32_t i = 0; i < n; i++) {
+            add_block(size, sources[i] + begin, sum);
+        }
+        for (size_t i = 0; i < size; i++) {
+            out[begin + i] = (sl_real)(scale * sum[i]);
+        }
+    }
+}
+
+/* ---- arguments ---- */
+
+struct mix_args {
+    struct sl_task_args head;
+    double scale;
+    uint32_t n;
+};
+
+/* ---- task wrappers ---- */
+
+static void mix_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct mix_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    void **sources;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sources);
+    if (st != SL_OK) {
+        sl_failure_set(&args->head.run->failure, st);
+        return;
+    }
+    sl_gossip_mix_cpu(args->n, n_entries, (const sl_real *const *)sources, args->scale, sl_buffer_data(buffers[0]));
+    sl_free(sources);
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel mix_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_gossip_mix", .size_base = sl_task_size_base};
+
+static struct starpu_codelet mix_cl = {
+    .name = "sl_gossip_mix",
+    .cpu_funcs = {mix_cpu_task},
+    /* W out; R the sources in order */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &mix_model,
+};
+
+/* ---- submissions ---- */
+
+enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sources,
+                                    double scale, starpu_data_handle_t out)
+{
+    struct mix_args args = {.head = *head, .scale = scale, .n = n};
+    struct sl_task task;
+    uint32_t n_rows = sl_handle_rows(out);
+    uint32_t n_columns = sl_handle_columns(out);
+    if (n == 0) {
+        return sl_fail(SL_EINVAL, "sl_gossip_mix: no source; expected at least 1");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (sl_handle_rows(sources[i]) != n_rows || sl_handle_columns(sources[i]) != n_columns) {
+            return sl_fail(SL_EINVAL, "sl_gossip_mix: source %u is [%u x %u], the result [%u x %u]", i,
+                           sl_handle_rows(sources[i]), sl_handle_columns(sources[i]), n_rows, n_columns);
+        }
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
+    args.head.work = ((uint64_t)n + 1) * n_rows * n_columns * sizeof(sl_real);
+    sl_task_begin(&task, &mix_cl);
+    sl_task_add(&task, out, STARPU_W);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, sources[i], STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
