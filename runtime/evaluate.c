@@ -366,7 +366,7 @@ static double chunk_loss(const struct pass *a, uint32_t first, uint32_t n_rows, 
     double loss = 0;
     for (uint32_t i = 0; i < n_rows; i++, z += n_classes) {
         int32_t label = a->shards->label_of[first + i];
-        if (a->shards->set_of[first + i] == SL_SET_VALID && label >= 0) {
+        if (a->shards->set_of[first + i] == SL_SET_VALID && (uint32_t)label < n_classes) {
             sl_real top = z[0];
             double sum = 0;
             for (uint32_t c = 1; c < n_classes; c++) {

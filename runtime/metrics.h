@@ -38,7 +38,8 @@ struct sl_metrics_config {
     uint64_t edge_cut;                 /* edges whose ends lie in different parts */
 };
 
-/* Bytes that went between PEs in an epoch; features: gathered. */
+/* Bytes that went between PEs in an epoch, all PEs together; weights: gradients and weights (runtime/replicas.h); features:
+ * gathered. Seeds on a ring count as ids. */
 struct sl_metrics_bytes {
     uint64_t ids;
     uint64_t rows;
