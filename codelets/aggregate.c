@@ -212,8 +212,9 @@ struct forward_args {
 
 struct backward_args {
     struct sl_task_args head;
-    uint32_t t0;
     uint32_t n_chunks, shift;
+    uint32_t n_owners;
+    uint32_t t0[SL_MAX_PES]; /* submitted up to t0[n_owners - 1] only */
 };
 
 struct accumulate_args {
@@ -287,10 +288,14 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *bases[SL_MAX_CHUNKS];
-    chunk_bases(buffers + 4, args->n_chunks, bases);
+    chunk_bases(buffers + 3 + args->n_owners, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
-    sl_aggregate_backward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), args->t0,
-                              sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, sl_buffer_data(buffers[3]));
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        void *packed = buffers[3 + q];
+        sl_aggregate_backward_cpu(sl_buffer_rows(packed), sl_buffer_columns(packed), args->t0[q],
+                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]),
+                                  &gm, sl_buffer_data(packed));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -367,7 +372,7 @@ static struct starpu_codelet forward_cl = {
 static struct starpu_codelet backward_cl = {
     .name = "sl_aggregate_backward",
     .cpu_funcs = {backward_cpu_task},
-    /* R edge offsets, back offsets, back rows; W packed; R chunks of the mean's gradient */
+    /* R edge offsets, back offsets, back rows; W packed, one per owner; R chunks of the mean's gradient */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
 };
@@ -439,25 +444,35 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
 
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                             starpu_data_handle_t back_offsets, starpu_data_handle_t back_rows,
-                                            uint32_t t0, uint64_t n_edges, const struct sl_rows *gm,
-                                            starpu_data_handle_t packed)
+                                            const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
+                                            const uint32_t *t0, const starpu_data_handle_t *packed)
 {
-    struct backward_args args = {.head = *head, .t0 = t0, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
+    struct backward_args args = {.head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
     struct sl_task task;
-    uint32_t n_columns = sl_handle_columns(packed);
-    if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_backward: width %u from gradients of width %u, %u chunks", n_columns,
-                       gm->n_columns, args.n_chunks);
+    uint32_t n_rows = 0;
+    args.n_owners = n_owners;
+    for (uint32_t q = 0; q < n_owners; q++) {
+        uint32_t n_columns = sl_handle_columns(packed[q]);
+        if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_PES) {
+            return sl_fail(SL_EINVAL,
+                           "sl_aggregate_backward: width %u from gradients of width %u, %u chunks, %u owners (at most %d)",
+                           n_columns, gm->n_columns, args.n_chunks, n_owners, SL_MAX_PES);
+        }
+        args.t0[q] = t0[q];
+        n_rows += sl_handle_rows(packed[q]);
     }
     args.head.stage = SL_STAGE_BACKWARD;
-    args.head.work = sum_bytes(n_edges, sl_handle_rows(packed), n_columns);
+    args.head.work = sum_bytes(n_edges, n_rows, gm->n_columns);
     sl_task_begin(&task, &backward_cl);
     sl_task_add(&task, edge_offsets, STARPU_R);
     sl_task_add(&task, back_offsets, STARPU_R);
     sl_task_add(&task, back_rows, STARPU_R);
-    sl_task_add(&task, packed, STARPU_W);
+    for (uint32_t q = 0; q < n_owners; q++) {
+        sl_task_add(&task, packed[q], STARPU_W);
+    }
     add_chunks(&task, gm);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    size_t bytes = offsetof(struct backward_args, t0) + n_owners * sizeof *args.t0;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,

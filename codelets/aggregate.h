@@ -65,11 +65,12 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m);
 
-/* What goes back to one other owner: items t0 .. of the transposed block into packed [n x F]. gm: all chunks of GM. */
+/* What goes back to other owners, one task for all of them: for each, items t0 .. of the transposed block into packed [n x F].
+ * gm: all chunks of GM; n_edges: roughly how many there are to all of them, for the model. */
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                             starpu_data_handle_t back_offsets, starpu_data_handle_t back_rows,
-                                            uint32_t t0, uint64_t n_edges, const struct sl_rows *gm,
-                                            starpu_data_handle_t packed);
+                                            const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
+                                            const uint32_t *t0, const starpu_data_handle_t *packed);
 
 /* What an owner adds up: its own block's share and what the other PEs of the group sent. */
 struct sl_accumulate {

@@ -63,6 +63,7 @@ struct merge_args {
 
 struct pack_args {
     struct sl_task_args head;
+    uint32_t n_requesters;
     uint32_t n_chunks;
     uint32_t shift;
 };
@@ -102,12 +103,15 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *chunk[SL_MAX_CHUNKS];
+    uint32_t n = args->n_requesters;
     for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[2 + c]);
+        chunk[c] = sl_buffer_data(buffers[2 * n + c]);
     }
-    struct sl_view rows = {chunk, args->shift, sl_buffer_data(buffers[0])};
-    sl_pack_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]), &rows,
-                sl_buffer_data(buffers[1]));
+    for (uint32_t r = 0; r < n; r++) {
+        struct sl_view rows = {chunk, args->shift, sl_buffer_data(buffers[r])};
+        void *packed = buffers[n + r];
+        sl_pack_cpu(sl_buffer_rows(packed), sl_buffer_columns(packed), &rows, sl_buffer_data(packed));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -129,7 +133,7 @@ static struct starpu_codelet merge_cl = {
 static struct starpu_codelet pack_cl = {
     .name = "sl_pack",
     .cpu_funcs = {pack_cpu_task},
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverse; W packed; R all chunks of the rows */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverses; W packed, as many; R all chunks of the rows */
     .model = &pack_model,
 };
 
@@ -164,22 +168,41 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops,
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 
-enum sl_status sl_pack_submit(const struct sl_task_args *head, starpu_data_handle_t inverse, const struct sl_rows *rows,
-                              starpu_data_handle_t packed)
+/* What one requester asks for must fit the rows. */
+static enum sl_status check_pack(const struct sl_rows *rows, starpu_data_handle_t inverse, starpu_data_handle_t packed)
 {
-    struct pack_args args = {.head = *head, .n_chunks = rows->split.n_chunks, .shift = rows->split.shift};
-    struct sl_task task;
     uint32_t n = sl_handle_rows(packed);
     uint32_t n_columns = sl_handle_columns(packed);
-    if (n_columns != rows->n_columns || n > starpu_vector_get_nx(inverse) || args.n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "sl_pack: %u x %u asked of rows of width %u in %u chunks", n, n_columns,
-                       rows->n_columns, args.n_chunks);
+    if (n_columns == rows->n_columns && n <= starpu_vector_get_nx(inverse) && rows->split.n_chunks <= SL_MAX_CHUNKS) {
+        return SL_OK;
     }
+    return sl_fail(SL_EINVAL, "sl_pack: %u x %u asked of rows of width %u in %u chunks", n, n_columns, rows->n_columns,
+                   rows->split.n_chunks);
+}
+
+enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_requesters,
+                              const starpu_data_handle_t *inverse, const starpu_data_handle_t *packed)
+{
+    struct pack_args args = {.head = *head, .n_requesters = n_requesters};
+    struct sl_task task;
+    args.n_chunks = rows->split.n_chunks;
+    args.shift = rows->split.shift;
     args.head.stage = SL_STAGE_EXCHANGE;
-    args.head.work = 2 * sizeof(sl_real) * (uint64_t)n * n_columns;
+    args.head.work = 0;
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        enum sl_status st = check_pack(rows, inverse[r], packed[r]);
+        if (st != SL_OK) {
+            return st;
+        }
+        args.head.work += 2 * sizeof(sl_real) * (uint64_t)sl_handle_rows(packed[r]) * rows->n_columns;
+    }
     sl_task_begin(&task, &pack_cl);
-    sl_task_add(&task, inverse, STARPU_R);
-    sl_task_add(&task, packed, STARPU_W);
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        sl_task_add(&task, inverse[r], STARPU_R);
+    }
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        sl_task_add(&task, packed[r], STARPU_W);
+    }
     for (uint32_t c = 0; c < args.n_chunks; c++) {
         sl_task_add(&task, rows->chunk[c], STARPU_R);
     }

@@ -43,8 +43,9 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops,
                                starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts,
                                const starpu_data_handle_t *inverse);
 
-/* Compute phase: rows: all chunks of the owner's rows; packed: matrix [n x n_columns]. */
-enum sl_status sl_pack_submit(const struct sl_task_args *head, starpu_data_handle_t inverse, const struct sl_rows *rows,
-                              starpu_data_handle_t packed);
+/* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; for each requester its inverse and a
+ * matrix [n x n_columns]. */
+enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_requesters,
+                              const starpu_data_handle_t *inverse, const starpu_data_handle_t *packed);
 
 #endif

@@ -165,25 +165,38 @@ static const struct sl_rows *exchanged(const struct at *a, uint32_t p)
     return a->layer->project_first ? &a->s->pe[p].projected : &a->s->pe[p].h[a->from];
 }
 
-/* Every owner packs the rows that the other PEs of its group asked for. */
-static enum sl_status exchange(const struct at *a)
+/* PE `owner` packs the rows that the other PEs of its group asked it for. */
+static enum sl_status pack(const struct at *a, uint32_t owner)
 {
     uint32_t n_parts = a->s->shards->n_parts;
+    uint32_t q = owner % n_parts;
+    const struct sl_rows *rows = exchanged(a, owner);
+    starpu_data_handle_t inverse[SL_MAX_PES];
+    starpu_data_handle_t packed[SL_MAX_PES];
+    uint32_t n = 0;
+    struct sl_task_args head = head_of(a, owner);
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < a->s->n_pes; p++) {
-        for (uint32_t q = 0; q < n_parts; q++) {
-            uint32_t owner = sl_step_peer(a->s, p, q);
-            if (owner == p || n_asked(a, p, q) == 0) {
-                continue;
-            }
-            struct sl_task_args head = head_of(a, owner);
-            const struct sl_rows *rows = exchanged(a, owner);
-            starpu_data_handle_t *packed = &a->s->pe[p].packed[q];
-            SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), packed), done);
-            SL_TRY(st, sl_pack_submit(&head, block_of(a, owner)->inverse[p % n_parts], rows, *packed), done);
+    for (uint32_t peer = 0; peer < n_parts; peer++) {
+        uint32_t p = sl_step_peer(a->s, owner, peer);
+        if (p == owner || n_asked(a, p, q) == 0) {
+            continue;
         }
+        SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), &a->s->pe[p].packed[q]), done);
+        inverse[n] = block_of(a, owner)->inverse[peer];
+        packed[n++] = a->s->pe[p].packed[q];
     }
+    st = n > 0 ? sl_pack_submit(&head, rows, n, inverse, packed) : SL_OK;
 done:
+    return st;
+}
+
+/* Rows go to the PEs of the group that asked for them. */
+static enum sl_status exchange(const struct at *a)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < a->s->n_pes; p++) {
+        st = pack(a, p);
+    }
     return st;
 }
 
@@ -495,31 +508,45 @@ static const struct sl_rows *returned(const struct at *a, uint32_t p)
     return a->layer->project_first ? &a->s->pe[p].gz : &a->s->pe[p].ga;
 }
 
-/* Every PE packs, for each other owner, the gradients of the rows it got from there. */
-static enum sl_status send_back(const struct at *a)
+/* PE p packs, for each other owner, the gradients of the rows it got from there. */
+static enum sl_status pack_gradients(const struct at *a, uint32_t p)
 {
+    struct sl_step_pe *pe = &a->s->pe[p];
+    const struct sl_rows *gradient = returned(a, p);
+    const struct sl_block *block = block_of(a, p);
+    const uint32_t *first = first_source(a, p);
     uint32_t n_parts = a->s->shards->n_parts;
+    uint32_t t0[SL_MAX_PES];
+    starpu_data_handle_t sent[SL_MAX_PES];
+    uint32_t n = 0;
+    uint64_t n_rows = 0;
+    struct sl_task_args head = head_of(a, p);
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < a->s->n_pes; p++) {
-        const struct sl_rows *gradient = returned(a, p);
-        const struct sl_block *block = block_of(a, p);
-        uint64_t n_edges = a->s->pe[p].counts[sl_counts_edges(a->s->n_hops, a->level)];
-        struct sl_task_args head = head_of(a, p);
-        for (uint32_t q = 0; q < n_parts; q++) {
-            uint32_t n = n_asked(a, p, q);
-            if (q == p % n_parts || n == 0) {
-                continue;
-            }
-            starpu_data_handle_t *sent = &a->s->pe[p].sent[q];
-            SL_TRY(st, sl_matrix_register(n, gradient->n_columns, sizeof(sl_real), sent), done);
-            SL_TRY(st,
-                   sl_aggregate_backward_submit(&head, block->edge_offsets, block->back_offsets, block->back_rows,
-                                                first_source(a, p)[q], n_edges * n / first_source(a, p)[n_parts],
-                                                gradient, *sent),
-                   done);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        if (q == p % n_parts || n_asked(a, p, q) == 0) {
+            continue;
         }
+        SL_TRY(st, sl_matrix_register(n_asked(a, p, q), gradient->n_columns, sizeof(sl_real), &pe->sent[q]), done);
+        n_rows += n_asked(a, p, q);
+        t0[n] = first[q];
+        sent[n++] = pe->sent[q];
+    }
+    if (n > 0) {
+        uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)] * n_rows / first[n_parts];
+        st = sl_aggregate_backward_submit(&head, block->edge_offsets, block->back_offsets, block->back_rows, gradient,
+                                          n_edges, n, t0, sent);
     }
 done:
+    return st;
+}
+
+/* The gradients of rows go back to their owners. */
+static enum sl_status send_back(const struct at *a)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < a->s->n_pes; p++) {
+        st = pack_gradients(a, p);
+    }
     return st;
 }
 

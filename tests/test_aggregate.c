@@ -534,7 +534,7 @@ static void submit_forward(const struct group *group, uint32_t hop, const struct
         for (uint32_t q = 0; q < group->n_parts; q++) {
             pe->packed[q] = wrap_packed(h, group, hop, p, q, out.n_columns);
             if (pe->packed[q] != NULL) {
-                expect_ok(sl_pack_submit(&head, h->pe[q].inverse[p], &rows[q], pe->packed[q]));
+                expect_ok(sl_pack_submit(&head, &rows[q], 1, &h->pe[q].inverse[p], &pe->packed[q]));
             }
         }
         for (uint32_t c = 0; c < out.split.n_chunks; c++) {
@@ -551,13 +551,20 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
     struct sl_rows rows[MAX_PARTS];
     for (uint32_t p = 0; p < group->n_parts; p++) {
         struct group_handles *pe = &h->pe[p];
+        uint32_t t0[MAX_PARTS];
+        starpu_data_handle_t packed[MAX_PARTS];
+        uint32_t n = 0;
         rows[p] = wrap_rows(h, 2, p, &gm->pe[p]);
         for (uint32_t q = 0; q < group->n_parts; q++) {
             pe->packed[q] = wrap_packed(h, group, hop, p, q, rows[p].n_columns);
             if (pe->packed[q] != NULL) {
-                expect_ok(sl_aggregate_backward_submit(&head, pe->edge_offsets, pe->back_offsets, pe->back_rows,
-                                                       pe->first[q], 100, &rows[p], pe->packed[q]));
+                t0[n] = pe->first[q];
+                packed[n++] = pe->packed[q];
             }
+        }
+        if (n > 0) {
+            expect_ok(sl_aggregate_backward_submit(&head, pe->edge_offsets, pe->back_offsets, pe->back_rows, &rows[p],
+                                                   100, n, t0, packed));
         }
     }
     for (uint32_t q = 0; q < group->n_parts; q++) {
@@ -743,13 +750,14 @@ static void test_outputs_are_written(void **state)
         release(h[X], 1, &h[M]);
     }
     hold(h[GM]);
-    expect_ok(sl_aggregate_backward_submit(&head, h[OFFSETS], h[BACK_OFFSETS], h[BACK_ROWS], 0, 4, &gm, h[PACKED]));
+    expect_ok(sl_aggregate_backward_submit(&head, h[OFFSETS], h[BACK_OFFSETS], h[BACK_ROWS], &gm, 4, 1, &(uint32_t){0},
+                                           &h[PACKED]));
     release(h[GM], 1, &h[PACKED]);
     hold(h[GM]);
     expect_ok(sl_accumulate_submit(&head, &shares, 0, h[G]));
     release(h[GM], 1, &h[G]);
     hold(h[X]);
-    expect_ok(sl_pack_submit(&head, h[SOURCES], &x, h[PACKED]));
+    expect_ok(sl_pack_submit(&head, &x, 1, &h[SOURCES], &h[PACKED]));
     release(h[X], 1, &h[PACKED]);
     unregister(N, h);
     expect_no_failure();
@@ -772,7 +780,7 @@ static void test_refusals(void **state)
     starpu_data_handle_t v = handles[0];
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
-    assert_int_equal(sl_aggregate_backward_submit(&head, v, v, v, 0, 1, &rows, handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, v, v, v, &rows, 1, 1, first, &handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
@@ -782,7 +790,7 @@ static void test_refusals(void **state)
     rows.split.n_chunks = SL_MAX_CHUNKS + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "65 chunks", "sl_aggregate_forward");
-    assert_int_equal(sl_aggregate_backward_submit(&head, v, v, v, 0, 1, &rows, handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, v, v, v, &rows, 1, 1, first, &handles[1]), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
     assert_int_equal(sl_aggregate_full_submit(&head, v, v, v, 1, 0, 1, &rows, 0, handles[1]), SL_EINVAL);

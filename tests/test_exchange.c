@@ -337,26 +337,32 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     free_ask(&plain);
 }
 
+/* One task for two requesters, of which the second asks for fewer rows than its inverse has room for. */
 static void check_pack_submission(uint32_t shift)
 {
     struct chunks rows = make_chunks(29, 6, shift, 4);
-    uint32_t index[] = {28, 0, 7, 8, 8, 15, 16, 1};
-    sl_real *packed = poisoned(8 * 6);
+    uint32_t index[2][8] = {{28, 0, 7, 8, 8, 15, 16, 1}, {3, 28, 9, 2, 99, 99, 99, 99}};
+    const uint32_t n[2] = {8, 4};
+    sl_real *packed[2] = {poisoned(8 * 6), poisoned(4 * 6)};
     sl_real *plain = poisoned(8 * 6);
     starpu_data_handle_t chunk[MAX_CHUNKS];
-    starpu_data_handle_t handles[2] = {vector_of(index, 8, 4), rows_of(packed, 8, 6)};
+    starpu_data_handle_t inverse[2] = {vector_of(index[0], 8, 4), vector_of(index[1], 8, 4)};
+    starpu_data_handle_t out[2] = {rows_of(packed[0], n[0], 6), rows_of(packed[1], n[1], 6)};
     for (uint32_t c = 0; c < rows.n; c++) {
         chunk[c] = rows_of(rows.base[c], sl_split_size(&rows.split, c), 6);
     }
     struct sl_rows all = {.split = rows.split, .n_columns = 6, .chunk = chunk};
-    expect_ok(sl_pack_submit(&head, handles[0], &all, handles[1]));
-    unregister(2, handles);
+    expect_ok(sl_pack_submit(&head, &all, 2, inverse, out));
+    unregister(2, inverse);
+    unregister(2, out);
     unregister(rows.n, chunk);
     expect_no_failure();
-    struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index};
-    sl_pack_cpu(8, 6, &view, plain);
-    expect_same("packed", 8 * 6, sizeof *packed, packed, plain);
-    free(packed);
+    for (int r = 0; r < 2; r++) {
+        struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index[r]};
+        sl_pack_cpu(n[r], 6, &view, plain);
+        expect_same("packed", n[r] * 6, sizeof *plain, packed[r], plain);
+        free(packed[r]);
+    }
     free(plain);
     free_chunks(&rows);
 }
@@ -626,14 +632,14 @@ static void test_refusals_and_failure(void **state)
     assert_int_equal(
         sl_merge_submit(&head, 2, 257, handles + 3, 10, 74, handles[0], handles[1], handles[2], handles + 4),
         SL_EINVAL);
-    assert_int_equal(sl_pack_submit(&head, handles[4], &all, handles[5]), SL_EINVAL); /* 4 rows by an index of 3 */
+    assert_int_equal(sl_pack_submit(&head, &all, 1, &handles[4], &handles[5]), SL_EINVAL); /* 4 rows by an index of 3 */
     all.n_columns = 5;
-    assert_int_equal(sl_pack_submit(&head, handles[3], &all, handles[5]), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 1, &handles[3], &handles[5]), SL_EINVAL);
     expect_message(sl_message(), "4 x 6", "width 5");
     all.n_columns = 6;
     fixture_fail();
     expect_ok(sl_merge_submit(&head, 2, 1, handles + 3, 10, 74, handles[0], handles[1], handles[2], handles + 4));
-    expect_ok(sl_pack_submit(&head, handles[3], &all, handles[5]));
+    expect_ok(sl_pack_submit(&head, &all, 1, &handles[3], &handles[5]));
     unregister(7, handles);
     assert_true(counts[sl_counts_rows(2)] == 0 && packed[0] == (sl_real)-12345.5);
     fixture_stop();
