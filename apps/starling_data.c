@@ -603,6 +603,7 @@ int main(int argc, char **argv)
             return run_command(command, argc - 1, argv + 1);
         }
     }
-    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate, partition or report; --help tells more", argv[1]);
+    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate, partition or report; --help tells more",
+            argv[1]);
     return complain(EXIT_USAGE);
 }

@@ -46,8 +46,7 @@ void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, cons
 /* PLAIN and LAYER: GZ from GH; LAYER also writes the partial GW, GB (F each). BATCH: with sums = the group's
  * [sum GY * zhat | sum GY] (2 F) over n_group rows, GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
 void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                              const sl_real *sums, uint64_t n_group, sl_real *gz_out, sl_real *gw_out,
-                              sl_real *gb_out);
+                              const sl_real *sums, uint64_t n_group, sl_real *gz_out, sl_real *gw_out, sl_real *gb_out);
 
 /* BATCH: this chunk's share of [sum GY * zhat | sum GY], 2 F, overwritten. */
 void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
@@ -63,10 +62,10 @@ struct sl_activate_layer {
     enum sl_activate_norm norm;
     double dropout;
     uint64_t seed;
-    starpu_data_handle_t weight, bias;   /* 1 x F */
-    starpu_data_handle_t statistics;     /* 2 x F: mean row, rstd row; batch */
-    starpu_data_handle_t frontier;       /* this PE's ids; dropout */
-    starpu_data_handle_t dataset_ids;    /* dropout */
+    starpu_data_handle_t weight, bias; /* 1 x F */
+    starpu_data_handle_t statistics;   /* 2 x F: mean row, rstd row; batch */
+    starpu_data_handle_t frontier;     /* this PE's ids; dropout */
+    starpu_data_handle_t dataset_ids;  /* dropout */
 };
 
 /* z, h: chunk [D x F]; gate: chunk [D x F] of bytes; its rows are rows row0 .. of the frontier. residual: chunk of the level
@@ -82,8 +81,8 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
                                            starpu_data_handle_t gw, starpu_data_handle_t gb);
 
 enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                                             starpu_data_handle_t z, starpu_data_handle_t gate,
-                                             starpu_data_handle_t gh, starpu_data_handle_t sums);
+                                             starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                             starpu_data_handle_t sums);
 
 enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
                                                     starpu_data_handle_t gr, uint32_t row0);

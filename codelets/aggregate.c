@@ -316,11 +316,12 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     memset(g, 0, (size_t)n_rows * n_columns * sizeof *g);
     for (uint32_t p = 0; p < args->n_peers; p++) {
         if (p == args->own) {
-            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, sl_buffer_data(buffers[4]), sl_buffer_data(buffers[1]),
-                                  sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, args->row0, n_rows, g);
+            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, sl_buffer_data(buffers[4]),
+                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]),
+                                  &gm, args->row0, n_rows, g);
         } else if (bit(args->sent, p)) {
-            sl_accumulate_sent_cpu(args->n_sent[p], n_columns, sl_buffer_data(next[0]), sl_buffer_data(next[1]), args->row0, n_rows,
-                                   g);
+            sl_accumulate_sent_cpu(args->n_sent[p], n_columns, sl_buffer_data(next[0]), sl_buffer_data(next[1]),
+                                   args->row0, n_rows, g);
             next += 2;
         }
     }
@@ -454,9 +455,10 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, sta
     for (uint32_t q = 0; q < n_owners; q++) {
         uint32_t n_columns = sl_handle_columns(packed[q]);
         if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_PES) {
-            return sl_fail(SL_EINVAL,
-                           "sl_aggregate_backward: width %u from gradients of width %u, %u chunks, %u owners (at most %d)",
-                           n_columns, gm->n_columns, args.n_chunks, n_owners, SL_MAX_PES);
+            return sl_fail(
+                SL_EINVAL,
+                "sl_aggregate_backward: width %u from gradients of width %u, %u chunks, %u owners (at most %d)",
+                n_columns, gm->n_columns, args.n_chunks, n_owners, SL_MAX_PES);
         }
         args.t0[q] = t0[q];
         n_rows += sl_handle_rows(packed[q]);

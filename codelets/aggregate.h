@@ -30,8 +30,8 @@ struct sl_sources {
 
 /* Destinations 0 .. n_rows - 1, whose edges are sources[offsets[d]] .. sources[offsets[d + 1] - 1]. beta 0: overwrite;
  * beta 1: add. m_out [n_rows x n_columns]. */
-void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, const uint32_t *offsets, const uint32_t *edge_sources,
-                              const struct sl_sources *x, int beta, sl_real *m_out);
+void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, const uint32_t *offsets,
+                              const uint32_t *edge_sources, const struct sl_sources *x, int beta, sl_real *m_out);
 
 /* Items t0 .. t0 + n - 1 of the transposed block, into out [n x n_columns], overwritten. gm: rows of GM, all chunks. */
 void sl_aggregate_backward_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *back_offsets,
@@ -52,11 +52,11 @@ void sl_accumulate_own_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const ui
 
 /* The sources of one PE's block as handles. */
 struct sl_source_handles {
-    uint32_t n_owners;            /* G */
-    uint32_t own;                 /* which owner this PE is */
-    const uint32_t *first;        /* G + 1 positions */
-    const struct sl_rows *rows;   /* own rows of the next level, all chunks */
-    starpu_data_handle_t inverse; /* own: position - first[own] -> row */
+    uint32_t n_owners;                  /* G */
+    uint32_t own;                       /* which owner this PE is */
+    const uint32_t *first;              /* G + 1 positions */
+    const struct sl_rows *rows;         /* own rows of the next level, all chunks */
+    starpu_data_handle_t inverse;       /* own: position - first[own] -> row */
     const starpu_data_handle_t *packed; /* G; NULL where own or empty */
 };
 
@@ -75,13 +75,13 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, sta
 /* What an owner adds up: its own block's share and what the other PEs of the group sent. */
 struct sl_accumulate {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
-    uint32_t t0, n_own;         /* own sources: positions t0 .. t0 + n_own - 1 */
-    const struct sl_rows *gm;   /* own GM, all chunks; may have no rows */
-    uint32_t n_peers;           /* G */
-    uint32_t own;               /* index of this PE among them */
-    const starpu_data_handle_t *inverse; /* G: by requester */
-    const starpu_data_handle_t *sent;    /* G; NULL where own or empty */
-    const uint32_t *n_sent;     /* G */
+    uint32_t t0, n_own;                                         /* own sources: positions t0 .. t0 + n_own - 1 */
+    const struct sl_rows *gm;                                   /* own GM, all chunks; may have no rows */
+    uint32_t n_peers;                                           /* G */
+    uint32_t own;                                               /* index of this PE among them */
+    const starpu_data_handle_t *inverse;                        /* G: by requester */
+    const starpu_data_handle_t *sent;                           /* G; NULL where own or empty */
+    const uint32_t *n_sent;                                     /* G */
 };
 
 /* Clear chunk g (rows row0 .. of the frontier) and add all shares: PE 0's first, then PE 1's, .. */

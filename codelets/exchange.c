@@ -90,8 +90,8 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
     uint64_t *words = (uint64_t *)(void *)(row_of + n_part + (n_part & 1));
     uint32_t level = args->head.hop;
     counts[sl_counts_rows(level + 1)] =
-        sl_merge_cpu(n, request, args->part_first, n_part, counts[sl_counts_rows(level)],
-                     sl_buffer_data(buffers[0]), row_of, words, inverse);
+        sl_merge_cpu(n, request, args->part_first, n_part, counts[sl_counts_rows(level)], sl_buffer_data(buffers[0]),
+                     row_of, words, inverse);
     sl_task_leave(&args->head, start_s);
 }
 

@@ -23,7 +23,7 @@ SL_INLINE sl_real largest(uint32_t n, const sl_real *z)
 
 /* One row: its loss, unscaled; gz is written. */
 SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
-                       sl_real *restrict gz)
+                          sl_real *restrict gz)
 {
     sl_real top = largest(n_classes, z);
     double sum = 0;
@@ -44,7 +44,7 @@ SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_
 #define AHEAD 16 /* rows whose labels are on their way from memory */
 
 SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
-                 const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out)
+                           const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out)
 {
     double loss = 0;
     for (uint32_t i = 0; i < n_rows; i++) {

@@ -244,8 +244,8 @@ uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample
 {
     struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
     struct sl_labor_turn turn = sl_labor_turn(seed, step, hop, rule);
-    uint32_t n_edges = draw_edges(part, rule, &draw, &turn, n_rows, frontier, marks->heap, edge_offsets_out,
-                                  edge_sources_out);
+    uint32_t n_edges =
+        draw_edges(part, rule, &draw, &turn, n_rows, frontier, marks->heap, edge_offsets_out, edge_sources_out);
     for (uint32_t e = 0; e < n_edges; e++) {
         marks->words[edge_sources_out[e] / 64] |= UINT64_C(1) << edge_sources_out[e] % 64;
     }
@@ -351,8 +351,8 @@ static void permute_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    sl_permute_cpu(args->seed, args->epoch, args->n, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                   sl_buffer_data(buffers[3]));
+    sl_permute_cpu(args->seed, args->epoch, args->n, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
+                   sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -365,8 +365,9 @@ static void seed_cpu_task(void *buffers[], void *cl_arg)
     }
     uint32_t *counts = sl_buffer_data(buffers[3]);
     const sl_vertex *order = sl_buffer_data(buffers[0]);
-    counts[0] = sl_seed_cpu(args->end - args->begin, order + args->begin, args->part_first, args->part_end,
-                            counts[sl_counts_rows(args->n_hops)], sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+    counts[0] =
+        sl_seed_cpu(args->end - args->begin, order + args->begin, args->part_first, args->part_end,
+                    counts[sl_counts_rows(args->n_hops)], sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -377,8 +378,12 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sample_part part = {sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                                  sl_buffer_data(buffers[3]), args->n_parts,      args->part};
+    struct sl_sample_part part = {sl_buffer_data(buffers[0]),
+                                  sl_buffer_data(buffers[1]),
+                                  sl_buffer_data(buffers[2]),
+                                  sl_buffer_data(buffers[3]),
+                                  args->n_parts,
+                                  args->part};
     struct sl_sample_marks marks = {.heap = sl_buffer_data(buffers[5])};
     marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
     marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
@@ -390,8 +395,8 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
     uint32_t hop = args->head.hop;
     counts[sl_counts_edges(args->n_hops, hop)] =
         sl_sample_cpu(&part, &args->rule, args->seed, args->head.step, hop, counts[sl_counts_rows(hop)],
-                      sl_buffer_data(buffers[4]), &marks, sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]), sl_buffer_data(buffers[9]),
-                      sl_buffer_data(buffers[10]), request);
+                      sl_buffer_data(buffers[4]), &marks, sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]),
+                      sl_buffer_data(buffers[9]), sl_buffer_data(buffers[10]), request);
     for (uint32_t q = 0; q < args->n_parts; q++) {
         counts[sl_counts_request(args->n_hops, args->n_parts, hop, q)] = request[q][0];
     }

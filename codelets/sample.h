@@ -36,7 +36,7 @@ struct sl_sample_rule {
     enum sl_sample_method method;
     uint32_t fanout; /* of this hop, >= 1; full: not read */
     bool layer_dependency;
-    uint32_t kappa;  /* 1: fresh r_t each step; 0: the same for ever */
+    uint32_t kappa; /* 1: fresh r_t each step; 0: the same for ever */
 };
 
 /* ---- the sizes of one PE's sample, in one vector of uint32 (struct of L levels and G owners) ---- */
@@ -121,9 +121,9 @@ static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
 /* The destinations' edges, transposed block and requests. Returns the number of edges E. Room needed: E for edges of
  * n_rows destinations, one more than rows and sources for offsets, one more than ids for a request. */
 uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
-                       uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier, struct sl_sample_marks *marks,
-                       uint32_t *edge_offsets_out, uint32_t *edge_sources_out, uint32_t *back_offsets_out,
-                       uint32_t *back_rows_out, uint32_t *const *request_out);
+                       uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
+                       struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
+                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *const *request_out);
 
 /* The training ids of an epoch in their order: sorted by (hash(seed, epoch, dataset id), dataset id), as renumbered ids.
  * keys: n scratch elements. */
@@ -172,7 +172,7 @@ enum sl_status sl_seed_submit(const struct sl_task_args *head, uint32_t n_hops, 
 /* head->hop is the hop. marks: a vector of sl_marks_bytes(N, max_fanout) bytes, cleared once before its first use. */
 enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                 const struct sl_sample_rule *rule, uint64_t seed, uint32_t n_hops, uint32_t n_vertices,
-                                uint32_t max_fanout, starpu_data_handle_t frontier, starpu_data_handle_t marks, starpu_data_handle_t counts,
-                                const struct sl_block *block);
+                                uint32_t max_fanout, starpu_data_handle_t frontier, starpu_data_handle_t marks,
+                                starpu_data_handle_t counts, const struct sl_block *block);
 
 #endif

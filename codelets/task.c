@@ -24,11 +24,11 @@ static const struct {
     const char *name;
     unsigned colour;
 } stages[SL_N_STAGES] = {
-    [SL_STAGE_SAMPLE] = {"sample", 0x56b4e9},       [SL_STAGE_EXCHANGE] = {"exchange", 0xd55e00},
-    [SL_STAGE_GATHER] = {"gather", 0xf0e442},       [SL_STAGE_AGGREGATE] = {"aggregate", 0x009e73},
-    [SL_STAGE_DENSE] = {"dense", 0x0072b2},         [SL_STAGE_LOSS] = {"loss", 0x000000},
-    [SL_STAGE_BACKWARD] = {"backward", 0xcc79a7},   [SL_STAGE_SYNC] = {"sync", 0x8c564b},
-    [SL_STAGE_OPTIMISE] = {"optimise", 0xe69f00},   [SL_STAGE_EVALUATE] = {"evaluate", 0x7f6fb0},
+    [SL_STAGE_SAMPLE] = {"sample", 0x56b4e9},     [SL_STAGE_EXCHANGE] = {"exchange", 0xd55e00},
+    [SL_STAGE_GATHER] = {"gather", 0xf0e442},     [SL_STAGE_AGGREGATE] = {"aggregate", 0x009e73},
+    [SL_STAGE_DENSE] = {"dense", 0x0072b2},       [SL_STAGE_LOSS] = {"loss", 0x000000},
+    [SL_STAGE_BACKWARD] = {"backward", 0xcc79a7}, [SL_STAGE_SYNC] = {"sync", 0x8c564b},
+    [SL_STAGE_OPTIMISE] = {"optimise", 0xe69f00}, [SL_STAGE_EVALUATE] = {"evaluate", 0x7f6fb0},
 };
 
 const char *sl_stage_name(enum sl_stage stage)

@@ -61,9 +61,10 @@ struct sl_run {
     struct sl_worker_log *logs; /* one per StarPU worker */
     unsigned n_workers;
     int min_priority, max_priority; /* the scheduler's range */
-    uint32_t pinned_pes; /* --placement home: P, and PE p runs on worker floor(p n_workers / P) only, so that PEs spread over
+    uint32_t
+        pinned_pes; /* --placement home: P, and PE p runs on worker floor(p n_workers / P) only, so that PEs spread over
                             all NUMA nodes; 0: tasks run anywhere */
-    bool traced;         /* tasks get the long names of sl_task_name, and their stage's colour */
+    bool traced;    /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */
@@ -83,10 +84,10 @@ enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
 /* The head of every codelet's argument struct, copied by value into the task. */
 struct sl_task_args {
     struct sl_run *run;
-    uint64_t step;  /* counts over the whole run */
+    uint64_t step; /* counts over the whole run */
     uint32_t pe;
-    uint32_t hop;   /* 0 at the seeds */
-    uint64_t work;  /* flops, or bytes for sparse kernels: the size base of the performance model */
+    uint32_t hop;  /* 0 at the seeds */
+    uint64_t work; /* flops, or bytes for sparse kernels: the size base of the performance model */
     enum sl_stage stage;
 };
 

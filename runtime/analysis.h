@@ -26,11 +26,11 @@ struct sl_shares {
 /* One stage, over all workers. */
 struct sl_stage_time {
     uint64_t n_tasks;
-    uint64_t n_tiny;        /* under SL_TINY_TASK_S */
-    struct sl_shares time;  /* busy: in its tasks; the others: before them */
-    double tiny_starpu_s;   /* the StarPU part of it before tiny tasks */
-    double path_s;          /* its tasks on the critical path */
-    double beside_s;        /* busy while some worker was in a compute task (aggregate .. optimise) */
+    uint64_t n_tiny;       /* under SL_TINY_TASK_S */
+    struct sl_shares time; /* busy: in its tasks; the others: before them */
+    double tiny_starpu_s;  /* the StarPU part of it before tiny tasks */
+    double path_s;         /* its tasks on the critical path */
+    double beside_s;       /* busy while some worker was in a compute task (aggregate .. optimise) */
 };
 
 /* One thing to change. */
@@ -42,17 +42,17 @@ struct sl_advice {
 struct sl_analysis {
     const struct sl_trace_data *data; /* borrowed */
     struct sl_stage_time stage[SL_TRACE_MAX_STAGES];
-    struct sl_shares tail;            /* after each worker's last task; never busy */
-    struct sl_shares *worker;         /* n_workers */
-    double *worker_stage_s;           /* n_workers x n_stages: busy */
-    struct sl_shares total;           /* over all workers */
+    struct sl_shares tail;    /* after each worker's last task; never busy */
+    struct sl_shares *worker; /* n_workers */
+    double *worker_stage_s;   /* n_workers x n_stages: busy */
+    struct sl_shares total;   /* over all workers */
     uint64_t n_tasks, n_tiny;
-    double overlap;                   /* as the metrics' overlap; NAN: no step is known */
-    double hidden_sampling;           /* share of sampling and gathering with compute beside it; NAN: there was none */
-    double hidden_exchange;           /* the same of packing and exchanging rows */
-    double path_s;                    /* longest chain of dependent tasks, without waits between them */
+    double overlap;         /* as the metrics' overlap; NAN: no step is known */
+    double hidden_sampling; /* share of sampling and gathering with compute beside it; NAN: there was none */
+    double hidden_exchange; /* the same of packing and exchanging rows */
+    double path_s;          /* longest chain of dependent tasks, without waits between them */
     size_t n_path;
-    uint32_t *path;                   /* positions in data->task, in order; those that ran */
+    uint32_t *path; /* positions in data->task, in order; those that ran */
     uint32_t n_advice;
     struct sl_advice advice[SL_MAX_ADVICE]; /* largest gain first */
 };

@@ -284,10 +284,10 @@ static void rate(const uint64_t *counts, uint32_t n_classes, double *accuracy_ou
 /* What the scoring tasks of all chunks write. */
 struct tally {
     uint32_t n_chunks;
-    size_t n_counts;                /* of one chunk */
-    uint64_t *counts;               /* n_chunks x n_counts */
-    float *margins;                 /* N, two classes only */
-    starpu_data_handle_t *handles;  /* counts, then margins, of each chunk */
+    size_t n_counts;               /* of one chunk */
+    uint64_t *counts;              /* n_chunks x n_counts */
+    float *margins;                /* N, two classes only */
+    starpu_data_handle_t *handles; /* counts, then margins, of each chunk */
 };
 
 static enum sl_status open_tally(const struct pass *a, struct tally *t)

@@ -20,8 +20,8 @@ static void print_versions(FILE *stream)
     int release;
     starpu_get_version(&major, &minor, &release);
     fprintf(stream, "starling    %s, numbers of %zu bytes\n", PACKAGE_VERSION, sizeof(sl_real));
-    fprintf(stream, "starpu      %d.%d.%d, at most %d CPU workers, %d buffers a task\n", major, minor, release, STARPU_MAXCPUS,
-            STARPU_NMAXBUFS);
+    fprintf(stream, "starpu      %d.%d.%d, at most %d CPU workers, %d buffers a task\n", major, minor, release,
+            STARPU_MAXCPUS, STARPU_NMAXBUFS);
     fprintf(stream, "blas        %s\n", openblas_get_config());
 }
 
@@ -47,7 +47,8 @@ static enum sl_status print_machine(FILE *stream)
     struct sl_topology topology;
     enum sl_status st = sl_topology_read(&topology);
     if (st == SL_OK) {
-        fprintf(stream, "machine     %u cores, %u hardware threads, %u NUMA nodes, %.1f GB of memory for this process\n",
+        fprintf(stream,
+                "machine     %u cores, %u hardware threads, %u NUMA nodes, %.1f GB of memory for this process\n",
                 topology.n_cores, topology.n_pus, topology.n_numa, (double)topology.memory_bytes / 1e9);
         print_limits(&topology.limits, stream);
         fprintf(stream, "workers     %u CPU workers, one BLAS thread each, unless --cpus says otherwise\n",

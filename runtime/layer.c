@@ -181,7 +181,8 @@ static enum sl_status pack(const struct at *a, uint32_t owner)
         if (p == owner || n_asked(a, p, q) == 0) {
             continue;
         }
-        SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), &a->s->pe[p].packed[q]), done);
+        SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), &a->s->pe[p].packed[q]),
+               done);
         inverse[n] = block_of(a, owner)->inverse[peer];
         packed[n++] = a->s->pe[p].packed[q];
     }
@@ -207,8 +208,8 @@ static enum sl_status aggregate(const struct at *a, uint32_t p, uint32_t c, int 
     const struct sl_block *block = block_of(a, p);
     uint32_t own = p % a->s->shards->n_parts;
     struct sl_task_args head = head_of(a, p);
-    struct sl_source_handles sources = {a->s->shards->n_parts, own, first_source(a, p),
-                                        exchanged(a, p),       block->inverse[own], pe->packed};
+    struct sl_source_handles sources = {a->s->shards->n_parts, own,       first_source(a, p), exchanged(a, p),
+                                        block->inverse[own],   pe->packed};
     uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)];
     n_edges = n_edges * sl_split_size(&pe->split[a->level], c) / pe->split[a->level].n_rows;
     return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, chunk_row(pe, a->level, c),

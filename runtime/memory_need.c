@@ -70,7 +70,8 @@ static double evaluation_bytes(const struct sl_settings *s, const struct sl_data
 {
     double n = dataset->graph.n_vertices;
     double most = 0;
-    for (uint32_t level = s->layers; level > 0; level--) { /* input, output, its projection or what chunks in work hold */
+    for (uint32_t level = s->layers; level > 0;
+         level--) { /* input, output, its projection or what chunks in work hold */
         double input = level == s->layers ? 0 : width(s, dataset, level); /* features are read where they are */
         double here = input + 2.25 * width(s, dataset, level - 1);
         most = fmax(most, n * here * sizeof(sl_real));

@@ -261,9 +261,9 @@ static enum sl_status read_items(const struct item *items, uint32_t n, const str
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
         const struct item *item = &items[i];
-        struct sl_tensor wanted =
-            item->matrix ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, NULL)
-                         : sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, NULL);
+        struct sl_tensor wanted = item->matrix
+                                      ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, NULL)
+                                      : sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, NULL);
         SL_TRY(st, sl_tensors_get(tensors, &wanted, all), done);
         all += (size_t)item->n_rows * item->n_columns;
     }

@@ -32,7 +32,7 @@ struct sl_layer {
     bool project_first; /* n_in > n_out, or sparse input: rows are multiplied by W_neigh before they are exchanged */
     bool residual;      /* hidden, asked for, and n_in == n_out */
     struct sl_parameter parameter[SL_N_PARAMETERS]; /* self, neigh: n_in x n_out; the others: 1 x n_out */
-    sl_real *running;   /* batch norm: 2 x n_out, mean row and variance row; else NULL */
+    sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
     starpu_data_handle_t running_handle;
 };
 

@@ -32,7 +32,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[N_CLASSES];
 static uint64_t n_blocks;
 static uint64_t n_bytes;
-static uint64_t n_free_bytes;            /* of these, used before and on the free lists */
+static uint64_t n_free_bytes;           /* of these, used before and on the free lists */
 static uint32_t n_unmatched[N_CLASSES]; /* blocks taken since the last reserve */
 
 /* The class of a size and its blocks' size: eight steps to a power of two, and one class for all that is small. */

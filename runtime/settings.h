@@ -24,7 +24,7 @@ enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 /* Strings belong to the settings (sl_settings_free). NULL: not given. */
 struct sl_settings {
     /* data */
-    char *dataset;      /* "arxiv" */
+    char *dataset; /* "arxiv" */
     char *data_path;
     char *split;
     char *features;
@@ -32,39 +32,39 @@ struct sl_settings {
     int normalize_features; /* enum sl_normalize */
     char *cache;
     /* model */
-    uint32_t layers;        /* 1 .. SL_MAX_LAYERS */
+    uint32_t layers; /* 1 .. SL_MAX_LAYERS */
     uint32_t hidden;
-    double dropout;         /* [0, 1) */
-    double input_dropout;   /* [0, 1) */
-    int norm;               /* enum sl_norm */
+    double dropout;       /* [0, 1) */
+    double input_dropout; /* [0, 1) */
+    int norm;             /* enum sl_norm */
     bool residual;
     char *load;
     /* minibatch */
-    uint32_t pes;           /* P; 0 until sl_run_open decides */
-    uint32_t group_size;    /* G; 0: = pes with all-reduce, 1 with gossip */
-    uint32_t batch_size;    /* B, seeds per PE and step */
+    uint32_t pes;                   /* P; 0 until sl_run_open decides */
+    uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
+    uint32_t batch_size;            /* B, seeds per PE and step */
     uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
-    uint32_t n_fanout;      /* 0: 10 per layer */
-    int sampler;            /* enum sl_sampler */
+    uint32_t n_fanout;              /* 0: 10 per layer */
+    int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
-    uint32_t kappa;         /* 0: the same variates for ever */
-    uint32_t depth;         /* ring slots: batches sampled ahead, >= 1 */
-    uint32_t chunks;        /* row blocks a PE's frontier is split into; 0 until sl_run_open decides */
-    int partition;          /* enum sl_partition_method */
+    uint32_t kappa;  /* 0: the same variates for ever */
+    uint32_t depth;  /* ring slots: batches sampled ahead, >= 1 */
+    uint32_t chunks; /* row blocks a PE's frontier is split into; 0 until sl_run_open decides */
+    int partition;   /* enum sl_partition_method */
     /* gradients */
-    int sync;               /* enum sl_sync; the others are gossip (runtime/replicas.h) */
-    int gossip_what;        /* enum sl_gossip_what */
+    int sync;                      /* enum sl_sync; the others are gossip (runtime/replicas.h) */
+    int gossip_what;               /* enum sl_gossip_what */
     uint32_t gossip_average_every; /* steps; 0: never */
     uint32_t gossip_local_size;    /* replicas of a node, >= 1 */
     bool gossip_ring;
     /* training */
     uint32_t epochs;
     double lr;
-    int lr_schedule;        /* enum sl_lr_schedule; cosine to 0 over the epochs; step: times 0.1 at each third of them */
-    double weight_decay;    /* coupled L2 */
-    uint32_t patience;      /* evaluations without a better validation score before stopping; 0: never */
+    int lr_schedule;     /* enum sl_lr_schedule; cosine to 0 over the epochs; step: times 0.1 at each third of them */
+    double weight_decay; /* coupled L2 */
+    uint32_t patience;   /* evaluations without a better validation score before stopping; 0: never */
     uint64_t seed;
-    uint32_t eval_every;    /* epochs; 0: only after the last */
+    uint32_t eval_every; /* epochs; 0: only after the last */
     /* output */
     char *metrics;
     bool metrics_steps;
@@ -72,15 +72,15 @@ struct sl_settings {
     char *predict;
     char *embed;
     char *checkpoint;
-    int resume;             /* enum sl_resume */
-    char *trace;            /* folder; NULL: nothing is traced */
-    char *trace_steps;      /* "FIRST:LAST", as typed; NULL: the run's first epoch */
+    int resume;        /* enum sl_resume */
+    char *trace;       /* folder; NULL: nothing is traced */
+    char *trace_steps; /* "FIRST:LAST", as typed; NULL: the run's first epoch */
     bool quiet;
-    bool json;              /* the metrics on standard output, instead of the lines for people */
+    bool json; /* the metrics on standard output, instead of the lines for people */
     /* StarPU */
-    uint32_t cpus;          /* CPU workers; 0: one per core of the cpuset */
-    char *sched;            /* NULL: StarPU's own choice for the machine */
-    int placement;          /* enum sl_placement */
+    uint32_t cpus; /* CPU workers; 0: one per core of the cpuset */
+    char *sched;   /* NULL: StarPU's own choice for the machine */
+    int placement; /* enum sl_placement */
 };
 
 /* The option table of coop_sage: order, groups, defaults, help. */

@@ -129,11 +129,12 @@ static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t elem
 
 static enum sl_status check_size(const char *what, uint32_t part, uint64_t n)
 {
-    return n < UINT32_MAX ? SL_OK
-                          : sl_fail(SL_EINVAL,
-                                    "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
-                                    "--group-size)",
-                                    part, (unsigned long long)n, what);
+    return n < UINT32_MAX
+               ? SL_OK
+               : sl_fail(SL_EINVAL,
+                         "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
+                         "--group-size)",
+                         part, (unsigned long long)n, what);
 }
 
 static enum sl_status register_features(struct sl_shards *out, uint32_t q)

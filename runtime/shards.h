@@ -36,9 +36,9 @@ struct sl_shards {
     starpu_data_handle_t train_ids;   /* uint32: dataset ids */
     struct sl_partition *partition;   /* borrowed */
     /* memory behind the handles */
-    sl_real *table;                   /* dense features by new id, or NULL */
-    uint64_t *sparse_offsets;         /* part after part, each from zero, n + 1 of them */
-    uint64_t *sparse_first;           /* G + 1: where a part's columns and values begin */
+    sl_real *table;           /* dense features by new id, or NULL */
+    uint64_t *sparse_offsets; /* part after part, each from zero, n + 1 of them */
+    uint64_t *sparse_first;   /* G + 1: where a part's columns and values begin */
     uint32_t *sparse_columns;
     float *sparse_values;
     int32_t *label_of;

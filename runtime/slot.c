@@ -21,10 +21,11 @@ static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t elemen
 {
     void *memory;
     if (n >= UINT32_MAX) {
-        return sl_fail(SL_EINVAL,
-                       "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a smaller --batch-size or "
-                       "--fanout, or more --pes",
-                       what, (unsigned long long)n);
+        return sl_fail(
+            SL_EINVAL,
+            "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a smaller --batch-size or "
+            "--fanout, or more --pes",
+            what, (unsigned long long)n);
     }
     n = n == 0 ? 1 : n;
     enum sl_status st = clear ? sl_alloc_zero(n, element, what, &memory) : sl_alloc(n, element, what, &memory);
@@ -50,7 +51,8 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     }
     SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, &block->edge_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, &block->edge_sources), done);
-    SL_TRY(st, add_vector(slot, smaller(n_edges, shards->n_vertices) + 1, 4, "back offsets", false, &block->back_offsets),
+    SL_TRY(st,
+           add_vector(slot, smaller(n_edges, shards->n_vertices) + 1, 4, "back offsets", false, &block->back_offsets),
            done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, &block->back_rows), done);
     SL_TRY(st, sl_alloc_zero(slot->n_parts, sizeof *block->request, "requests", &block->request), done);

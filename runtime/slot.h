@@ -27,7 +27,7 @@ struct sl_slot {
     uint32_t n_hops;
     uint32_t n_parts;
     struct sl_slot_pe *pe;
-    void **memory;     /* every block behind the handles */
+    void **memory; /* every block behind the handles */
     uint32_t n_memory;
 };
 

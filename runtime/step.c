@@ -129,9 +129,8 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
             SL_TRY(st, sl_matrix_register(1, 1, sizeof(double), share), done);
             partials->n++;
             SL_TRY(st,
-                   sl_loss_submit(&head, pe->z[0].chunk[c], sl_step_slot(s, step, p)->frontier,
-                                  c << pe->split[0].shift, part->labels, part->first,
-                                  1.0 / sl_step_seeds(s, step).n, pe->gz.chunk[c], *share),
+                   sl_loss_submit(&head, pe->z[0].chunk[c], sl_step_slot(s, step, p)->frontier, c << pe->split[0].shift,
+                                  part->labels, part->first, 1.0 / sl_step_seeds(s, step).n, pe->gz.chunk[c], *share),
                    done);
         }
     }

@@ -23,17 +23,17 @@ struct sl_step_pe {
     uint32_t *counts; /* the host's copy (codelets/sample.h) */
     uint32_t *first;  /* L x (G + 1): in each hop, the position of each owner's first source */
     struct sl_split split[SL_MAX_LAYERS + 1];
-    struct sl_rows h[SL_MAX_LAYERS + 1];    /* layer inputs: level L gathered features, others activations */
-    struct sl_rows z[SL_MAX_LAYERS];        /* before the activation; level 0: the logits */
+    struct sl_rows h[SL_MAX_LAYERS + 1]; /* layer inputs: level L gathered features, others activations */
+    struct sl_rows z[SL_MAX_LAYERS];     /* before the activation; level 0: the logits */
     struct sl_rows gate[SL_MAX_LAYERS];
-    struct sl_rows mean[SL_MAX_LAYERS];     /* where the layer does not project first */
-    struct sl_rows projected;               /* y, of the layer in hand */
-    struct sl_rows gh, gz;                  /* gradients of h and z at the level in hand */
-    struct sl_rows ga;                      /* gradient of the mean, where the layer does not project first */
-    struct sl_rows gy;                      /* gradient of y, where it does */
-    struct sl_rows gh_next;                 /* gradient of h one level up, being made */
-    starpu_data_handle_t *packed;           /* G: rows from each owner */
-    starpu_data_handle_t *sent;             /* G: row gradients to each owner */
+    struct sl_rows mean[SL_MAX_LAYERS]; /* where the layer does not project first */
+    struct sl_rows projected;           /* y, of the layer in hand */
+    struct sl_rows gh, gz;              /* gradients of h and z at the level in hand */
+    struct sl_rows ga;                  /* gradient of the mean, where the layer does not project first */
+    struct sl_rows gy;                  /* gradient of y, where it does */
+    struct sl_rows gh_next;             /* gradient of h one level up, being made */
+    starpu_data_handle_t *packed;       /* G: rows from each owner */
+    starpu_data_handle_t *sent;         /* G: row gradients to each owner */
 };
 
 /* Batch norm of one group: by level. */
@@ -54,35 +54,36 @@ struct sl_steps {
     const struct sl_settings *settings; /* borrowed, as the next three */
     struct sl_run *run;
     struct sl_shards *shards;
-    struct sl_model *model;    /* n_replicas of them (runtime/replicas.h); shapes are read off the first */
+    struct sl_model *model; /* n_replicas of them (runtime/replicas.h); shapes are read off the first */
     uint32_t n_replicas;
-    uint32_t n_pes;            /* P */
-    uint32_t n_groups;         /* P / G */
-    uint32_t n_hops;           /* L */
-    uint32_t n_per_epoch;      /* steps */
-    uint64_t n_steps;          /* of the whole run: no step is sampled beyond it */
-    uint32_t max_fanout;       /* of any hop */
-    uint64_t n_sampled;        /* steps whose sampling phase has been submitted */
-    struct sl_slot *slot;      /* depth of them; step i samples into slot i mod depth */
-    sl_vertex *order[2];       /* training ids of even and odd epochs, in their order */
+    uint32_t n_pes;       /* P */
+    uint32_t n_groups;    /* P / G */
+    uint32_t n_hops;      /* L */
+    uint32_t n_per_epoch; /* steps */
+    uint64_t n_steps;     /* of the whole run: no step is sampled beyond it */
+    uint32_t max_fanout;  /* of any hop */
+    uint64_t n_sampled;   /* steps whose sampling phase has been submitted */
+    struct sl_slot *slot; /* depth of them; step i samples into slot i mod depth */
+    sl_vertex *order[2];  /* training ids of even and odd epochs, in their order */
     starpu_data_handle_t order_handle[2];
-    starpu_data_handle_t keys; /* scratch of the permutation */
-    uint64_t n_ordered;        /* epochs whose order has been submitted */
-    struct sl_step_pe *pe;     /* compute phase of the step in hand, one per PE */
+    starpu_data_handle_t keys;   /* scratch of the permutation */
+    uint64_t n_ordered;          /* epochs whose order has been submitted */
+    struct sl_step_pe *pe;       /* compute phase of the step in hand, one per PE */
     struct sl_step_group *group; /* and one per group */
-    struct sl_partials *partials; /* [replica][parameter], of the layer in hand; where all are empty, the first replica's
+    struct sl_partials
+        *partials;           /* [replica][parameter], of the layer in hand; where all are empty, the first replica's
                                      lists have room for P x chunks each */
-    struct sl_rounds rounds;   /* of gossip, in the step in hand */
-    uint32_t *chunk_rows;      /* P x chunks: rows behind each of a group's moments */
+    struct sl_rounds rounds; /* of gossip, in the step in hand */
+    uint32_t *chunk_rows;    /* P x chunks: rows behind each of a group's moments */
 };
 
 /* What a step's sample turned out to be, summed over the PEs. */
 struct sl_step_sizes {
-    uint32_t n_seeds;                          /* m */
-    uint64_t vertices[SL_MAX_LAYERS + 1];      /* by level */
-    uint64_t edges[SL_MAX_LAYERS];             /* by hop */
+    uint32_t n_seeds;                                               /* m */
+    uint64_t vertices[SL_MAX_LAYERS + 1];                           /* by level */
+    uint64_t edges[SL_MAX_LAYERS];                                  /* by hop */
     uint64_t id_bytes, row_bytes, row_gradient_bytes, weight_bytes; /* between PEs */
-    uint64_t feature_bytes;                    /* gathered */
+    uint64_t feature_bytes;                                         /* gathered */
 };
 
 /* Prepare the ring. Steps first_step .. n_steps - 1 will be run. model: sl_replicas_count(settings) of them, in a row.

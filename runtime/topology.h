@@ -14,10 +14,11 @@
 #include "support/status.h"
 
 struct sl_topology {
-    uint32_t n_cores;        /* physical cores in the process's cpuset, at least 1 */
-    uint32_t n_pus;          /* hardware threads in it, at least 1 */
-    uint32_t n_numa;         /* NUMA nodes with a core of the cpuset, at least 1 */
-    uint32_t n_workers;      /* worth starting: the cores, or as many whole processors as a control group grants; at least 1 */
+    uint32_t n_cores; /* physical cores in the process's cpuset, at least 1 */
+    uint32_t n_pus;   /* hardware threads in it, at least 1 */
+    uint32_t n_numa;  /* NUMA nodes with a core of the cpuset, at least 1 */
+    uint32_t
+        n_workers; /* worth starting: the cores, or as many whole processors as a control group grants; at least 1 */
     uint64_t memory_bytes;   /* what may be used: that of the allowed NUMA nodes, or the limit where that is smaller */
     struct sl_limits limits; /* beside the cpuset */
 };

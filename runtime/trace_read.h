@@ -38,17 +38,17 @@ struct sl_trace_stage {
 
 /* A task of tasks.rec. Times are seconds from the first submission or task of the trace. */
 struct sl_trace_task {
-    uint64_t job;        /* StarPU's number, unique */
-    const char *name;    /* in the mapped file, not NUL-terminated; n_name bytes */
+    uint64_t job;     /* StarPU's number, unique */
+    const char *name; /* in the mapped file, not NUL-terminated; n_name bytes */
     uint32_t n_name;
-    uint32_t stage;      /* in sl_trace_data.stage; meaningless where it did not run */
-    bool ran;            /* it has a worker, a start and an end; others are StarPU's own, such as waits for data */
-    bool ours;           /* hop, pe and step are known */
+    uint32_t stage; /* in sl_trace_data.stage; meaningless where it did not run */
+    bool ran;       /* it has a worker, a start and an end; others are StarPU's own, such as waits for data */
+    bool ours;      /* hop, pe and step are known */
     uint32_t hop, pe;
     uint64_t step;
     uint32_t worker;
     double start_s, end_s;
-    size_t first_dep;    /* its n_deps entries in sl_trace_data.dep */
+    size_t first_dep; /* its n_deps entries in sl_trace_data.dep */
     uint32_t n_deps;
 };
 
@@ -76,13 +76,13 @@ struct sl_trace_data {
     double makespan_s;  /* from the first submission (or task) to the end of the last task */
     uint32_t n_stages;
     struct sl_trace_stage stage[SL_TRACE_MAX_STAGES];
-    size_t n_tasks;     /* by job */
+    size_t n_tasks; /* by job */
     struct sl_trace_task *task;
     size_t n_deps;
-    uint32_t *dep;      /* positions in `task`; jobs outside the trace are left out */
-    size_t n_states;    /* cut to 0 .. makespan_s; by worker, then time: each worker's fill the makespan */
+    uint32_t *dep;   /* positions in `task`; jobs outside the trace are left out */
+    size_t n_states; /* cut to 0 .. makespan_s; by worker, then time: each worker's fill the makespan */
     struct sl_trace_state *state;
-    void *file[2];      /* what the names point into; private */
+    void *file[2]; /* what the names point into; private */
 };
 
 /* Read folder/tasks.rec and folder/trace.rec. SL_EIO: one is missing. SL_EFILE: not such a file (message: file, line, what was

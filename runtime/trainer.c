@@ -127,7 +127,8 @@ static enum sl_status place_parts(struct sl_trainer *t)
 {
     const struct sl_settings *s = t->settings;
     uint32_t n_numa = t->machine.topology.n_numa;
-    bool by_part = s->placement == SL_PLACEMENT_HOME && s->pes == s->group_size; /* else a part has PEs on several nodes */
+    bool by_part =
+        s->placement == SL_PLACEMENT_HOME && s->pes == s->group_size; /* else a part has PEs on several nodes */
     return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
 }
 
@@ -142,10 +143,11 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     t->run.traced = s->trace != NULL;
     t->memory_bytes = sl_memory_need(s, &t->dataset);
     if (t->memory_bytes > t->machine.topology.memory_bytes) {
-        st = sl_fail(SL_ENOMEM,
-                     "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, --fanout or "
-                     "--hidden",
-                     (double)t->memory_bytes / 1e9, (double)t->machine.topology.memory_bytes / 1e9);
+        st = sl_fail(
+            SL_ENOMEM,
+            "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, --fanout or "
+            "--hidden",
+            (double)t->memory_bytes / 1e9, (double)t->machine.topology.memory_bytes / 1e9);
         goto done;
     }
     SL_TRY(st, make_partition(t), done);
@@ -246,8 +248,8 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
             t->shards.n_vertices, (unsigned long long)n_edges, t->shards.n_features,
             t->shards.is_sparse ? "sparse" : "dense", t->shards.n_classes, t->dataset.split, t->shards.n_train,
             t->shards.n_valid, t->shards.n_test);
-    fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n", s->pes,
-            s->group_size, s->batch_size, t->steps.n_per_epoch,
+    fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
+            s->pes, s->group_size, s->batch_size, t->steps.n_per_epoch,
             n_edges > 0 ? (double)t->partition.n_cut / (double)n_edges : 0);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
@@ -257,21 +259,26 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
     if (t->n_unplaced > 0) {
-        fprintf(stream, "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for memory\n",
+        fprintf(stream,
+                "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "
+                "memory\n",
                 t->machine.topology.n_numa);
     }
     if (t->machine.n_workers > t->machine.topology.n_workers) {
-        fprintf(stream, "warning   %u workers share the %u processors of this process: they wait for each other; leave out --cpus\n",
+        fprintf(stream,
+                "warning   %u workers share the %u processors of this process: they wait for each other; leave out "
+                "--cpus\n",
                 t->machine.n_workers, t->machine.topology.n_workers);
     }
     if (t->state.step > 0) {
         fprintf(stream, "resuming  after step %llu\n", (unsigned long long)t->state.step);
     }
     if (s->epochs > 0 && batch > t->shards.n_train / 4) {
-        fprintf(stream,
-                "warning   a step's %llu seeds are more than a quarter of the %u training vertices: few steps an epoch; "
-                "consider a smaller --batch-size or --pes\n",
-                (unsigned long long)batch, t->shards.n_train);
+        fprintf(
+            stream,
+            "warning   a step's %llu seeds are more than a quarter of the %u training vertices: few steps an epoch; "
+            "consider a smaller --batch-size or --pes\n",
+            (unsigned long long)batch, t->shards.n_train);
     }
     return ferror(stream) ? sl_fail(SL_EIO, "the run's description cannot be written") : SL_OK;
 }

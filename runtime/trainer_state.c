@@ -16,12 +16,35 @@
 #include "support/memory.h"
 
 /* Options that must be the same for a run to go on exactly. */
-static const char *const fixed_options[] = {
-    "dataset",      "split",          "features",    "directed",         "normalize-features", "layers",
-    "hidden",       "dropout",        "input-dropout", "norm",           "residual",           "sync",
-    "pes",          "group-size",     "batch-size",  "fanout",           "sampler",            "layer-dependency",
-    "kappa",        "chunks",         "partition",   "gossip-what",      "gossip-average-every", "gossip-local-size",
-    "gossip-ring",  "lr",             "lr-schedule", "weight-decay",     "seed"};
+static const char *const fixed_options[] = {"dataset",
+                                            "split",
+                                            "features",
+                                            "directed",
+                                            "normalize-features",
+                                            "layers",
+                                            "hidden",
+                                            "dropout",
+                                            "input-dropout",
+                                            "norm",
+                                            "residual",
+                                            "sync",
+                                            "pes",
+                                            "group-size",
+                                            "batch-size",
+                                            "fanout",
+                                            "sampler",
+                                            "layer-dependency",
+                                            "kappa",
+                                            "chunks",
+                                            "partition",
+                                            "gossip-what",
+                                            "gossip-average-every",
+                                            "gossip-local-size",
+                                            "gossip-ring",
+                                            "lr",
+                                            "lr-schedule",
+                                            "weight-decay",
+                                            "seed"};
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 8
 
@@ -116,8 +139,8 @@ enum sl_status sl_trainer_save_state(struct sl_trainer *t)
         tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
     }
     tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->steps.n_per_epoch, 0, t->losses);
-    tensors[n++] = sl_tensor_make("epoch.sums", SL_TENSOR_U64, sizeof t->state.sums / sizeof(uint64_t), 0,
-                                  &t->state.sums);
+    tensors[n++] =
+        sl_tensor_make("epoch.sums", SL_TENSOR_U64, sizeof t->state.sums / sizeof(uint64_t), 0, &t->state.sums);
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
 done:
     sl_model_tensors_free(tensors, n_model);
@@ -155,10 +178,11 @@ enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const str
         }
         SL_TRY(st, sl_option_text(sl_option_find(&sl_settings_table, name), settings, &now), done);
         if (strcmp(now, then) != 0) {
-            st = sl_fail(SL_EINVAL,
-                         "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
-                         "afresh in another --checkpoint folder",
-                         name, now, then, settings->checkpoint);
+            st = sl_fail(
+                SL_EINVAL,
+                "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
+                "afresh in another --checkpoint folder",
+                name, now, then, settings->checkpoint);
             goto done;
         }
         sl_free(now);
@@ -215,8 +239,8 @@ enum sl_status sl_trainer_load_losses(struct sl_trainer *t, const struct sl_tens
     enum sl_status st;
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "steps_per_epoch", &then), done);
     if (then != n) {
-        st = sl_fail(SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed", checkpoint->path,
-                     (unsigned long long)then, n);
+        st = sl_fail(SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed",
+                     checkpoint->path, (unsigned long long)then, n);
         goto done;
     }
     SL_TRY(st, sl_tensors_get(checkpoint, &losses, t->losses), done);

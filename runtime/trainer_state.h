@@ -15,13 +15,13 @@
 
 /* How far a run has come; all of it is in its checkpoints. */
 struct sl_progress_state {
-    uint64_t step;            /* the next one; counts over the whole run */
-    uint64_t best_epoch;      /* 0: nothing evaluated yet */
+    uint64_t step;       /* the next one; counts over the whole run */
+    uint64_t best_epoch; /* 0: nothing evaluated yet */
     double best_valid_acc;
     double test_acc_at_best;
-    uint64_t n_worse;         /* evaluations since the best one */
-    double seconds;           /* training, of the epochs that are done */
-    double epoch_seconds;     /* training, of the epoch in hand up to `step` */
+    uint64_t n_worse;          /* evaluations since the best one */
+    double seconds;            /* training, of the epochs that are done */
+    double epoch_seconds;      /* training, of the epoch in hand up to `step` */
     struct sl_step_sizes sums; /* of the epoch in hand */
 };
 
@@ -42,10 +42,10 @@ struct sl_trainer {
     uint64_t memory_bytes;
     uint32_t n_unplaced; /* ranges of the tables that the system would not put on a NUMA node */
     struct sl_progress_state state;
-    double *losses;                   /* n_per_epoch: of the epoch in hand */
+    double *losses;                    /* n_per_epoch: of the epoch in hand */
     starpu_data_handle_t *loss_handle; /* over them */
-    uint32_t n_reported;              /* steps of the epoch whose loss has been reported */
-    sl_real *best;                    /* weights of the best evaluation; NULL until the first */
+    uint32_t n_reported;               /* steps of the epoch whose loss has been reported */
+    sl_real *best;                     /* weights of the best evaluation; NULL until the first */
 };
 
 /* Adam at a step, which counts over the whole run, as t does: the moments' bias is corrected once, not once an epoch. */

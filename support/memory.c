@@ -56,8 +56,8 @@ static enum sl_status allocate(size_t count, size_t size, const char *what, int 
     }
     char *start = rationed() ? NULL : zero ? calloc(1, bytes + 2 * LINE_BYTES) : malloc(bytes + 2 * LINE_BYTES);
     if (start == NULL) {
-        return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width", what,
-                       bytes);
+        return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width",
+                       what, bytes);
     }
     wish_huge_pages(start, bytes);
     char *block = start + (LINE_BYTES - (uintptr_t)start % LINE_BYTES) % LINE_BYTES + LINE_BYTES;

@@ -22,7 +22,7 @@ typedef uint32_t sl_vertex;
 
 /* Compile a hot loop for several x86-64 levels and pick one when the program starts: one binary serves all nodes of a cluster.
  * Off where the compiler cannot, and under sanitizers, whose start-up it disturbs. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&               \
     !defined(__SANITIZE_THREAD__) && !defined(__CUDACC__)
 #define SL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

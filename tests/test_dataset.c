@@ -528,8 +528,7 @@ int main(void)
         with_folder(chooses_the_split),    with_folder(chooses_the_features), with_folder(refuses_bad_files),
         with_folder(caches_what_it_read),  with_folder(damages_cure),         with_folder(places_the_cache),
         with_folder(writes_what_it_reads), with_folder(writes_datasets),      with_folder(sheds_what_is_large),
-        cmocka_unit_test(real_datasets),
-        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
+        cmocka_unit_test(real_datasets),   with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

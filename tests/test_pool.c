@@ -228,12 +228,8 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_given_again),
-        cmocka_unit_test(test_borrowed),
-        cmocka_unit_test(test_waste),
-        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_sizes),  cmocka_unit_test(test_given_again), cmocka_unit_test(test_borrowed),
+        cmocka_unit_test(test_waste),  cmocka_unit_test(test_trim),        cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);

@@ -67,7 +67,7 @@ struct capture {
     json_t *lines;
     char line[16384];
     size_t n;
-    long interrupt_at; /* raise SIGUSR1 when this step is reported; -1: never */
+    long interrupt_at;        /* raise SIGUSR1 when this step is reported; -1: never */
     uint64_t pool_blocks[16]; /* when an epoch, counted from 1, is reported */
 };
 
@@ -774,8 +774,7 @@ int main(void)
         with_folder(test_blind),         with_folder(test_save_and_load), with_folder(test_predict_and_embed),
         with_folder(test_patience),      with_folder(test_no_number),     with_folder(test_refused),
         with_folder(test_too_large),     with_folder(test_no_memory),     with_folder(test_no_memory_later),
-        with_folder(test_no_traces),     with_folder(test_cache),
-        with_folder(test_no_new_buffers),
+        with_folder(test_no_traces),     with_folder(test_cache),         with_folder(test_no_new_buffers),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
