@@ -19,11 +19,14 @@ static int complain(int code)
     return code;
 }
 
-/* Make the trace's files, or, where the run failed, leave none. */
-static enum sl_status finish_trace(const char *folder, enum sl_status st, bool talk)
+/* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
+static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool talk)
 {
-    if (st != SL_OK) {
+    if (st != SL_OK || !traced) {
         sl_trace_discard(folder);
+        if (st == SL_OK && talk) {
+            printf("trace     none: the run ended before the steps to trace\n");
+        }
         return st;
     }
     st = sl_trace_finish(folder);
@@ -59,9 +62,10 @@ static enum sl_status run(struct sl_settings *settings)
     }
 done:
     sl_signals_restore();
+    bool traced = sl_trainer_traced(trainer);
     sl_trainer_close(trainer);
     if (settings->trace != NULL) {
-        st = finish_trace(settings->trace, st, talk);
+        st = finish_trace(settings->trace, st, traced, talk);
     }
     if (st == SL_OK) {
         st = sl_metrics_close(&metrics);

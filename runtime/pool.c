@@ -63,11 +63,18 @@ static struct header *fresh_block(unsigned class, size_t bytes)
     if (posix_memalign(&header, whole >= HUGE_PAGE ? HUGE_PAGE : LINE_BYTES, whole) != 0) {
         return NULL;
     }
-    if (whole >= HUGE_PAGE) {
-        madvise(header, whole, MADV_HUGEPAGE);
-    }
     *(struct header *)header = (struct header){.bytes = bytes, .class = class};
     return header;
+}
+
+/* A block is about to be used: only now it may take up huge pages, of which one would hold a whole unused block's header. */
+static void put_to_use(struct header *header)
+{
+    size_t whole = header->bytes + LINE_BYTES;
+    if (!header->used && whole >= HUGE_PAGE) {
+        madvise(header, whole, MADV_HUGEPAGE);
+    }
+    header->used = true;
 }
 
 /* The smallest free block that will do, or NULL. The lock is held. */
@@ -84,6 +91,42 @@ static struct header *take_free(unsigned class)
     return NULL;
 }
 
+/* Give free blocks back to the system: all, or those that were never used. The lock is held. */
+static void release_free_blocks(bool used_too)
+{
+    for (unsigned c = 0; c < N_CLASSES; c++) {
+        struct header **link = &free_lists[c];
+        while (*link != NULL) {
+            struct header *header = *link;
+            if (header->used && !used_too) {
+                link = &header->next;
+                continue;
+            }
+            *link = header->next;
+            n_bytes -= header->bytes;
+            n_free_bytes -= header->used ? header->bytes : 0;
+            free(header);
+        }
+    }
+    malloc_trim(0); /* what the C library keeps of smaller blocks */
+}
+
+/* A block from the system; where it has no more, the free blocks of other sizes go first. The lock is held. */
+static struct header *take_fresh(unsigned class, size_t bytes)
+{
+    struct header *header = fresh_block(class, bytes);
+    if (header == NULL) {
+        release_free_blocks(true);
+        header = fresh_block(class, bytes);
+    }
+    if (header != NULL) {
+        n_blocks++;
+        n_bytes += bytes;
+        n_unmatched[class]++;
+    }
+    return header;
+}
+
 static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
 {
     size_t rounded;
@@ -93,18 +136,13 @@ static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t
     pthread_mutex_lock(&lock);
     struct header *header = take_free(class);
     if (header == NULL) {
-        n_blocks++;
-        n_bytes += rounded;
-        n_unmatched[class]++;
+        header = take_fresh(class, rounded);
     }
     pthread_mutex_unlock(&lock);
     if (header == NULL) {
-        header = fresh_block(class, rounded);
-    }
-    if (header == NULL) {
         return -ENOMEM;
     }
-    header->used = true;
+    put_to_use(header);
     *out = block_of(header);
     return 0;
 }
@@ -149,25 +187,10 @@ void sl_pool_install(void)
 #endif
 }
 
-/* Give every free block back to the system. */
-static void release_free_blocks(void)
-{
-    for (unsigned c = 0; c < N_CLASSES; c++) {
-        while (free_lists[c] != NULL) {
-            struct header *header = free_lists[c];
-            free_lists[c] = header->next;
-            n_bytes -= header->bytes;
-            free(header);
-        }
-    }
-    n_free_bytes = 0;
-    malloc_trim(0); /* what the C library keeps of smaller blocks */
-}
-
 void sl_pool_remove(void)
 {
     starpu_malloc_set_hooks(system_malloc, system_free);
-    release_free_blocks();
+    release_free_blocks(true);
     n_blocks = 0;
     n_bytes = 0;
     memset(n_unmatched, 0, sizeof n_unmatched);
@@ -177,7 +200,7 @@ void sl_pool_trim(void)
 {
     pthread_mutex_lock(&lock);
     if (n_free_bytes > SL_POOL_KEPT_BYTES) {
-        release_free_blocks();
+        release_free_blocks(true);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -205,6 +228,10 @@ void sl_pool_reserve(void)
         for (; more && n_unmatched[c] > 0; n_unmatched[c]--) {
             more = add_block(c + 1);
         }
+    }
+    if (!more) {
+        memset(n_unmatched, 0, sizeof n_unmatched);
+        release_free_blocks(false);
     }
     pthread_mutex_unlock(&lock);
 }

@@ -15,7 +15,8 @@
  *   --gossip-average-every after every so many steps all weights become the average of all replicas; moments stay local
  *
  * Running statistics are never mixed: they are linear in the batches' statistics, so that their average over the replicas, with
- * which inference runs, is what one replica would have kept. One replica does none of this and is exactly all-reduce.
+ * which inference runs, is what one replica would have kept (a replica without a seed in a step keeps its own in that step, though,
+ * where all-reduce averages over the groups that have rows). One replica does none of this and is exactly all-reduce.
  */
 #ifndef SL_RUNTIME_REPLICAS_H
 #define SL_RUNTIME_REPLICAS_H

@@ -337,6 +337,7 @@ static enum sl_status draw_with_vite(const char *folder)
     SL_TRY(st, sl_path_join(folder, "paje.trace", &trace), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg.part", &part), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg", &whole), done);
+    fflush(NULL); /* or the child would write again what is waiting to be written */
     pid_t child = sl_file_exists(trace) ? fork() : -1;
     if (child == 0) {
         become_vite(folder);

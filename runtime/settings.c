@@ -233,7 +233,7 @@ static enum sl_status check_sampler(const struct sl_settings *s)
 static enum sl_status check_groups(struct sl_settings *s)
 {
     if (s->pes == 0) {
-        return SL_OK; /* sl_run_open decides, and checks again */
+        return SL_OK; /* sl_trainer_open decides, and checks again */
     }
     if (s->group_size == 0) {
         s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;

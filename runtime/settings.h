@@ -40,7 +40,7 @@ struct sl_settings {
     bool residual;
     char *load;
     /* minibatch */
-    uint32_t pes;                   /* P; 0 until sl_run_open decides */
+    uint32_t pes;                   /* P; 0 until sl_trainer_open decides */
     uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
     uint32_t batch_size;            /* B, seeds per PE and step */
     uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
@@ -49,7 +49,7 @@ struct sl_settings {
     bool layer_dependency;
     uint32_t kappa;  /* 0: the same variates for ever */
     uint32_t depth;  /* ring slots: batches sampled ahead, >= 1 */
-    uint32_t chunks; /* row blocks a PE's frontier is split into; 0 until sl_run_open decides */
+    uint32_t chunks; /* row blocks a PE's frontier is split into; 0 until sl_trainer_open decides */
     int partition;   /* enum sl_partition_method */
     /* gradients */
     int sync;                      /* enum sl_sync; the others are gossip (runtime/replicas.h) */
@@ -79,7 +79,7 @@ struct sl_settings {
     bool json; /* the metrics on standard output, instead of the lines for people */
     /* StarPU */
     uint32_t cpus; /* CPU workers; 0: one per core of the cpuset */
-    char *sched;   /* NULL: StarPU's own choice for the machine */
+    char *sched;   /* NULL: $STARPU_SCHED, else lws */
     int placement; /* enum sl_placement */
 };
 

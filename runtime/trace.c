@@ -132,6 +132,7 @@ void sl_trace_before_step(struct sl_trace *trace, uint64_t step)
         starpu_task_wait_for_all();
         starpu_fxt_start_profiling();
         trace->on = true;
+        trace->opened = true;
     }
     if (trace->on) {
         char mark[32];

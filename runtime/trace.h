@@ -25,6 +25,7 @@
 struct sl_trace {
     bool wanted;    /* not yet over, and --trace was given */
     bool on;        /* FxT records */
+    bool opened;    /* it was on at some time */
     uint64_t first; /* steps, both belong to it */
     uint64_t last;
     uint64_t ahead; /* depth: how many steps before a step its sampling is submitted */

@@ -101,6 +101,9 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
         used++;
     }
     name[used] = '\0';
+    if (used == 0) {
+        snprintf(name, sizeof name, "unnamed");
+    }
     for (uint32_t s = SL_N_STAGES; s < data->n_stages; s++) {
         if (strcmp(data->stage[s].name, name) == 0) {
             return s;
@@ -111,10 +114,7 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
     }
     struct sl_trace_stage *stage = &data->stage[data->n_stages];
     stage->colour = foreign_colour(data->n_stages);
-    snprintf(stage->name, sizeof stage->name, "%s",
-             data->n_stages == SL_TRACE_MAX_STAGES - 1 ? "others"
-             : used > 0                                ? name
-                                                       : "unnamed");
+    snprintf(stage->name, sizeof stage->name, "%s", data->n_stages == SL_TRACE_MAX_STAGES - 1 ? "others" : name);
     return data->n_stages++;
 }
 
@@ -229,6 +229,9 @@ static enum sl_status read_field(const struct lines *lines, const char *line, co
     } else if ((v = value_of(line, end, "WorkerId")) != NULL) {
         t->has_worker = true;
         st = read_u64(lines, v, end, &n);
+        if (st == SL_OK && n >= SL_TRACE_MAX_WORKERS) {
+            st = unexpected(lines, "a WorkerId of a worker that can be", v, end);
+        }
         t->now.worker = (uint32_t)n;
     } else if ((v = value_of(line, end, "SubmitTime")) != NULL) {
         t->has_submit = true;
@@ -250,7 +253,7 @@ static enum sl_status end_task(const struct lines *lines, struct tasks *t)
     struct sl_trace_name name = {0};
     enum sl_status st = SL_OK;
     if (!t->has_job && t->now.n_name == 0 && t->now.n_deps == 0) {
-        return SL_OK; /* a comment, or two empty lines */
+        goto done; /* a comment, or two empty lines */
     }
     if (!t->has_job) {
         return unexpected(lines, "a JobId in the record that ends here", "", "");

@@ -233,6 +233,11 @@ uint32_t sl_trainer_steps_per_epoch(const struct sl_trainer *t)
     return t->steps.n_per_epoch;
 }
 
+bool sl_trainer_traced(const struct sl_trainer *t)
+{
+    return t != NULL && t->trace.opened;
+}
+
 uint64_t sl_trainer_memory_bytes(const struct sl_trainer *t)
 {
     return t->memory_bytes;

@@ -46,6 +46,9 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *trainer, FILE *strea
 /* Steps of an epoch. */
 uint32_t sl_trainer_steps_per_epoch(const struct sl_trainer *trainer);
 
+/* Whether the run has come to the steps that --trace records. NULL: no. */
+bool sl_trainer_traced(const struct sl_trainer *trainer);
+
 /* Estimate of the most memory the run needs, bytes; an upper bound of what samples can be. */
 uint64_t sl_trainer_memory_bytes(const struct sl_trainer *trainer);
 

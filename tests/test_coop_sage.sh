@@ -151,6 +151,10 @@ if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; th
     # shellcheck disable=SC2086
     expect 1 '--trace-steps: found 500:501' $run --epochs 2 --trace late --trace-steps 500:501
     [[ -z $(ls late) ]] || complain "--trace: left after a refused run: $(ls late)"
+    # Patience ends the run before the steps to trace: no failure, no trace.
+    # shellcheck disable=SC2086
+    expect 0 '^trace +none' $run --lr 1e-30 --epochs 400 --patience 1 --trace late --trace-steps 398:399
+    [[ -z $(ls late) ]] || complain "--trace: left after a run without a traced step: $(ls late)"
     # shellcheck disable=SC2086
     expect 1 '--trace' $run --epochs 0 --load q.safetensors --trace late
     # shellcheck disable=SC2086
