@@ -90,11 +90,6 @@ static int stage_is_hidden(enum sl_stage stage)
     return stage == SL_STAGE_SAMPLE || stage == SL_STAGE_GATHER;
 }
 
-static int stage_is_compute(enum sl_stage stage)
-{
-    return stage >= SL_STAGE_AGGREGATE && stage <= SL_STAGE_OPTIMISE;
-}
-
 static enum sl_status span_append(struct sl_span **spans, size_t *n, size_t *capacity, struct sl_span span)
 {
     if (*n == *capacity) {
@@ -142,7 +137,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
     log->stage_s[args->stage] += span.end_s - span.start_s;
     if (stage_is_hidden(args->stage)) {
         st = span_append(&log->hidden, &log->n_hidden, &log->hidden_capacity, span);
-    } else if (stage_is_compute(args->stage)) {
+    } else if (sl_stage_is_compute(args->stage)) {
         st = span_extend(log, span);
     }
     if (st != SL_OK) {

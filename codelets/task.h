@@ -33,6 +33,12 @@ enum sl_stage {
     SL_N_STAGES
 };
 
+/* Whether a stage computes: such tasks are what sampling and gathering are to be hidden behind. */
+static inline int sl_stage_is_compute(uint32_t stage)
+{
+    return stage >= SL_STAGE_AGGREGATE && stage <= SL_STAGE_OPTIMISE;
+}
+
 /* A stage's name, as in the metrics' stage_seconds ("sample"), and its colour in every picture, 0xRRGGBB. */
 const char *sl_stage_name(enum sl_stage stage);
 unsigned sl_stage_colour(enum sl_stage stage);

@@ -71,8 +71,8 @@ static void tail(const struct sl_analysis *a, struct sl_advice *out)
     double idle_s = a->tail.s[SL_TRACE_IDLE];
     say(out, idle_s / a->data->n_workers,
         "tail: workers were idle for %.3f s (%.1f %%) after their last task; in a window of few steps that is its "
-        "edge, in a "
-        "whole epoch raise --chunks",
+        "edge, in a whole "
+        "epoch raise --chunks",
         idle_s, percent(idle_s, workers_s(a)));
 }
 

@@ -12,7 +12,7 @@
 
 bool sl_analysis_is_compute(uint32_t stage)
 {
-    return (stage >= SL_STAGE_AGGREGATE && stage <= SL_STAGE_OPTIMISE) || stage >= SL_N_STAGES;
+    return sl_stage_is_compute(stage) || stage >= SL_N_STAGES;
 }
 
 /* ---- where the time went ---- */
