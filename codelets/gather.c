@@ -83,6 +83,23 @@ static void gather_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void gather_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct gather_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_vertex *frontier = sl_buffer_data(buffers[0]);
+    const sl_vertex *dataset_ids = args->threshold > 0 ? sl_buffer_data(buffers[3]) : NULL;
+    enum sl_status st = sl_gather_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[2]),
+                                       sl_buffer_columns(buffers[2]), sl_buffer_data(buffers[1]), args->first,
+                                       frontier + args->row0, args->threshold, &args->draw, dataset_ids,
+                                       sl_buffer_data(buffers[2]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel gather_model = {
@@ -91,6 +108,7 @@ static struct starpu_perfmodel gather_model = {
 static struct starpu_codelet gather_cl = {
     .name = "sl_gather",
     .cpu_funcs = {gather_cpu_task},
+    SL_CUDA_FUNC(gather_cuda_task),
     /* R frontier, table; W x; with dropout R dataset ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &gather_model,

@@ -13,11 +13,20 @@
 
 #include "codelets/task.h"
 #include "support/random.h"
+#include "support/real.h"
 
 /* table: the part's rows of n_columns numbers, row 0 is id `first`. ids: n_rows renumbered ids of the part. threshold: input
  * dropout (codelets/dropout.h), 0: none, and then draw and dataset_ids are not read. x_out [n_rows x n_columns]. */
 void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first, const sl_vertex *ids,
                    uint32_t threshold, const struct sl_draw *draw, const sl_vertex *dataset_ids, sl_real *x_out);
+
+#ifdef SL_CUDA
+/* The same on the stream's device, pointers to its memory but for draw. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                          const sl_real *table, uint32_t first, const sl_vertex *ids,
+                                          uint32_t threshold, const struct sl_draw *draw, const sl_vertex *dataset_ids,
+                                          sl_real *x_out);
+#endif
 
 /* frontier: ids, at least row0 + rows of x; table: matrix of the part; dataset_ids: of all vertices; x: chunk.
  * head->hop is L. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */

@@ -11,10 +11,10 @@
 #ifndef SL_CODELETS_ROWS_H
 #define SL_CODELETS_ROWS_H
 
-#include <starpu.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codelets/handle.h"
 #include "support/real.h"
 #include "support/status.h"
 

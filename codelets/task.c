@@ -48,6 +48,7 @@ enum sl_status sl_run_init(struct sl_run *run)
     memset(run, 0, sizeof *run);
     atomic_init(&run->failure.state, 0);
     run->n_workers = starpu_worker_get_count();
+    run->has_cuda = starpu_cuda_worker_get_count() > 0;
     run->min_priority = starpu_sched_get_min_priority();
     run->max_priority = starpu_sched_get_max_priority();
     return sl_alloc_zero(run->n_workers, sizeof *run->logs, "the workers' logs", &run->logs);
@@ -125,14 +126,15 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
     return sl_failure_seen(&args->run->failure);
 }
 
-void sl_task_leave(const struct sl_task_args *args, double start_s)
+/* This worker's log; NULL on other threads. */
+static struct sl_worker_log *own_log(const struct sl_run *run)
 {
     int worker = starpu_worker_get_id();
-    if (worker < 0 || (unsigned)worker >= args->run->n_workers) {
-        return;
-    }
-    struct sl_worker_log *log = &args->run->logs[worker];
-    struct sl_span span = {args->step, start_s, sl_clock_s()};
+    return worker < 0 || (unsigned)worker >= run->n_workers ? NULL : &run->logs[worker];
+}
+
+static void count_span(const struct sl_task_args *args, struct sl_worker_log *log, struct sl_span span)
+{
     enum sl_status st = SL_OK;
     log->stage_s[args->stage] += span.end_s - span.start_s;
     if (stage_is_hidden(args->stage)) {
@@ -142,6 +144,39 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
     }
     if (st != SL_OK) {
         sl_failure_set(&args->run->failure, st);
+    }
+}
+
+void sl_task_leave(const struct sl_task_args *args, double start_s)
+{
+    struct sl_worker_log *log = own_log(args->run);
+    if (log != NULL) {
+        count_span(args, log, (struct sl_span){args->step, start_s, sl_clock_s()});
+    }
+}
+
+int sl_task_enter_cuda(struct sl_task_args *args)
+{
+    args->device_start_s = sl_clock_s();
+    return sl_failure_seen(&args->run->failure);
+}
+
+void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st)
+{
+    if (st != SL_OK) {
+        sl_failure_set(&args->run->failure, st);
+    }
+}
+
+/* StarPU's call on the worker that ran a task, once it has ended. */
+static void count_cuda_task(void *task_args)
+{
+    const struct sl_task_args *args = task_args;
+    struct sl_worker_log *log = own_log(args->run);
+    if (log != NULL && args->device_start_s > 0) {
+        double end_s = sl_clock_s();
+        count_span(args, log, (struct sl_span){args->step, fmax(args->device_start_s, log->device_end_s), end_s});
+        log->device_end_s = end_s;
     }
 }
 
@@ -362,6 +397,10 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     if (run->pinned_pes > 0 && run->n_workers > 0) {
         out->execute_on_a_specific_worker = 1;
         out->workerid = (unsigned)((uint64_t)args->pe * run->n_workers / run->pinned_pes);
+    }
+    if (run->has_cuda) {
+        out->callback_func = count_cuda_task;
+        out->callback_arg = out->cl_arg;
     }
     if (out->cl->model != NULL && out->cl->model->type == STARPU_HISTORY_BASED) {
         out->flops = (double)args->work;

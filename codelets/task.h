@@ -10,7 +10,12 @@
 #ifndef SL_CODELETS_TASK_H
 #define SL_CODELETS_TASK_H
 
-#include <starpu.h>
+#include "codelets/handle.h"
+
+#ifdef SL_KERNELS_ONLY
+struct sl_task_args;
+#else
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +64,7 @@ struct sl_worker_log {
     struct sl_span *hidden;  /* sampling and gathering tasks, since the last sl_run_log_reset */
     struct sl_span *compute; /* first start and last end of compute tasks, one entry per step seen by this worker */
     size_t n_hidden, n_compute, hidden_capacity, compute_capacity;
+    double device_end_s; /* when this worker's last CUDA task ended */
 };
 
 /* One run: outlives all of its tasks. */
@@ -70,6 +76,7 @@ struct sl_run {
     uint32_t
         pinned_pes; /* --placement home: P, and PE p runs on worker floor(p n_workers / P) only, so that PEs spread over
                             all NUMA nodes; 0: tasks run anywhere */
+    bool has_cuda;  /* there are CUDA workers */
     bool traced;    /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
@@ -95,6 +102,7 @@ struct sl_task_args {
     uint32_t hop;  /* 0 at the seeds */
     uint64_t work; /* flops, or bytes for sparse kernels: the size base of the performance model */
     enum sl_stage stage;
+    double device_start_s; /* when its CUDA implementation was called; 0: it was not */
 };
 
 /* The stage a submission counts its task under: what evaluation runs stays evaluation. */
@@ -108,6 +116,27 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out);
 
 /* A wrapper's last call: counts the time for its stage, and the span for the overlap. */
 void sl_task_leave(const struct sl_task_args *args, double start_s);
+
+/* ---- CUDA implementations; SL_CUDA: this build has them ----
+ *
+ * They are asynchronous: the function starts kernels on starpu_cuda_get_local_stream() and returns; StarPU calls the task ended
+ * when the stream has got there. A wrapper begins with sl_task_enter_cuda and ends with sl_task_leave_cuda. The task's time is
+ * counted when it has ended, from its call or, where the worker's device was still busy, from the end of the task before. */
+
+/* The codelet's CUDA implementation, among its initialisers. */
+#ifndef SL_CUDA_FUNC
+#ifdef SL_CUDA
+#define SL_CUDA_FUNC(function) .cuda_funcs = {function}, .cuda_flags = {STARPU_CUDA_ASYNC}
+#else
+#define SL_CUDA_FUNC(function) .cuda_funcs = {NULL}
+#endif
+#endif
+
+/* Nonzero when the run has failed and the task must return at once. args: the task's own copy. */
+int sl_task_enter_cuda(struct sl_task_args *args);
+
+/* st: what the launcher said; a failure becomes the run's. */
+void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st);
 
 /* Size base and footprint for performance models; they read the head of the arguments. Footprint: work in classes of an eighth
  * of a power of two, so that history models see few sizes. */
@@ -147,5 +176,7 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 /* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement, and translates StarPU's
  * answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
+
+#endif /* SL_KERNELS_ONLY */
 
 #endif

@@ -80,5 +80,7 @@ m4_foreach_w([sl_f], [-std=gnu11 -fno-math-errno -ffp-contract=off -pthread
              [SL_APPEND_CFLAG(sl_f)])
 AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors @<:@yes in a git checkout@:>@])],
               [], [AS_IF([test -e "$srcdir/.git"], [enable_werror=yes], [enable_werror=no])])
-AS_VAR_IF([enable_werror], [no], [], [SL_APPEND_CFLAG([-Werror])])
+AS_VAR_IF([enable_werror], [no], [], [SL_APPEND_CFLAG([-Werror])
+    SL_NVCC_WERROR="-Werror all-warnings"])
+AC_SUBST([SL_NVCC_WERROR])
 ])

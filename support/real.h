@@ -32,6 +32,13 @@ typedef uint32_t sl_vertex;
 /* A part of such a loop in a function of its own: it must become part of each of the compiled versions. */
 #define SL_INLINE static inline __attribute__((always_inline))
 
+/* A function that C calls and CUDA sources, which are C++, define. */
+#ifdef __cplusplus
+#define SL_EXTERN_C extern "C"
+#else
+#define SL_EXTERN_C
+#endif
+
 /* "No vertex", "no row". N is therefore at most 2^32 - 2. */
 #define SL_NONE UINT32_MAX
 

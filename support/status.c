@@ -41,6 +41,7 @@ const char *sl_status_name(enum sl_status status)
     case SL_ENUMERIC: return "not a number";
     case SL_EINTERNAL: return "internal error";
     case SL_ENOTFOUND: return "not found";
+    case SL_ECUDA: return "CUDA failed";
     }
     return "unknown status";
 }

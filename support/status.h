@@ -23,10 +23,15 @@ enum sl_status {
     SL_EINTERRUPT = -9, /* a signal asked to stop */
     SL_ENUMERIC = -10,  /* a loss or a gradient is not a finite number */
     SL_EINTERNAL = -11, /* a bug of ours */
-    SL_ENOTFOUND = -12  /* a named thing (a dataset, a checkpoint) is nowhere; callers may have another way */
+    SL_ENOTFOUND = -12, /* a named thing (a dataset, a checkpoint) is nowhere; callers may have another way */
+    SL_ECUDA = -13      /* CUDA, or one of its libraries, failed */
 };
 
 #define SL_MESSAGE_BYTES 1024
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Write the calling thread's message (printf rules, cut at SL_MESSAGE_BYTES - 1) and return `status`.
  * Thread safe. A format that ends in a newline is a mistake. */
@@ -37,6 +42,10 @@ const char *sl_message(void);
 
 /* The code's name in words ("bad file"), for logs. Never NULL. */
 const char *sl_status_name(enum sl_status status);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* Assign the call's status to `st` and jump to `label` unless it is SL_OK. */
 #define SL_TRY(st, call, label)                                                                                        \

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A stand-in for CUDA's header of this name, so that CUDA sources compile as plain C++ and their kernels run on the CPU, thread
+ * by thread: `make check` tests the very lines that a GPU runs, on machines without GPU and toolkit. This half is what C sees.
+ *
+ * Device memory is the process's own, filled with rubbish when it is handed out. Streams are done as soon as they are given
+ * something. What is not here, our sources do not use.
+ */
+#ifndef SL_TESTS_CUDA_RUNTIME_API_H
+#define SL_TESTS_CUDA_RUNTIME_API_H
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct CUstream_st *cudaStream_t;
+typedef enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 } cudaError_t;
+struct cudaDeviceProp;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+
+static inline cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    *out = malloc(bytes > 0 ? bytes : 1);
+    if (*out == NULL) {
+        return cudaErrorMemoryAllocation;
+    }
+    memset(*out, 0xa5, bytes);
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaFree(void *data)
+{
+    free(data);
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    return cudaMalloc(out, bytes);
+}
+
+static inline cudaError_t cudaFreeAsync(void *data, cudaStream_t stream)
+{
+    (void)stream;
+    return cudaFree(data);
+}
+
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                                          cudaStream_t stream)
+{
+    (void)kind;
+    (void)stream;
+    if (bytes > 0) {
+        memmove(to, from, bytes);
+    }
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
+}
+
+static inline cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    if (bytes > 0) {
+        memset(data, value, bytes);
+    }
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamCreate(cudaStream_t *out)
+{
+    *out = NULL;
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaGetDeviceCount(int *out)
+{
+    *out = 1;
+    return cudaSuccess;
+}
+
+static inline const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaSuccess ? "no error" : "an error of the stand-in";
+}
+
+static inline const char *cudaGetErrorName(cudaError_t error)
+{
+    return error == cudaSuccess ? "cudaSuccess" : "cudaErrorOfTheStandIn";
+}
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * In front of each C source of the emulated library: codelets run their CUDA implementations on CPU workers.
+ */
+#ifndef SL_TESTS_STARPU_ON_CPU_H
+#define SL_TESTS_STARPU_ON_CPU_H
+
+#include <starpu.h>
+
+#define SL_CUDA_FUNC(function) .cpu_funcs = {function}
+#define starpu_cuda_get_local_stream() NULL
+#define starpu_cuda_worker_get_count() 1u
+
+#endif
