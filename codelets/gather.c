@@ -92,10 +92,10 @@ static void gather_cuda_task(void *buffers[], void *cl_arg)
     }
     const sl_vertex *frontier = sl_buffer_data(buffers[0]);
     const sl_vertex *dataset_ids = args->threshold > 0 ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_gather_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[2]),
-                                       sl_buffer_columns(buffers[2]), sl_buffer_data(buffers[1]), args->first,
-                                       frontier + args->row0, args->threshold, &args->draw, dataset_ids,
-                                       sl_buffer_data(buffers[2]));
+    enum sl_status st =
+        sl_gather_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[2]),
+                       sl_buffer_data(buffers[1]), args->first, frontier + args->row0, args->threshold, &args->draw,
+                       dataset_ids, sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif

@@ -6,6 +6,9 @@
 
 #include "codelets/dropout.h"
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 #define PART 23    /* vertices of the part */
 #define FIRST 1000 /* its first id */
@@ -85,6 +88,46 @@ static void test_kernel(void **state)
     }
 }
 
+#ifdef SL_CUDA
+static void check_launcher(uint32_t n_rows, uint32_t n_columns, double dropout)
+{
+    struct case_ c = make_case(n_rows, n_columns);
+    struct sl_draw draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 3};
+    uint32_t threshold = sl_dropout_threshold(dropout);
+    size_t bytes = (size_t)n_rows * n_columns * sizeof(sl_real);
+    sl_real *wanted = need((size_t)n_rows * n_columns, sizeof *wanted);
+    sl_real *x = need((size_t)n_rows * n_columns, sizeof *x);
+    sl_real *table = on_device(c.table, (size_t)PART * n_columns * sizeof *table);
+    sl_vertex *ids = on_device(c.ids, n_rows * sizeof *ids);
+    sl_vertex *dataset_ids = on_device(c.dataset_ids, (FIRST + PART) * sizeof *dataset_ids);
+    sl_real *x_device = device_room(bytes);
+    sl_gather_cpu(n_rows, n_columns, c.table, FIRST, c.ids, threshold, &draw, c.dataset_ids, wanted);
+    expect_launched(
+        sl_gather_cuda(NULL, n_rows, n_columns, table, FIRST, ids, threshold, &draw, dataset_ids, x_device));
+    from_device(x, x_device, bytes);
+    expect_same("X", (size_t)n_rows * n_columns, sizeof *x, x, wanted);
+    cudaFree(table);
+    cudaFree(ids);
+    cudaFree(dataset_ids);
+    free(x);
+    free(wanted);
+    free_case(&c);
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 9, 64, 128, 255, 256, 257, 600};
+    need_device();
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        for (uint32_t n = 0; n < 4; n++) {
+            check_launcher(n * n * 4, widths[w], 0);
+            check_launcher(n * n * 4, widths[w], 0.4);
+        }
+    }
+}
+#endif
+
 static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropout, sl_real *x, uint32_t n_rows)
 {
     starpu_data_handle_t handles[] = {
@@ -155,6 +198,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernel),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+#endif
         cmocka_unit_test(test_submission),
         cmocka_unit_test(test_refusals_and_failure),
     };

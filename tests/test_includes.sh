@@ -22,7 +22,7 @@ rank()
 # includes ROOT FOLDER: print FILE HEADER for each include of the folder's sources, "header" in quotes as written.
 includes()
 {
-    (cd "$1" && find "$2" -name '*.[ch]' -o -name '*.cu') 2>/dev/null | while read -r file; do
+    (cd "$1" && find "$2" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh') 2>/dev/null | while read -r file; do
         sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*\([<"][^>"]*[>"]\).*/\1/p' "$1/$file" | sed "s|^|$file |"
     done
 }
@@ -75,7 +75,7 @@ unlisted()
 {
     local file folder
     for folder in "${layers[@]}"; do
-        for file in "$1/$folder"/*.[ch] "$1/$folder"/*.cu "$1/$folder"/*.sh; do
+        for file in "$1/$folder"/*.[ch] "$1/$folder"/*.cu "$1/$folder"/*.cuh "$1/$folder"/*.sh; do
             file=${file##*/}
             [[ $file == \** ]] || grep -qE "%D%/${file//./\\.}( |\$)" "$1/$folder/local.am" ||
                 { [[ $folder == tests && $file == *.c ]] && grep -qE "%D%/${file%.c}( |\$)" "$1/$folder/local.am"; } ||

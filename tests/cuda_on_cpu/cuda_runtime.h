@@ -16,7 +16,6 @@
 #include <tuple>
 #include <utility>
 
-
 #define __global__
 #define __device__
 #define __host__

@@ -14,7 +14,8 @@
 thread_local uint3 threadIdx, blockIdx;
 thread_local dim3 blockDim, gridDim;
 
-namespace {
+namespace
+{
 
 enum { WARP = 32, STACK_BYTES = 256 * 1024 };
 enum class State { runs, waits_for_block, waits_for_warp, done };
