@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "codelets/sample.h"
+
 /* ---- kernels, CPU ---- */
 
 #define RING 64  /* terms known ahead; a power of two */
@@ -223,8 +225,7 @@ struct accumulate_args {
     uint32_t t0, n_own;
     uint32_t n_chunks, shift;
     uint32_t n_peers, own;
-    uint8_t sent[SL_MAX_PES / 8];
-    uint32_t n_sent[SL_MAX_PES]; /* submitted up to n_sent[n_peers - 1] only */
+    uint8_t sent[SL_MAX_PES / 8]; /* bit p: what PE p sent is among the buffers */
 };
 
 struct full_args {
@@ -272,7 +273,8 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
         packed[q] = bit(args->packed, q) ? sl_buffer_data(buffers[next++]) : NULL;
         view[q] = (struct sl_view){&packed[q], 31, NULL};
     }
-    view[args->own] = (struct sl_view){own, args->shift, sl_buffer_data(buffers[2])};
+    view[args->own] =
+        (struct sl_view){own, args->shift, sl_list_of(sl_buffer_data(buffers[2]), args->n_owners, args->own)};
     struct sl_sources sources = {args->n_owners, args->first, view};
     const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
     sl_aggregate_forward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), edge_offsets + args->row0,
@@ -313,16 +315,16 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     chunk_bases(buffers + 5, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
     void **next = buffers + 5 + args->n_chunks;
+    const uint32_t *inverse = sl_buffer_data(buffers[4]);
     memset(g, 0, (size_t)n_rows * n_columns * sizeof *g);
     for (uint32_t p = 0; p < args->n_peers; p++) {
+        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
         if (p == args->own) {
-            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, sl_buffer_data(buffers[4]),
-                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]),
-                                  &gm, args->row0, n_rows, g);
+            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, rows, sl_buffer_data(buffers[1]),
+                                  sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, args->row0, n_rows, g);
         } else if (bit(args->sent, p)) {
-            sl_accumulate_sent_cpu(args->n_sent[p], n_columns, sl_buffer_data(next[0]), sl_buffer_data(next[1]),
-                                   args->row0, n_rows, g);
-            next += 2;
+            void *sent = *next++;
+            sl_accumulate_sent_cpu(sl_buffer_rows(sent), n_columns, rows, sl_buffer_data(sent), args->row0, n_rows, g);
         }
     }
     sl_task_leave(&args->head, start_s);
@@ -381,8 +383,8 @@ static struct starpu_codelet backward_cl = {
 static struct starpu_codelet accumulate_cl = {
     .name = "sl_accumulate",
     .cpu_funcs = {accumulate_cpu_task},
-    /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then inverse and
-     * packed gradient of each other PE */
+    /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then the packed
+     * gradients of other PEs */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &accumulate_model,
 };
@@ -497,21 +499,18 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     sl_task_add(&task, shares->back_offsets, STARPU_R);
     sl_task_add(&task, shares->back_rows, STARPU_R);
     sl_task_add(&task, g, STARPU_W);
-    sl_task_add(&task, shares->inverse[shares->own], STARPU_R);
+    sl_task_add(&task, shares->inverse, STARPU_R);
     add_chunks(&task, shares->gm);
     for (uint32_t p = 0; p < shares->n_peers; p++) {
         if (p != shares->own && shares->sent[p] != NULL) {
             set_bit(args.sent, p);
-            args.n_sent[p] = shares->n_sent[p];
-            n_terms += shares->n_sent[p];
-            sl_task_add(&task, shares->inverse[p], STARPU_R);
+            n_terms += sl_handle_rows(shares->sent[p]);
             sl_task_add(&task, shares->sent[p], STARPU_R);
         }
     }
     args.head.stage = SL_STAGE_BACKWARD;
     args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
-    size_t bytes = offsetof(struct accumulate_args, n_sent) + shares->n_peers * sizeof *args.n_sent;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, starpu_data_handle_t offsets,

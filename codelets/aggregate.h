@@ -56,7 +56,7 @@ struct sl_source_handles {
     uint32_t own;                       /* which owner this PE is */
     const uint32_t *first;              /* G + 1 positions */
     const struct sl_rows *rows;         /* own rows of the next level, all chunks */
-    starpu_data_handle_t inverse;       /* own: position - first[own] -> row */
+    starpu_data_handle_t inverse;       /* own; entry position - first[own] of requester own is the row */
     const starpu_data_handle_t *packed; /* G; NULL where own or empty */
 };
 
@@ -79,9 +79,8 @@ struct sl_accumulate {
     const struct sl_rows *gm;                                   /* own GM, all chunks; may have no rows */
     uint32_t n_peers;                                           /* G */
     uint32_t own;                                               /* index of this PE among them */
-    const starpu_data_handle_t *inverse;                        /* G: by requester */
-    const starpu_data_handle_t *sent;                           /* G; NULL where own or empty */
-    const uint32_t *n_sent;                                     /* G */
+    starpu_data_handle_t inverse;                               /* own: the rows that each PE asked for */
+    const starpu_data_handle_t *sent;                           /* G: their gradients; NULL where own or empty */
 };
 
 /* Clear chunk g (rows row0 .. of the frontier) and add all shares: PE 0's first, then PE 1's, .. */

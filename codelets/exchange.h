@@ -5,12 +5,15 @@
  *   merge  before: codelets/sample.h of the same hop on all PEs of the group   after: sample of the next hop, or gather
  *   pack   before: gather or activate has the owner's rows                     after: codelets/aggregate.h at the requester
  *
+ * Requests and inverses are lists by PE (codelets/sample.h), one per PE and hop.
+ *
  * merge at owner q: the ids that the PEs of the group request of q, and that q's frontier does not hold yet, are appended to it
- * in ascending order; inverse[p][i] is the frontier row of p's i-th request. The frontier of the next level thus starts with
- * the old one; across PEs frontiers are disjoint and their union is that of a single PE.
+ * in ascending order; inverse[p][i], entry i of requester p in q's inverse, is the frontier row of the i-th id that p requests
+ * of q. The frontier of the next level thus starts with the old one; across PEs frontiers are disjoint and their union is that
+ * of a single PE.
  *
  * pack at owner q for requester p: P[i] = H[inverse[p][i]]. Its adjoint, and that of the block's own sources, is accumulate
- * (codelets/aggregate.h). The packed buffer is what travels: StarPU moves it to where aggregate runs.
+ * (codelets/aggregate.h). The packed buffer, one for each pair of PEs, is what travels: StarPU moves it to where aggregate runs.
  */
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
@@ -20,11 +23,11 @@
 
 /* ---- kernels, CPU ---- */
 
-/* n_rows: of the frontier so far. request[p]: element 0 the number, then ids of [first, first + n_part). row_of, words: the
- * frontier's index (codelets/sample.h), words zero before and after. Returns the rows of the new frontier. */
-uint32_t sl_merge_cpu(uint32_t n_requesters, const uint32_t *const *request, uint32_t first, uint32_t n_part,
-                      uint32_t n_rows, sl_vertex *frontier, uint32_t *row_of, uint64_t *words,
-                      uint32_t *const *inverse_out);
+/* A group of n_parts PEs, of which `owner` merges. request: their requests, n_parts lists; what is asked of the owner are ids of
+ * [first, first + n_part). n_rows: of the frontier so far. row_of, words: the frontier's index, words zero before and after.
+ * inverse_out: n_parts + 1 positions and as many rows as ids are asked of the owner. Returns the rows of the new frontier. */
+uint32_t sl_merge_cpu(uint32_t n_parts, uint32_t owner, const uint32_t *const *request, uint32_t first, uint32_t n_part,
+                      uint32_t n_rows, sl_vertex *frontier, uint32_t *row_of, uint64_t *words, uint32_t *inverse_out);
 
 /* n items of n_columns. */
 void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out);
@@ -37,15 +40,17 @@ static inline size_t sl_index_bytes(uint32_t n_part)
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Sampling phase. request, inverse: one handle per PE of the group, in order. head->hop is the hop whose sources are merged. */
-enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops, uint32_t n_requesters,
+/* Sampling phase. owner: which PE of the group merges, its part being part_first .. part_end - 1. request: one handle per PE of
+ * the group, in order. head->hop is the hop whose sources are merged. */
+enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops, uint32_t n_parts, uint32_t owner,
                                const starpu_data_handle_t *request, uint32_t part_first, uint32_t part_end,
                                starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts,
-                               const starpu_data_handle_t *inverse);
+                               starpu_data_handle_t inverse);
 
-/* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; for each requester its inverse and a
- * matrix [n x n_columns]. */
-enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_requesters,
-                              const starpu_data_handle_t *inverse, const starpu_data_handle_t *packed);
+/* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; inverse: the owner's, of a group of
+ * n_parts PEs; for each of n_requesters its number in the group and a matrix [n x n_columns], n of what it asks for. */
+enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
+                              starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
+                              const starpu_data_handle_t *packed);
 
 #endif

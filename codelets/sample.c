@@ -193,26 +193,27 @@ static uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sa
     return n_edges;
 }
 
-/* List the marked ids, owner by owner, and note before each word how many came before it. Returns how many in all. */
+/* List the marked ids by owner, and note before each word how many came before it. Returns how many in all. */
 static uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const struct sl_sample_marks *marks,
-                            uint32_t *const *request_out)
+                            uint32_t *request_out)
 {
     uint32_t n_words = (uint32_t)(((uint64_t)first[n_parts] + 63) / 64);
+    uint32_t *ids = sl_list_entries(request_out, n_parts);
     uint32_t n = 0;
     uint32_t owner = 0;
-    for (uint32_t q = 0; q < n_parts; q++) {
-        request_out[q][0] = 0;
-    }
+    request_out[0] = 0;
     for (uint32_t w = 0; w < n_words; w++) {
         marks->ranks[w] = n;
         for (uint64_t bits = marks->words[w]; bits != 0; bits &= bits - 1) {
             sl_vertex id = 64 * w + (uint32_t)__builtin_ctzll(bits);
             while (id >= first[owner + 1]) {
-                owner++;
+                request_out[++owner] = n;
             }
-            request_out[owner][++request_out[owner][0]] = id;
-            n++;
+            ids[n++] = id;
         }
+    }
+    while (owner < n_parts) {
+        request_out[++owner] = n;
     }
     return n;
 }
@@ -240,7 +241,7 @@ static void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_t *
 uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
                        uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
                        struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *const *request_out)
+                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out)
 {
     struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
     struct sl_labor_turn turn = sl_labor_turn(seed, step, hop, rule);
@@ -388,18 +389,14 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
     marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
     marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
     uint32_t *counts = sl_buffer_data(buffers[6]);
-    uint32_t *request[SL_MAX_PES];
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        request[q] = sl_buffer_data(buffers[11 + q]);
-    }
+    const uint32_t *request = sl_buffer_data(buffers[11]);
     uint32_t hop = args->head.hop;
     counts[sl_counts_edges(args->n_hops, hop)] =
         sl_sample_cpu(&part, &args->rule, args->seed, args->head.step, hop, counts[sl_counts_rows(hop)],
                       sl_buffer_data(buffers[4]), &marks, sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]),
-                      sl_buffer_data(buffers[9]), sl_buffer_data(buffers[10]), request);
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        counts[sl_counts_request(args->n_hops, args->n_parts, hop, q)] = request[q][0];
-    }
+                      sl_buffer_data(buffers[9]), sl_buffer_data(buffers[10]), sl_buffer_data(buffers[11]));
+    memcpy(counts + sl_counts_request(args->n_hops, args->n_parts, hop), request,
+           ((size_t)args->n_parts + 1) * sizeof *request);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -432,7 +429,7 @@ static struct starpu_codelet sample_cl = {
     .name = "sl_sample",
     .cpu_funcs = {sample_cpu_task},
     /* R offsets, sources, dataset ids, first, frontier; RW marks, counts; W edge offsets, edge sources, back offsets,
-     * back rows, and one request per owner */
+     * back rows, request: more than a codelet can state */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sample_model,
 };
@@ -510,8 +507,6 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     sl_task_add(&task, block->edge_sources, STARPU_W);
     sl_task_add(&task, block->back_offsets, STARPU_W);
     sl_task_add(&task, block->back_rows, STARPU_W);
-    for (uint32_t q = 0; q < part->n_parts; q++) {
-        sl_task_add(&task, block->request[q], STARPU_W);
-    }
+    sl_task_add(&task, block->request, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }

@@ -20,8 +20,12 @@
  *   edge_sources  E        position of the source among the T, which are sorted by (renumbered) id
  *   back_offsets  T + 1    the same block transposed: edges of source t
  *   back_rows     E        destination of each, ascending
- *   request[q]    the T ids of owner q: element 0 is their number n, elements 1 .. n the ids, ascending
+ *   request       the ids of the T sources, ascending, as a list by owner
  * Since parts are ranges of ids, the sources of owner q are a range of positions, owner by owner.
+ *
+ * A list by PE is one vector of uint32: G + 1 positions, then the entries; those of PE q are the entries position[q] ..
+ * position[q + 1] - 1. Whoever has the vector thus finds every PE's entries without the host, and handles are per PE, not per
+ * pair of PEs. A request goes to all PEs of the group whole: four bytes a source, where the rows asked for have hundreds.
  */
 #ifndef SL_CODELETS_SAMPLE_H
 #define SL_CODELETS_SAMPLE_H
@@ -44,7 +48,7 @@ struct sl_sample_rule {
 /* Elements of a counts vector. */
 static inline uint32_t sl_counts_size(uint32_t n_hops, uint32_t n_parts)
 {
-    return (n_hops + 1) + n_hops + n_hops * n_parts;
+    return (n_hops + 1) + n_hops + n_hops * (n_parts + 1);
 }
 /* Index of |S^level|, level 0 .. L. */
 static inline uint32_t sl_counts_rows(uint32_t level)
@@ -56,10 +60,27 @@ static inline uint32_t sl_counts_edges(uint32_t n_hops, uint32_t hop)
 {
     return n_hops + 1 + hop;
 }
-/* Index of the number of ids asked of owner q in hop. */
-static inline uint32_t sl_counts_request(uint32_t n_hops, uint32_t n_parts, uint32_t hop, uint32_t owner)
+/* Index of the first of the G + 1 positions in front of hop's request: where each owner's sources begin, and T. */
+static inline uint32_t sl_counts_request(uint32_t n_hops, uint32_t n_parts, uint32_t hop)
 {
-    return 2 * n_hops + 1 + hop * n_parts + owner;
+    return 2 * n_hops + 1 + hop * (n_parts + 1);
+}
+
+/* ---- lists by PE ---- */
+
+/* The entries of all PEs, and those of PE q. */
+static inline uint32_t *sl_list_entries(uint32_t *list, uint32_t n_parts)
+{
+    return list + n_parts + 1;
+}
+static inline const uint32_t *sl_list_of(const uint32_t *list, uint32_t n_parts, uint32_t q)
+{
+    return list + n_parts + 1 + list[q];
+}
+/* How many entries PE q has. */
+static inline uint32_t sl_list_count(const uint32_t *list, uint32_t q)
+{
+    return list[q + 1] - list[q];
 }
 
 /* ---- arithmetic of one item, host and device ---- */
@@ -118,12 +139,12 @@ static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
     return sizeof(struct sl_labor_pick) * max_fanout + 12 * n_words;
 }
 
-/* The destinations' edges, transposed block and requests. Returns the number of edges E. Room needed: E for edges of
- * n_rows destinations, one more than rows and sources for offsets, one more than ids for a request. */
+/* The destinations' edges, transposed block and request. Returns the number of edges E. Room needed: E for edges of
+ * n_rows destinations, one more than rows and sources for offsets, G + 1 more than sources for the request. */
 uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
                        uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
                        struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *const *request_out);
+                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out);
 
 /* The training ids of an epoch in their order: sorted by (hash(seed, epoch, dataset id), dataset id), as renumbered ids.
  * keys: n scratch elements. */
@@ -154,8 +175,8 @@ struct sl_part_handles {
 /* The block of one PE and hop, in a slot of the ring: vectors of uint32 at capacity. */
 struct sl_block {
     starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
-    starpu_data_handle_t *request; /* G */
-    starpu_data_handle_t *inverse; /* G: by requester, written by merge at the owner */
+    starpu_data_handle_t request; /* a list by owner */
+    starpu_data_handle_t inverse; /* a list by requester of what it asks of this PE, written by merge */
 };
 
 /* train_dataset_ids, new_ids: uint32 vectors; keys: room for n struct sl_permute_key, written (no scratch

@@ -45,14 +45,14 @@ static uint32_t chunk_row(const struct sl_step_pe *pe, uint32_t level, uint32_t 
     return c << pe->split[level].shift;
 }
 
-/* ids that PE p asks of owner q in this hop, and where they begin among its sources. */
-static uint32_t n_asked(const struct at *a, uint32_t p, uint32_t q)
-{
-    return a->s->pe[p].counts[sl_counts_request(a->s->n_hops, a->s->shards->n_parts, a->level, q)];
-}
+/* The positions where each owner's ids begin in PE p's request of this hop, and how many it asks of owner q. */
 static const uint32_t *first_source(const struct at *a, uint32_t p)
 {
-    return a->s->pe[p].first + (size_t)a->level * (a->s->shards->n_parts + 1);
+    return a->s->pe[p].counts + sl_counts_request(a->s->n_hops, a->s->shards->n_parts, a->level);
+}
+static uint32_t n_asked(const struct at *a, uint32_t p, uint32_t q)
+{
+    return sl_list_count(first_source(a, p), q);
 }
 
 /* A parameter of the replica that PE p trains. */
@@ -171,7 +171,7 @@ static enum sl_status pack(const struct at *a, uint32_t owner)
     uint32_t n_parts = a->s->shards->n_parts;
     uint32_t q = owner % n_parts;
     const struct sl_rows *rows = exchanged(a, owner);
-    starpu_data_handle_t inverse[SL_MAX_PES];
+    uint32_t requester[SL_MAX_PES];
     starpu_data_handle_t packed[SL_MAX_PES];
     uint32_t n = 0;
     struct sl_task_args head = head_of(a, owner);
@@ -183,10 +183,12 @@ static enum sl_status pack(const struct at *a, uint32_t owner)
         }
         SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), &a->s->pe[p].packed[q]),
                done);
-        inverse[n] = block_of(a, owner)->inverse[peer];
+        requester[n] = peer;
         packed[n++] = a->s->pe[p].packed[q];
     }
-    st = n > 0 ? sl_pack_submit(&head, rows, n, inverse, packed) : SL_OK;
+    if (n > 0) {
+        st = sl_pack_submit(&head, rows, n_parts, block_of(a, owner)->inverse, n, requester, packed);
+    }
 done:
     return st;
 }
@@ -206,10 +208,10 @@ static enum sl_status aggregate(const struct at *a, uint32_t p, uint32_t c, int 
 {
     const struct sl_step_pe *pe = &a->s->pe[p];
     const struct sl_block *block = block_of(a, p);
-    uint32_t own = p % a->s->shards->n_parts;
+    uint32_t n_parts = a->s->shards->n_parts;
     struct sl_task_args head = head_of(a, p);
-    struct sl_source_handles sources = {a->s->shards->n_parts, own,       first_source(a, p), exchanged(a, p),
-                                        block->inverse[own],   pe->packed};
+    struct sl_source_handles sources = {n_parts,         p % n_parts,    first_source(a, p),
+                                        exchanged(a, p), block->inverse, pe->packed};
     uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)];
     n_edges = n_edges * sl_split_size(&pe->split[a->level], c) / pe->split[a->level].n_rows;
     return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, chunk_row(pe, a->level, c),
@@ -559,13 +561,10 @@ static enum sl_status accumulate(const struct at *a, uint32_t p, struct sl_rows 
     const struct sl_block *block = block_of(a, p);
     struct sl_step_pe *pe = &a->s->pe[p];
     starpu_data_handle_t sent[SL_MAX_PES];
-    uint32_t n_sent[SL_MAX_PES];
     struct sl_task_args head = head_of(a, p);
     enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
-        uint32_t from = sl_step_peer(a->s, p, peer);
-        sent[peer] = a->s->pe[from].sent[own];
-        n_sent[peer] = n_asked(a, from, own);
+        sent[peer] = a->s->pe[sl_step_peer(a->s, p, peer)].sent[own];
     }
     struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
                                    .back_offsets = block->back_offsets,
@@ -576,8 +575,7 @@ static enum sl_status accumulate(const struct at *a, uint32_t p, struct sl_rows 
                                    .n_peers = n_parts,
                                    .own = own,
                                    .inverse = block->inverse,
-                                   .sent = sent,
-                                   .n_sent = n_sent};
+                                   .sent = sent};
     SL_TRY(st, sl_rows_register(&pe->split[a->from], shares.gm->n_columns, sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
         SL_TRY(st, sl_accumulate_submit(&head, &shares, chunk_row(pe, a->from, c), out->chunk[c]), done);

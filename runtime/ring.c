@@ -57,18 +57,6 @@ static void split_levels(const struct sl_steps *s, struct sl_step_pe *pe)
     }
 }
 
-static void place_sources(const struct sl_steps *s, struct sl_step_pe *pe)
-{
-    uint32_t n_parts = s->shards->n_parts;
-    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
-        uint32_t *first = pe->first + (size_t)hop * (n_parts + 1);
-        first[0] = 0;
-        for (uint32_t q = 0; q < n_parts; q++) {
-            first[q + 1] = first[q] + pe->counts[sl_counts_request(s->n_hops, n_parts, hop, q)];
-        }
-    }
-}
-
 static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes *sizes)
 {
     const uint32_t *counts = s->pe[p].counts;
@@ -79,10 +67,8 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     for (uint32_t hop = 0; hop < s->n_hops; hop++) {
         const struct sl_layer *layer = &s->model->layer[s->n_hops - 1 - hop];
         uint64_t row = sizeof(sl_real) * (layer->project_first ? layer->n_out : layer->n_in);
-        uint64_t n_ids = 0;
-        for (uint32_t q = 0; q < n_parts; q++) {
-            n_ids += q == p % n_parts ? 0 : counts[sl_counts_request(s->n_hops, n_parts, hop, q)];
-        }
+        const uint32_t *first = counts + sl_counts_request(s->n_hops, n_parts, hop);
+        uint64_t n_ids = first[n_parts] - sl_list_count(first, p % n_parts);
         sizes->edges[hop] += counts[sl_counts_edges(s->n_hops, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
@@ -141,7 +127,6 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         starpu_data_release(handle);
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
         split_levels(s, &s->pe[p]);
-        place_sources(s, &s->pe[p]);
         add_sizes(s, p, &sizes);
         SL_TRY(st, feature_bytes(s, step, p, &sizes.feature_bytes), done);
     }
@@ -240,7 +225,6 @@ static enum sl_status open_pe(const struct sl_steps *s, struct sl_step_pe *pe)
     uint32_t n_parts = s->shards->n_parts;
     enum sl_status st;
     SL_TRY(st, sl_alloc(sl_counts_size(s->n_hops, n_parts), sizeof *pe->counts, "counts", &pe->counts), done);
-    SL_TRY(st, sl_alloc((size_t)s->n_hops * (n_parts + 1), sizeof *pe->first, "source positions", &pe->first), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *pe->sent, "packed gradients", &pe->sent), done);
 done:
@@ -314,7 +298,6 @@ void sl_steps_close(struct sl_steps *steps)
     sl_handle_close(steps->keys);
     for (uint32_t p = 0; steps->pe != NULL && p < steps->n_pes; p++) {
         sl_free(steps->pe[p].counts);
-        sl_free(steps->pe[p].first);
         sl_free(steps->pe[p].packed);
         sl_free(steps->pe[p].sent);
     }

@@ -36,32 +36,47 @@ static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t elemen
     return st;
 }
 
-/* The block of one hop for a PE whose part has n_part vertices and whose frontier has at most n_rows. */
-static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop,
-                                uint64_t n_rows)
+/* Most rows of a part's frontier at a level, and most edges of its block. */
+static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
+{
+    return level == 0 ? smaller(shape->n_seeds, part->n_train) : part->end - part->first;
+}
+
+static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
+{
+    const uint64_t *offsets = shape->shards->partition->graph.offsets;
+    uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    return shape->full ? n_edges : smaller(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
+}
+
+/* Most ids that a group asks of a part. */
+static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
+{
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < shape->shards->n_parts; q++) {
+        n += smaller(most_edges(shape, &shape->shards->part[q], hop), part->end - part->first);
+    }
+    return n;
+}
+
+/* The block of one hop. */
+static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
     const struct sl_shards *shards = shape->shards;
     const struct sl_shard *part = &shards->part[p % shards->n_parts];
-    const uint64_t *offsets = shards->partition->graph.offsets;
-    uint64_t n_edges = offsets[part->end] - offsets[part->first];
     struct sl_block *block = &slot->pe[p].block[hop];
+    uint64_t n_rows = most_rows(shape, part, hop);
+    uint64_t n_edges = most_edges(shape, part, hop);
+    uint64_t n_sources = smaller(n_edges, shards->n_vertices);
+    uint64_t n_asked = most_asked(shape, part, hop);
+    uint64_t head = (uint64_t)slot->n_parts + 1; /* of a list by PE */
     enum sl_status st;
-    if (!shape->full) {
-        n_edges = smaller(n_edges, n_rows * shape->fanout[hop]);
-    }
     SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, &block->edge_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, &block->edge_sources), done);
-    SL_TRY(st,
-           add_vector(slot, smaller(n_edges, shards->n_vertices) + 1, 4, "back offsets", false, &block->back_offsets),
-           done);
+    SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, &block->back_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, &block->back_rows), done);
-    SL_TRY(st, sl_alloc_zero(slot->n_parts, sizeof *block->request, "requests", &block->request), done);
-    SL_TRY(st, sl_alloc_zero(slot->n_parts, sizeof *block->inverse, "inverses", &block->inverse), done);
-    for (uint32_t q = 0; q < slot->n_parts; q++) {
-        uint64_t n_ids = smaller(n_edges, shards->part[q].end - shards->part[q].first);
-        SL_TRY(st, add_vector(slot, n_ids + 1, 4, "requested ids", false, &block->request[q]), done);
-        SL_TRY(st, add_vector(slot, part->end - part->first, 4, "request rows", false, &block->inverse[q]), done);
-    }
+    SL_TRY(st, add_vector(slot, head + n_sources, 4, "requested ids", false, &block->request), done);
+    SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, &block->inverse), done);
 done:
     return st;
 }
@@ -80,10 +95,8 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
            done);
     SL_TRY(st, add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, &pe->counts), done);
     SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
-    uint64_t n_rows = smaller(shape->n_seeds, part->n_train);
     for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
-        SL_TRY(st, add_block(slot, shape, p, hop, n_rows), done);
-        n_rows = n_part;
+        SL_TRY(st, add_block(slot, shape, p, hop), done);
     }
 done:
     return st;
@@ -93,7 +106,7 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
 {
     enum sl_status st;
     *out = (struct sl_slot){.n_pes = shape->n_pes, .n_hops = shape->n_hops, .n_parts = shape->shards->n_parts};
-    size_t n_memory = (size_t)out->n_pes * (4 + out->n_hops * (4 + 2 * (size_t)out->n_parts));
+    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 6);
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
@@ -105,18 +118,14 @@ undo:
     return st;
 }
 
-static void close_block(struct sl_block *block, uint32_t n_parts)
+static void close_block(struct sl_block *block)
 {
     sl_handle_close(block->edge_offsets);
     sl_handle_close(block->edge_sources);
     sl_handle_close(block->back_offsets);
     sl_handle_close(block->back_rows);
-    for (uint32_t q = 0; block->inverse != NULL && q < n_parts; q++) {
-        sl_handle_close(block->request[q]);
-        sl_handle_close(block->inverse[q]);
-    }
-    sl_free(block->request);
-    sl_free(block->inverse);
+    sl_handle_close(block->request);
+    sl_handle_close(block->inverse);
 }
 
 void sl_slot_close(struct sl_slot *slot)
@@ -128,7 +137,7 @@ void sl_slot_close(struct sl_slot *slot)
         sl_handle_close(pe->marks);
         sl_handle_close(pe->counts);
         for (uint32_t hop = 0; pe->block != NULL && hop < slot->n_hops; hop++) {
-            close_block(&pe->block[hop], slot->n_parts);
+            close_block(&pe->block[hop]);
         }
         sl_free(pe->block);
     }

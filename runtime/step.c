@@ -63,10 +63,10 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
-            request[peer] = slot->pe[sl_step_peer(s, p, peer)].block[hop].request[p % n_parts];
+            request[peer] = slot->pe[sl_step_peer(s, p, peer)].block[hop].request;
         }
-        st = sl_merge_submit(&head, s->n_hops, n_parts, request, part->first, part->end, pe->frontier, pe->index,
-                             pe->counts, pe->block[hop].inverse);
+        st = sl_merge_submit(&head, s->n_hops, n_parts, p % n_parts, request, part->first, part->end, pe->frontier,
+                             pe->index, pe->counts, pe->block[hop].inverse);
     }
     return st;
 }

@@ -21,7 +21,6 @@
 /* What one PE computes with; handles are dropped as soon as their last reader has been submitted. Levels index the arrays. */
 struct sl_step_pe {
     uint32_t *counts; /* the host's copy (codelets/sample.h) */
-    uint32_t *first;  /* L x (G + 1): in each hop, the position of each owner's first source */
     struct sl_split split[SL_MAX_LAYERS + 1];
     struct sl_rows h[SL_MAX_LAYERS + 1]; /* layer inputs: level L gathered features, others activations */
     struct sl_rows z[SL_MAX_LAYERS];     /* before the activation; level 0: the logits */

@@ -17,8 +17,9 @@ struct group_block {
     uint32_t n_edges;   /* E */
     uint32_t n_sources; /* T */
     uint32_t *edge_offsets, *edge_sources, *back_offsets, *back_rows;
-    uint32_t **request; /* by owner */
-    uint32_t **inverse; /* by requester, of what was asked of this PE */
+    uint32_t n_parts;  /* G */
+    uint32_t *request; /* list by owner */
+    uint32_t *inverse; /* list by requester, of what was asked of this PE */
 };
 
 struct group_pe {
@@ -81,7 +82,7 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
     return n;
 }
 
-/* The block of these destinations; room for offsets of sources and requests: as if all edges had different sources. */
+/* The block of these destinations; room for offsets of sources and the request: as if all edges had different sources. */
 static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                                       uint64_t seed, uint64_t step, uint32_t hop, uint32_t n_rows,
                                       const sl_vertex *frontier, struct group_block *out)
@@ -94,27 +95,17 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
                                 .edge_sources = need(n_edges, 4),
                                 .back_offsets = need((size_t)n_sources + 1, 4),
                                 .back_rows = need(n_edges, 4),
-                                .request = need(part->n_parts, sizeof *out->request),
-                                .inverse = need(part->n_parts, sizeof *out->inverse)};
-    for (uint32_t q = 0; q < part->n_parts; q++) {
-        uint32_t room = part->first[q + 1] - part->first[q];
-        out->request[q] = need((size_t)(n_edges < room ? n_edges : room) + 1, 4);
-    }
+                                .n_parts = part->n_parts,
+                                .request = need((size_t)part->n_parts + 1 + n_sources, 4)};
     out->n_edges = sl_sample_cpu(part, rule, seed, step, hop, n_rows, frontier, &marks, out->edge_offsets,
                                  out->edge_sources, out->back_offsets, out->back_rows, out->request);
     assert_int_equal(out->n_edges, n_edges);
-    for (uint32_t q = 0; q < part->n_parts; q++) {
-        out->n_sources += out->request[q][0];
-    }
+    out->n_sources = out->request[part->n_parts];
     free_marks(&marks, n_vertices);
 }
 
-static MAYBE_UNUSED void free_block(struct group_block *block, uint32_t n_parts)
+static MAYBE_UNUSED void free_block(struct group_block *block)
 {
-    for (uint32_t q = 0; q < n_parts; q++) {
-        free(block->request[q]);
-        free(block->inverse[q]);
-    }
     free(block->request);
     free(block->inverse);
     free(block->edge_offsets);
@@ -126,11 +117,7 @@ static MAYBE_UNUSED void free_block(struct group_block *block, uint32_t n_parts)
 /* The id of the source at a position of a block. */
 static MAYBE_UNUSED sl_vertex source_id(const struct group_block *block, uint32_t position)
 {
-    uint32_t q = 0;
-    while (position >= block->request[q][0]) {
-        position -= block->request[q++][0];
-    }
-    return block->request[q][1 + position];
+    return block->request[block->n_parts + 1 + position];
 }
 
 /* Merge the hop's requests at every PE. */
@@ -139,13 +126,15 @@ static MAYBE_UNUSED void group_merge(struct group *group, uint32_t hop)
     for (uint32_t q = 0; q < group->n_parts; q++) {
         struct group_pe *pe = &group->pe[q];
         const uint32_t **request = need(group->n_parts, sizeof *request);
+        size_t n_asked = 0;
         for (uint32_t p = 0; p < group->n_parts; p++) {
-            request[p] = group->pe[p].block[hop].request[q];
-            pe->block[hop].inverse[p] = need(request[p][0], 4);
+            request[p] = group->pe[p].block[hop].request;
+            n_asked += sl_list_count(request[p], q);
         }
+        pe->block[hop].inverse = need(group->n_parts + 1 + n_asked, 4);
         pe->n_rows[hop + 1] =
-            sl_merge_cpu(group->n_parts, request, group->partition->first[q], pe->n_part, pe->n_rows[hop], pe->frontier,
-                         pe->row_of, pe->words, pe->block[hop].inverse);
+            sl_merge_cpu(group->n_parts, q, request, group->partition->first[q], pe->n_part, pe->n_rows[hop],
+                         pe->frontier, pe->row_of, pe->words, pe->block[hop].inverse);
         free(request);
     }
 }
@@ -187,7 +176,7 @@ static MAYBE_UNUSED void group_free(struct group *group)
 {
     for (uint32_t p = 0; p < group->n_parts; p++) {
         for (uint32_t hop = 0; hop < group->n_hops; hop++) {
-            free_block(&group->pe[p].block[hop], group->n_parts);
+            free_block(&group->pe[p].block[hop]);
         }
         free(group->pe[p].frontier);
         free(group->pe[p].row_of);
@@ -195,16 +184,6 @@ static MAYBE_UNUSED void group_free(struct group *group)
     }
     free(group->pe);
     *group = (struct group){0};
-}
-
-/* Positions of the sources owned by q begin here. */
-static MAYBE_UNUSED uint32_t first_position(const struct group_block *block, uint32_t q)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < q; i++) {
-        n += block->request[i][0];
-    }
-    return n;
 }
 
 /* ---- partitions of every kind, for loops ---- */

@@ -113,9 +113,9 @@ static void expect_same_levels(const char *what, const struct group *group, cons
 /* What q packs for p. */
 static sl_real *pack_for(const struct group *group, uint32_t hop, uint32_t q, uint32_t p, const struct level *x)
 {
-    uint32_t n = group->pe[p].block[hop].request[q][0];
+    uint32_t n = sl_list_count(group->pe[p].block[hop].request, q);
     uint32_t n_columns = x->pe[q].n_columns;
-    struct sl_view rows = view_of(&x->pe[q], group->pe[q].block[hop].inverse[p]);
+    struct sl_view rows = view_of(&x->pe[q], sl_list_of(group->pe[q].block[hop].inverse, group->n_parts, p));
     sl_real *packed = poisoned((size_t)n * n_columns);
     sl_pack_cpu(n, n_columns, &rows, packed);
     return packed;
@@ -127,16 +127,14 @@ static void forward(const struct group *group, uint32_t hop, const struct level 
     for (uint32_t p = 0; p < group->n_parts; p++) {
         const struct group_block *block = &group->pe[p].block[hop];
         struct rows *out = &m->pe[p];
-        uint32_t first[MAX_PARTS + 1] = {0};
         sl_real *packed[MAX_PARTS];
         struct sl_view view[MAX_PARTS];
         for (uint32_t q = 0; q < group->n_parts; q++) {
-            first[q + 1] = first[q] + block->request[q][0];
             packed[q] = q == p ? NULL : pack_for(group, hop, q, p, x);
             view[q] = (struct sl_view){(const sl_real *const *)&packed[q], 31, NULL};
         }
-        view[p] = view_of(&x->pe[p], block->inverse[p]);
-        struct sl_sources sources = {group->n_parts, first, view};
+        view[p] = view_of(&x->pe[p], sl_list_of(block->inverse, group->n_parts, p));
+        struct sl_sources sources = {group->n_parts, block->request, view};
         for (uint32_t c = 0; c < out->split.n_chunks; c++) {
             sl_aggregate_forward_cpu(sl_split_size(&out->split, c), out->n_columns,
                                      block->edge_offsets + (c << out->split.shift), block->edge_sources, &sources, beta,
@@ -152,11 +150,11 @@ static void forward(const struct group *group, uint32_t hop, const struct level 
 static sl_real *send_back(const struct group *group, uint32_t hop, uint32_t p, uint32_t q, const struct level *gm)
 {
     const struct group_block *block = &group->pe[p].block[hop];
-    uint32_t n = block->request[q][0];
+    uint32_t n = sl_list_count(block->request, q);
     uint32_t n_columns = gm->pe[p].n_columns;
     struct sl_view view = view_of(&gm->pe[p], NULL);
     sl_real *sent = poisoned((size_t)n * n_columns);
-    sl_aggregate_backward_cpu(n, n_columns, first_position(block, q), block->back_offsets, block->back_rows,
+    sl_aggregate_backward_cpu(n, n_columns, block->request[q], block->back_offsets, block->back_rows,
                               block->edge_offsets, &view, sent);
     return sent;
 }
@@ -167,13 +165,14 @@ static void add_share(const struct group *group, uint32_t hop, uint32_t p, uint3
 {
     const struct group_block *block = &group->pe[q].block[hop];
     uint32_t n_columns = gm->pe[p].n_columns;
+    uint32_t n = sl_list_count(block->inverse, p);
+    const uint32_t *rows = sl_list_of(block->inverse, group->n_parts, p);
     if (p == q) {
         struct sl_view view = view_of(&gm->pe[q], NULL);
-        sl_accumulate_own_cpu(block->request[q][0], n_columns, first_position(block, q), block->inverse[q],
-                              block->back_offsets, block->back_rows, block->edge_offsets, &view, row0, n_rows, g);
+        sl_accumulate_own_cpu(n, n_columns, block->request[q], rows, block->back_offsets, block->back_rows,
+                              block->edge_offsets, &view, row0, n_rows, g);
     } else {
-        sl_accumulate_sent_cpu(group->pe[p].block[hop].request[q][0], n_columns, block->inverse[p], sent, row0, n_rows,
-                               g);
+        sl_accumulate_sent_cpu(n, n_columns, rows, sent, row0, n_rows, g);
     }
 }
 
@@ -455,9 +454,9 @@ static starpu_data_handle_t wrap(starpu_data_handle_t handle, unsigned *n, starp
 struct handles {
     struct group_handles {
         starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
-        starpu_data_handle_t inverse[MAX_PARTS];
+        starpu_data_handle_t inverse;
         starpu_data_handle_t packed[MAX_PARTS]; /* NULL where own or empty */
-        uint32_t first[MAX_PARTS + 1];
+        const uint32_t *first;
     } pe[MAX_PARTS];
     starpu_data_handle_t chunk[4][MAX_PARTS][MAX_CHUNKS];
     sl_real *memory[MAX_PARTS * MAX_PARTS];
@@ -491,10 +490,8 @@ static struct handles *wrap_group(const struct group *group, uint32_t hop)
         pe->edge_sources = wrap_vector(h, block->edge_sources, block->n_edges);
         pe->back_offsets = wrap_vector(h, block->back_offsets, block->n_sources + 1);
         pe->back_rows = wrap_vector(h, block->back_rows, block->n_edges);
-        for (uint32_t q = 0; q < group->n_parts; q++) {
-            pe->inverse[q] = wrap_vector(h, block->inverse[q], group->pe[q].block[hop].request[p][0]);
-            pe->first[q + 1] = pe->first[q] + block->request[q][0];
-        }
+        pe->inverse = wrap_vector(h, block->inverse, group->n_parts + 1 + block->inverse[group->n_parts]);
+        pe->first = block->request;
     }
     return h;
 }
@@ -503,7 +500,7 @@ static struct handles *wrap_group(const struct group *group, uint32_t hop)
 static starpu_data_handle_t wrap_packed(struct handles *h, const struct group *group, uint32_t hop, uint32_t p,
                                         uint32_t q, uint32_t n_columns)
 {
-    uint32_t n = group->pe[p].block[hop].request[q][0];
+    uint32_t n = sl_list_count(group->pe[p].block[hop].request, q);
     if (p == q || n == 0) {
         return NULL;
     }
@@ -529,12 +526,12 @@ static void submit_forward(const struct group *group, uint32_t hop, const struct
     }
     for (uint32_t p = 0; p < group->n_parts; p++) {
         struct group_handles *pe = &h->pe[p];
-        struct sl_source_handles sources = {group->n_parts, p, pe->first, &rows[p], pe->inverse[p], pe->packed};
+        struct sl_source_handles sources = {group->n_parts, p, pe->first, &rows[p], pe->inverse, pe->packed};
         struct sl_rows out = wrap_rows(h, 1, p, &m->pe[p]);
         for (uint32_t q = 0; q < group->n_parts; q++) {
             pe->packed[q] = wrap_packed(h, group, hop, p, q, out.n_columns);
             if (pe->packed[q] != NULL) {
-                expect_ok(sl_pack_submit(&head, &rows[q], 1, &h->pe[q].inverse[p], &pe->packed[q]));
+                expect_ok(sl_pack_submit(&head, &rows[q], group->n_parts, h->pe[q].inverse, 1, &p, &pe->packed[q]));
             }
         }
         for (uint32_t c = 0; c < out.split.n_chunks; c++) {
@@ -570,10 +567,8 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
     for (uint32_t q = 0; q < group->n_parts; q++) {
         const struct group_handles *pe = &h->pe[q];
         starpu_data_handle_t sent[MAX_PARTS];
-        uint32_t n_sent[MAX_PARTS];
         for (uint32_t p = 0; p < group->n_parts; p++) {
             sent[p] = h->pe[p].packed[q];
-            n_sent[p] = group->pe[p].block[hop].request[q][0];
         }
         struct sl_accumulate shares = {.edge_offsets = pe->edge_offsets,
                                        .back_offsets = pe->back_offsets,
@@ -584,8 +579,7 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
                                        .n_peers = group->n_parts,
                                        .own = q,
                                        .inverse = pe->inverse,
-                                       .sent = sent,
-                                       .n_sent = n_sent};
+                                       .sent = sent};
         struct sl_rows out = wrap_rows(h, 3, q, &g->pe[q]);
         for (uint32_t c = 0; c < out.split.n_chunks; c++) {
             expect_ok(sl_accumulate_submit(&head, &shares, c << out.split.shift, out.chunk[c]));
@@ -722,24 +716,25 @@ static void test_outputs_are_written(void **state)
     uint32_t sources[] = {0, 1, 2, 3};
     uint32_t back_offsets[] = {0, 1, 2, 3, 4};
     uint32_t back_rows[4] = {0};
+    uint32_t inverse[] = {0, 4, 0, 1, 2, 3};
     sl_real data[5][4 * 6] = {{0}};
     starpu_data_handle_t none = NULL;
     fixture_start(1);
-    enum { OFFSETS, OFFSETS64, SOURCES, BACK_OFFSETS, BACK_ROWS, X, GM, M, PACKED, G, N };
+    enum { OFFSETS, OFFSETS64, SOURCES, BACK_OFFSETS, BACK_ROWS, X, GM, M, PACKED, G, INVERSE, N };
     starpu_data_handle_t h[N] = {vector_of(offsets, 2, 4),      vector_of(offsets64, 2, 8), vector_of(sources, 4, 4),
                                  vector_of(back_offsets, 5, 4), vector_of(back_rows, 4, 4), rows_of(data[0], 4, 6),
                                  rows_of(data[1], 1, 6),        rows_of(data[2], 1, 6),     rows_of(data[3], 4, 6),
-                                 rows_of(data[4], 4, 6)};
+                                 rows_of(data[4], 4, 6),        vector_of(inverse, 6, 4)};
     struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 6, .chunk = &h[X]};
     struct sl_rows gm = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GM]};
-    struct sl_source_handles all = {1, 0, offsets, &x, h[SOURCES], &none};
+    struct sl_source_handles all = {1, 0, offsets, &x, h[INVERSE], &none};
     struct sl_accumulate shares = {.edge_offsets = h[OFFSETS],
                                    .back_offsets = h[BACK_OFFSETS],
                                    .back_rows = h[BACK_ROWS],
                                    .n_own = 4,
                                    .gm = &gm,
                                    .n_peers = 1,
-                                   .inverse = &h[SOURCES],
+                                   .inverse = h[INVERSE],
                                    .sent = &none};
     for (int beta = 0; beta < 2; beta++) {
         hold(h[X]);
@@ -757,7 +752,7 @@ static void test_outputs_are_written(void **state)
     expect_ok(sl_accumulate_submit(&head, &shares, 0, h[G]));
     release(h[GM], 1, &h[G]);
     hold(h[X]);
-    expect_ok(sl_pack_submit(&head, &x, 1, &h[SOURCES], &h[PACKED]));
+    expect_ok(sl_pack_submit(&head, &x, 1, h[INVERSE], 1, &(uint32_t){0}, &h[PACKED]));
     release(h[X], 1, &h[PACKED]);
     unregister(N, h);
     expect_no_failure();
@@ -776,7 +771,7 @@ static void test_refusals(void **state)
     struct sl_rows rows = {.split = sl_split_rows(4, 1, 2), .n_columns = 5, .chunk = &handles[1]};
     starpu_data_handle_t none = NULL;
     struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none};
-    struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles, .sent = &none};
+    struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles[0], .sent = &none};
     starpu_data_handle_t v = handles[0];
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");

@@ -14,23 +14,45 @@
 
 /* A part with some rows in its frontier, and what the PEs of a group ask of it. */
 struct ask {
-    uint32_t first, n_part, n_requesters, n_rows;
+    uint32_t first, n_part, n_parts, owner, n_rows;
     sl_vertex *frontier;
     uint32_t *row_of;
     uint64_t *words;
     uint32_t **request;
-    uint32_t **inverse;
+    uint32_t *inverse;
+    uint32_t n_inverse; /* its room */
 };
 
-/* Ids are asked for with probability `density` by each requester; half as many are in the frontier already. */
-static struct ask make_ask(uint32_t first, uint32_t n_part, uint32_t n_requesters, double density)
+/* What PE p requests: of the part's owner ids with probability `density`, of other owners some that merge must not touch. */
+static uint32_t *make_request(const struct ask *ask, uint32_t p, double density)
 {
-    struct ask ask = {.first = first, .n_part = n_part, .n_requesters = n_requesters};
+    uint32_t *request = need(4 * (size_t)ask->n_parts + 1 + ask->n_part, 4);
+    uint32_t *entries = sl_list_entries(request, ask->n_parts);
+    uint32_t n = 0;
+    for (uint32_t q = 0; q < ask->n_parts; q++) {
+        request[q] = n;
+        for (uint32_t i = 0; q != ask->owner && i < (p + q) % 4; i++) {
+            entries[n++] = SL_NONE;
+        }
+        for (uint32_t i = 0; q == ask->owner && i < ask->n_part; i++) {
+            if (fabs(noise(1000 + p, i)) < density) {
+                entries[n++] = ask->first + i;
+            }
+        }
+    }
+    request[ask->n_parts] = n;
+    return request;
+}
+
+/* Half as many ids as are asked for are in the frontier already. */
+static struct ask make_ask(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
+{
+    struct ask ask = {.first = first, .n_part = n_part, .n_parts = n_parts, .owner = n_parts / 2};
     ask.frontier = need(n_part, 4);
     ask.row_of = need(n_part, 4);
     ask.words = need(((size_t)n_part + 63) / 64, 8);
-    ask.request = need(n_requesters, sizeof *ask.request);
-    ask.inverse = need(n_requesters, sizeof *ask.inverse);
+    ask.request = need(n_parts, sizeof *ask.request);
+    ask.n_inverse = n_parts + 1;
     for (uint32_t i = n_part; i-- > 0;) { /* the frontier of before need not be ascending */
         int held = fabs(noise(n_part, i)) < density / 2;
         ask.row_of[i] = held ? ask.n_rows : SL_NONE;
@@ -38,23 +60,18 @@ static struct ask make_ask(uint32_t first, uint32_t n_part, uint32_t n_requester
             ask.frontier[ask.n_rows++] = first + i;
         }
     }
-    for (uint32_t p = 0; p < n_requesters; p++) {
-        ask.request[p] = need((size_t)n_part + 1, 4);
-        for (uint32_t i = 0; i < n_part; i++) {
-            if (fabs(noise(1000 + p, i)) < density) {
-                ask.request[p][++ask.request[p][0]] = first + i;
-            }
-        }
-        ask.inverse[p] = need(ask.request[p][0], 4);
+    for (uint32_t p = 0; p < n_parts; p++) {
+        ask.request[p] = make_request(&ask, p, density);
+        ask.n_inverse += sl_list_count(ask.request[p], ask.owner);
     }
+    ask.inverse = need(ask.n_inverse, 4);
     return ask;
 }
 
 static void free_ask(struct ask *ask)
 {
-    for (uint32_t p = 0; p < ask->n_requesters; p++) {
+    for (uint32_t p = 0; p < ask->n_parts; p++) {
         free(ask->request[p]);
-        free(ask->inverse[p]);
     }
     free(ask->request);
     free(ask->inverse);
@@ -66,9 +83,10 @@ static void free_ask(struct ask *ask)
 /* Is the id asked for by anyone? */
 static bool wanted(const struct ask *ask, sl_vertex id)
 {
-    for (uint32_t p = 0; p < ask->n_requesters; p++) {
-        for (uint32_t i = 1; i <= ask->request[p][0]; i++) {
-            if (ask->request[p][i] == id) {
+    for (uint32_t p = 0; p < ask->n_parts; p++) {
+        const uint32_t *ids = sl_list_of(ask->request[p], ask->n_parts, ask->owner);
+        for (uint32_t i = 0; i < sl_list_count(ask->request[p], ask->owner); i++) {
+            if (ids[i] == id) {
                 return true;
             }
         }
@@ -91,23 +109,30 @@ static uint32_t expected_rows(const struct ask *ask, sl_vertex *frontier, uint32
     return n;
 }
 
-static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_requesters, double density)
+static uint32_t merge(struct ask *ask)
 {
-    struct ask ask = make_ask(first, n_part, n_requesters, density);
+    return sl_merge_cpu(ask->n_parts, ask->owner, (const uint32_t *const *)ask->request, ask->first, ask->n_part,
+                        ask->n_rows, ask->frontier, ask->row_of, ask->words, ask->inverse);
+}
+
+static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
+{
+    struct ask ask = make_ask(first, n_part, n_parts, density);
     sl_vertex *frontier = need(n_part, 4);
     uint32_t *row_of = need(n_part, 4);
     uint32_t n_rows = expected_rows(&ask, frontier, row_of);
-    assert_int_equal(sl_merge_cpu(n_requesters, (const uint32_t *const *)ask.request, first, n_part, ask.n_rows,
-                                  ask.frontier, ask.row_of, ask.words, ask.inverse),
-                     n_rows);
+    assert_int_equal(merge(&ask), n_rows);
     expect_same("frontier", n_rows, 4, ask.frontier, frontier);
     expect_same("row of", n_part, 4, ask.row_of, row_of);
     for (uint32_t w = 0; w < (n_part + 63) / 64; w++) {
         assert_true(ask.words[w] == 0);
     }
-    for (uint32_t p = 0; p < n_requesters; p++) {
-        for (uint32_t i = 0; i < ask.request[p][0]; i++) {
-            assert_int_equal(frontier[ask.inverse[p][i]], ask.request[p][i + 1]);
+    assert_int_equal(ask.inverse[0], 0);
+    for (uint32_t p = 0; p < n_parts; p++) {
+        const uint32_t *ids = sl_list_of(ask.request[p], n_parts, ask.owner);
+        assert_int_equal(sl_list_count(ask.inverse, p), sl_list_count(ask.request[p], ask.owner));
+        for (uint32_t i = 0; i < sl_list_count(ask.inverse, p); i++) {
+            assert_int_equal(frontier[sl_list_of(ask.inverse, n_parts, p)[i]], ids[i]);
         }
     }
     free(frontier);
@@ -169,11 +194,13 @@ static void expect_answers(const struct group *group)
         uint8_t *asked = need(pe->n_rows[group->n_hops], 1);
         for (uint32_t hop = 0; hop < group->n_hops; hop++) {
             for (uint32_t p = 0; p < group->n_parts; p++) {
-                const uint32_t *request = group->pe[p].block[hop].request[q];
-                for (uint32_t i = 0; i < request[0]; i++) {
-                    uint32_t row = pe->block[hop].inverse[p][i];
+                const uint32_t *request = group->pe[p].block[hop].request;
+                const uint32_t *inverse = pe->block[hop].inverse;
+                assert_int_equal(sl_list_count(inverse, p), sl_list_count(request, q));
+                for (uint32_t i = 0; i < sl_list_count(request, q); i++) {
+                    uint32_t row = sl_list_of(inverse, group->n_parts, p)[i];
                     assert_true(row < pe->n_rows[hop + 1]);
-                    assert_int_equal(pe->frontier[row], request[i + 1]);
+                    assert_int_equal(pe->frontier[row], sl_list_of(request, group->n_parts, q)[i]);
                     asked[row] = 1;
                 }
             }
@@ -304,7 +331,7 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     struct sl_task_args here = head;
     uint32_t counts[8] = {0}; /* two hops and one part need 7 */
     char *index = need(sl_index_bytes(n_part), 1);
-    starpu_data_handle_t handles[9];
+    starpu_data_handle_t handles[7];
     here.hop = 1;
     counts[sl_counts_rows(1)] = ask.n_rows;
     memset(index, 0xff, 4 * (size_t)(n_part + (n_part & 1))); /* the filler too: it is nobody's */
@@ -312,16 +339,15 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     handles[0] = vector_of(ask.frontier, n_part, 4);
     handles[1] = vector_of(index, (uint32_t)sl_index_bytes(n_part), 1);
     handles[2] = vector_of(counts, 8, 4);
+    handles[3] = vector_of(ask.inverse, ask.n_inverse, 4);
     for (int p = 0; p < 3; p++) {
-        handles[3 + p] = vector_of(ask.request[p], n_part + 1, 4);
-        handles[6 + p] = vector_of(ask.inverse[p], ask.request[p][0] > 0 ? ask.request[p][0] : 1, 4);
+        handles[4 + p] = vector_of(ask.request[p], 4 + ask.request[p][3], 4);
     }
-    expect_ok(sl_merge_submit(&here, 2, 3, handles + 3, first, first + n_part, handles[0], handles[1], handles[2],
-                              handles + 6));
-    unregister(9, handles);
+    expect_ok(sl_merge_submit(&here, 2, 3, ask.owner, handles + 4, first, first + n_part, handles[0], handles[1],
+                              handles[2], handles[3]));
+    unregister(7, handles);
     expect_no_failure();
-    uint32_t n_rows = sl_merge_cpu(3, (const uint32_t *const *)plain.request, first, n_part, plain.n_rows,
-                                   plain.frontier, plain.row_of, plain.words, plain.inverse);
+    uint32_t n_rows = merge(&plain);
     assert_int_equal(counts[sl_counts_rows(2)], n_rows);
     assert_int_equal(counts[sl_counts_rows(1)], plain.n_rows);
     expect_same("frontier", n_rows, 4, ask.frontier, plain.frontier);
@@ -329,36 +355,35 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     for (size_t i = 4 * (size_t)(n_part + (n_part & 1)); i < sl_index_bytes(n_part); i++) {
         assert_int_equal(index[i], 0);
     }
-    for (int p = 0; p < 3; p++) {
-        expect_same("inverse", plain.request[p][0], 4, ask.inverse[p], plain.inverse[p]);
-    }
+    expect_same("inverse", plain.n_inverse, 4, ask.inverse, plain.inverse);
     free(index);
     free_ask(&ask);
     free_ask(&plain);
 }
 
-/* One task for two requesters, of which the second asks for fewer rows than its inverse has room for. */
+/* One task for the second and the fourth of five PEs. */
 static void check_pack_submission(uint32_t shift)
 {
     struct chunks rows = make_chunks(29, 6, shift, 4);
-    uint32_t index[2][8] = {{28, 0, 7, 8, 8, 15, 16, 1}, {3, 28, 9, 2, 99, 99, 99, 99}};
+    uint32_t index[] = {0, 2, 10, 11, 15, 15, 99, 99, 28, 0, 7, 8, 8, 15, 16, 1, 99, 3, 28, 9, 2};
+    const uint32_t requester[2] = {1, 3};
     const uint32_t n[2] = {8, 4};
     sl_real *packed[2] = {poisoned(8 * 6), poisoned(4 * 6)};
     sl_real *plain = poisoned(8 * 6);
     starpu_data_handle_t chunk[MAX_CHUNKS];
-    starpu_data_handle_t inverse[2] = {vector_of(index[0], 8, 4), vector_of(index[1], 8, 4)};
+    starpu_data_handle_t inverse = vector_of(index, sizeof index / sizeof *index, 4);
     starpu_data_handle_t out[2] = {rows_of(packed[0], n[0], 6), rows_of(packed[1], n[1], 6)};
     for (uint32_t c = 0; c < rows.n; c++) {
         chunk[c] = rows_of(rows.base[c], sl_split_size(&rows.split, c), 6);
     }
     struct sl_rows all = {.split = rows.split, .n_columns = 6, .chunk = chunk};
-    expect_ok(sl_pack_submit(&head, &all, 2, inverse, out));
-    unregister(2, inverse);
+    expect_ok(sl_pack_submit(&head, &all, 5, inverse, 2, requester, out));
+    unregister(1, &inverse);
     unregister(2, out);
     unregister(rows.n, chunk);
     expect_no_failure();
     for (int r = 0; r < 2; r++) {
-        struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index[r]};
+        struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index + (r == 0 ? 8 : 17)};
         sl_pack_cpu(n[r], 6, &view, plain);
         expect_same("packed", n[r] * 6, sizeof *plain, packed[r], plain);
         free(packed[r]);
@@ -428,12 +453,6 @@ static void pool_free(void)
     pool.n_handles = 0;
 }
 
-static starpu_data_handle_t *pool_handles(uint32_t n)
-{
-    assert_true(pool.n_memory < 256);
-    return pool.memory[pool.n_memory++] = need(n, sizeof(starpu_data_handle_t));
-}
-
 static void open_piped(const struct sl_partition *partition, uint32_t p, starpu_data_handle_t order, struct piped *pe)
 {
     struct sl_sample_part part = part_of(partition, p);
@@ -459,12 +478,8 @@ static void open_piped(const struct sl_partition *partition, uint32_t p, starpu_
         block->edge_sources = pool_vector(ROOM, 4, NULL);
         block->back_offsets = pool_vector(n + 1, 4, NULL);
         block->back_rows = pool_vector(ROOM, 4, NULL);
-        block->request = pool_handles(PARTS);
-        block->inverse = pool_handles(PARTS);
-        for (uint32_t q = 0; q < PARTS; q++) {
-            block->request[q] = pool_vector(n + 1, 4, NULL);
-            block->inverse[q] = pool_vector(n_part + 1, 4, NULL);
-        }
+        block->request = pool_vector(PARTS + 1 + n, 4, NULL);
+        block->inverse = pool_vector(PARTS + 1 + PARTS * n_part, 4, NULL);
     }
 }
 
@@ -486,9 +501,9 @@ static void submit_piped(const struct sl_partition *partition, const struct sl_s
         for (uint32_t q = 0; q < PARTS; q++) {
             starpu_data_handle_t request[PARTS];
             for (uint32_t p = 0; p < PARTS; p++) {
-                request[p] = pes[p].block[hop].request[q];
+                request[p] = pes[p].block[hop].request;
             }
-            expect_ok(sl_merge_submit(&here, 2, PARTS, request, partition->first[q], partition->first[q + 1],
+            expect_ok(sl_merge_submit(&here, 2, PARTS, q, request, partition->first[q], partition->first[q + 1],
                                       pes[q].frontier, pes[q].index, pes[q].counts, pes[q].block[hop].inverse));
         }
     }
@@ -503,9 +518,8 @@ static void expect_piped(const struct group *group, const struct piped *pes)
         }
         for (uint32_t hop = 0; hop < 2; hop++) {
             assert_int_equal(pes[p].counts_data[sl_counts_edges(2, hop)], pe->block[hop].n_edges);
-            for (uint32_t q = 0; q < PARTS; q++) {
-                assert_int_equal(pes[p].counts_data[sl_counts_request(2, PARTS, hop, q)], pe->block[hop].request[q][0]);
-            }
+            expect_same("request", PARTS + 1, 4, pes[p].counts_data + sl_counts_request(2, PARTS, hop),
+                        pe->block[hop].request);
         }
         expect_same("frontier", pe->n_rows[2], 4, pes[p].frontier_data, pe->frontier);
     }
@@ -567,17 +581,18 @@ static void check_outputs(const struct sl_partition *partition, struct piped *pe
     expect_ok(sl_seed_submit(&here, 2, order, 0, 20, 0, partition->first[1], pe->frontier, pe->index, pe->counts));
     release(order, 3, seeded);
     const starpu_data_handle_t sampled[] = {block->edge_offsets, block->edge_sources, block->back_offsets,
-                                            block->back_rows,    block->request[0],   block->request[3],
-                                            pe->marks,           pe->counts};
+                                            block->back_rows,    block->request,      pe->marks,
+                                            pe->counts};
     hold(pe->frontier);
     expect_ok(sl_sample_submit(&here, &pe->part, &rule, SEED, 2, partition->graph.n_vertices, 8, pe->frontier,
                                pe->marks, pe->counts, block));
-    release(pe->frontier, 8, sampled);
-    const starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse[0]};
-    hold(block->request[0]);
-    expect_ok(sl_merge_submit(&here, 2, 1, block->request, 0, partition->first[1], pe->frontier, pe->index, pe->counts,
+    release(pe->frontier, 7, sampled);
+    const starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse};
+    const starpu_data_handle_t requests[] = {block->request, block->request, block->request, block->request};
+    hold(block->request);
+    expect_ok(sl_merge_submit(&here, 2, PARTS, 0, requests, 0, partition->first[1], pe->frontier, pe->index, pe->counts,
                               block->inverse));
-    release(block->request[0], 4, merged);
+    release(block->request, 4, merged);
     expect_no_failure();
 }
 
@@ -612,35 +627,43 @@ static void test_refusals_and_failure(void **state)
     char *index = need(sl_index_bytes(64), 1);
     sl_real *packed = poisoned(4 * 6);
     sl_real *base = noisy(8 * 6, 1);
-    uint32_t rows[] = {0, 1, 2};
+    uint32_t rows[] = {0, 3, 0, 1, 2, 3};
+    const uint32_t who[] = {0, 1};
     fixture_start(1);
     starpu_data_handle_t handles[] = {
         vector_of(ask.frontier, 64, 4),
         vector_of(index, (uint32_t)sl_index_bytes(64), 1),
         vector_of(counts, 8, 4),
-        vector_of(ask.request[0], 65, 4),
-        vector_of(rows, 3, 4),
+        vector_of(ask.inverse, ask.n_inverse, 4),
+        vector_of(ask.request[0], 2 + ask.request[0][1], 4),
+        vector_of(rows, 5, 4), /* of three rows */
+        vector_of(rows, 6, 4), /* of four */
         rows_of(packed, 4, 6),
         rows_of(base, 8, 6),
     };
-    struct sl_rows all = {.split = sl_split_rows(8, 1, 3), .n_columns = 6, .chunk = &handles[6]};
-    assert_int_equal(sl_merge_submit(&head, 2, 1, handles + 3, 10, 75, handles[0], handles[1], handles[2], handles + 4),
-                     SL_EINVAL);
+    const starpu_data_handle_t *h = handles;
+    struct sl_rows all = {.split = sl_split_rows(8, 1, 3), .n_columns = 6, .chunk = &handles[8]};
+    assert_int_equal(sl_merge_submit(&head, 2, 1, 0, h + 4, 10, 75, h[0], h[1], h[2], h[3]), SL_EINVAL);
     expect_message(sl_message(), "10 to 75", "264 bytes");
-    assert_int_equal(sl_merge_submit(&head, 2, 1, handles + 3, 10, 9, handles[0], handles[1], handles[2], handles + 4),
-                     SL_EINVAL);
-    assert_int_equal(
-        sl_merge_submit(&head, 2, 257, handles + 3, 10, 74, handles[0], handles[1], handles[2], handles + 4),
-        SL_EINVAL);
-    assert_int_equal(sl_pack_submit(&head, &all, 1, &handles[4], &handles[5]), SL_EINVAL); /* 4 rows by an index of 3 */
+    assert_int_equal(sl_merge_submit(&head, 2, 1, 0, h + 4, 10, 9, h[0], h[1], h[2], h[3]), SL_EINVAL);
+    assert_int_equal(sl_merge_submit(&head, 2, 257, 0, h + 4, 10, 74, h[0], h[1], h[2], h[3]), SL_EINVAL);
+    assert_int_equal(sl_merge_submit(&head, 2, 1, 1, h + 4, 10, 74, h[0], h[1], h[2], h[3]), SL_EINVAL);
+    expect_message(sl_message(), "PE 1 of 1", "sl_merge");
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[5], 1, who, &h[7]), SL_EINVAL);
+    expect_message(sl_message(), "4 x 6", "5 entries");
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, &who[1], &h[7]), SL_EINVAL);
+    expect_message(sl_message(), "PE 1 of 1", "sl_pack");
+    assert_int_equal(sl_pack_submit(&head, &all, 257, h[6], 1, who, &h[7]), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 2, who, &h[7]), SL_EINVAL);
+    expect_message(sl_message(), "2 of 1 PEs", "sl_pack");
     all.n_columns = 5;
-    assert_int_equal(sl_pack_submit(&head, &all, 1, &handles[3], &handles[5]), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, who, &h[7]), SL_EINVAL);
     expect_message(sl_message(), "4 x 6", "width 5");
     all.n_columns = 6;
     fixture_fail();
-    expect_ok(sl_merge_submit(&head, 2, 1, handles + 3, 10, 74, handles[0], handles[1], handles[2], handles + 4));
-    expect_ok(sl_pack_submit(&head, &all, 1, &handles[3], &handles[5]));
-    unregister(7, handles);
+    expect_ok(sl_merge_submit(&head, 2, 1, 0, h + 4, 10, 74, h[0], h[1], h[2], h[3]));
+    expect_ok(sl_pack_submit(&head, &all, 1, h[6], 1, who, &h[7]));
+    unregister(9, handles);
     assert_true(counts[sl_counts_rows(2)] == 0 && packed[0] == (sl_real)-12345.5);
     fixture_stop();
     free(index);

@@ -56,7 +56,7 @@ static uint32_t draw_one(const struct sl_partition *partition, const struct sl_s
     for (uint32_t e = 0; e < n; e++) {
         picks[e] = source_id(&block, block.edge_sources[e]);
     }
-    free_block(&block, 1);
+    free_block(&block);
     return n;
 }
 
@@ -172,10 +172,10 @@ static void test_seed_and_large_steps(void **state)
         sample_block(&part, &rule, SEED, 1, 0, 1, &v, &block[0]);
         sample_block(&part, &rule, SEED + (UINT64_C(1) << 32), 1, 0, 1, &v, &block[1]);
         sample_block(&part, &rule, SEED, 1 + (UINT64_C(1) << 32), 0, 1, &v, &block[2]);
-        assert_memory_not_equal(block[0].request[0], block[1].request[0], 21 * 4);
-        assert_memory_not_equal(block[0].request[0], block[2].request[0], 21 * 4);
+        assert_memory_not_equal(block[0].request, block[1].request, 22 * 4);
+        assert_memory_not_equal(block[0].request, block[2].request, 22 * 4);
         for (int i = 0; i < 3; i++) {
-            free_block(&block[i], 1);
+            free_block(&block[i]);
         }
     }
     sl_partition_free(&fan);
@@ -503,14 +503,15 @@ static void check_requests(const struct sl_partition *partition, const struct gr
 {
     uint32_t position = 0;
     for (uint32_t q = 0; q < partition->n_parts; q++) {
-        for (uint32_t i = 1; i <= block->request[q][0]; i++, position++) {
-            sl_vertex id = block->request[q][i];
-            assert_true(id >= partition->first[q] && id < partition->first[q + 1]);
-            assert_true(i == 1 || block->request[q][i - 1] < id);
+        const uint32_t *ids = sl_list_of(block->request, partition->n_parts, q);
+        assert_int_equal(block->request[q], position);
+        for (uint32_t i = 0; i < sl_list_count(block->request, q); i++, position++) {
+            assert_true(ids[i] >= partition->first[q] && ids[i] < partition->first[q + 1]);
+            assert_true(i == 0 || ids[i - 1] < ids[i]);
             assert_true(block->back_offsets[position] < block->back_offsets[position + 1]);
         }
     }
-    assert_int_equal(position, block->n_sources);
+    assert_int_equal(position, block->request[partition->n_parts]);
 }
 
 /* The transposed block lists each source's destinations, ascending. */
@@ -671,11 +672,11 @@ static void test_empty_frontier(void **state)
         make_rules(kind, rules);
         sample_block(&part, &rules[0], SEED, 0, 0, 0, NULL, &block);
         assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[0] == 0);
-        free_block(&block, 1);
+        free_block(&block);
         sample_block(&part, &rules[0], SEED, 0, 0, 1, &leaf, &block);
         assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[1] == 0);
         assert_int_equal(block.back_offsets[0], 0);
-        free_block(&block, 1);
+        free_block(&block);
     }
     sl_partition_free(&fan);
 }
@@ -880,7 +881,7 @@ static void test_seeds(void **state)
 
 /* ---- counts ---- */
 
-/* Rows of L + 1 levels, edges of L hops and L x G requests fill a counts vector, each in a place of its own. */
+/* Rows of L + 1 levels, edges of L hops and L x (G + 1) positions fill a counts vector, each in a place of its own. */
 static void test_counts_layout(void **state)
 {
     (void)state;
@@ -890,13 +891,13 @@ static void test_counts_layout(void **state)
         uint32_t n_parts = shapes[s][1];
         uint32_t n = sl_counts_size(n_hops, n_parts);
         uint8_t *taken = need(n, 1);
-        assert_int_equal(n, 2 * n_hops + 1 + n_hops * n_parts);
+        assert_int_equal(n, 2 * n_hops + 1 + n_hops * (n_parts + 1));
         taken[sl_counts_rows(n_hops)]++;
         for (uint32_t hop = 0; hop < n_hops; hop++) {
             taken[sl_counts_rows(hop)]++;
             taken[sl_counts_edges(n_hops, hop)]++;
-            for (uint32_t q = 0; q < n_parts; q++) {
-                taken[sl_counts_request(n_hops, n_parts, hop, q)]++;
+            for (uint32_t q = 0; q <= n_parts; q++) {
+                taken[sl_counts_request(n_hops, n_parts, hop) + q]++;
             }
         }
         for (uint32_t i = 0; i < n; i++) {
@@ -917,8 +918,7 @@ struct phase {
     unsigned n;
     uint32_t *counts_data;
     sl_vertex *frontier_data;
-    uint32_t *block_data[4];
-    uint32_t *request_data[8];
+    uint32_t *block_data[5];
     void *owned[16];
     unsigned n_owned;
 };
@@ -958,17 +958,12 @@ static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_
     phase->marks = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
     phase->counts_data = phase_memory(phase, sl_counts_size(1, part.n_parts), 4);
     phase->counts = phase_vector(phase, phase->counts_data, sl_counts_size(1, part.n_parts), 4);
-    const uint32_t rooms[] = {n_part + 1, room, n + 1, room};
+    const uint32_t rooms[] = {n_part + 1, room, n + 1, room, part.n_parts + 1 + n};
     starpu_data_handle_t *handles[] = {&phase->block.edge_offsets, &phase->block.edge_sources,
-                                       &phase->block.back_offsets, &phase->block.back_rows};
-    for (int i = 0; i < 4; i++) {
+                                       &phase->block.back_offsets, &phase->block.back_rows, &phase->block.request};
+    for (int i = 0; i < 5; i++) {
         phase->block_data[i] = phase_memory(phase, rooms[i], 4);
         *handles[i] = phase_vector(phase, phase->block_data[i], rooms[i], 4);
-    }
-    phase->block.request = &phase->all[phase->n];
-    for (uint32_t q = 0; q < part.n_parts; q++) {
-        phase->request_data[q] = phase_memory(phase, n + 1, 4);
-        phase_vector(phase, phase->request_data[q], n + 1, 4);
     }
 }
 
@@ -1013,11 +1008,10 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
         expect_same("edge sources", block->n_edges, 4, phase.block_data[1], block->edge_sources);
         expect_same("back offsets", block->n_sources + 1, 4, phase.block_data[2], block->back_offsets);
         expect_same("back rows", block->n_edges, 4, phase.block_data[3], block->back_rows);
-        for (uint32_t q = 0; q < partition->n_parts; q++) {
-            uint32_t n = block->request[q][0];
-            assert_int_equal(phase.counts_data[sl_counts_request(1, partition->n_parts, 0, q)], n);
-            expect_same("request", n + 1, 4, phase.request_data[q], block->request[q]);
-        }
+        uint32_t n_head = partition->n_parts + 1;
+        expect_same("request", n_head + block->n_sources, 4, phase.block_data[4], block->request);
+        expect_same("positions", n_head, 4, phase.counts_data + sl_counts_request(1, partition->n_parts, 0),
+                    block->request);
         close_phase(&phase);
     }
     group_free(&group);

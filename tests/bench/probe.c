@@ -115,11 +115,9 @@ static void count_references(const struct sl_steps *s, struct bench_shape *shape
     uint32_t n_parts = s->shards->n_parts;
     for (uint32_t p = 0; p < s->n_pes; p++) {
         for (uint32_t hop = 0; hop < s->n_hops; hop++) {
-            for (uint32_t q = 0; q < n_parts; q++) {
-                uint32_t n = s->pe[p].counts[sl_counts_request(s->n_hops, n_parts, hop, q)];
-                shape->references[hop] += n;
-                shape->remote[hop] += q == p % n_parts ? 0 : n;
-            }
+            const uint32_t *first = s->pe[p].counts + sl_counts_request(s->n_hops, n_parts, hop);
+            shape->references[hop] += first[n_parts];
+            shape->remote[hop] += first[n_parts] - sl_list_count(first, p % n_parts);
         }
     }
 }
