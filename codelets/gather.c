@@ -33,16 +33,23 @@ static inline void fetch_row(uint32_t n, const sl_real *row)
     }
 }
 
+/* Where the row of a vertex (local id) is. */
+SL_INLINE const sl_real *row_of(const sl_real *table, const struct sl_hotrows *hot, uint32_t vertex, uint32_t n_columns)
+{
+    uint32_t slot = hot == NULL ? SL_NONE : hot->slot_of[vertex];
+    return slot == SL_NONE ? table + (size_t)vertex * n_columns : hot->rows + (size_t)slot * n_columns;
+}
+
 SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first,
                              const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
-                             const sl_vertex *dataset_ids, sl_real *x_out)
+                             const sl_vertex *dataset_ids, const struct sl_hotrows *hot, sl_real *x_out)
 {
     uint8_t keep[SL_DROPOUT_BLOCK];
     sl_real scale = (sl_real)sl_dropout_scale(threshold);
     for (uint32_t i = 0; i < n_rows; i++) {
-        const sl_real *row = table + (size_t)(ids[i] - first) * n_columns;
+        const sl_real *row = row_of(table, hot, ids[i] - first, n_columns);
         if (i + AHEAD < n_rows) {
-            fetch_row(n_columns, table + (size_t)(ids[i + AHEAD] - first) * n_columns);
+            fetch_row(n_columns, row_of(table, hot, ids[i + AHEAD] - first, n_columns));
         }
         sl_real *x = x_out + (size_t)i * n_columns;
         if (threshold == 0) {
@@ -65,21 +72,44 @@ struct gather_args {
     uint32_t threshold;
     uint32_t row0;
     uint32_t first;
+    bool is_cached;
 };
 
 /* ---- task wrappers ---- */
 
+/* What a task works on. hot is NULL or points to the struct's own. */
+struct gather_operands {
+    const sl_vertex *ids;
+    const sl_vertex *dataset_ids;
+    const struct sl_hotrows *hot;
+    struct sl_hotrows cache;
+};
+
+static void find_operands(void *buffers[], const struct gather_args *args, struct gather_operands *out)
+{
+    void **next = buffers + 3;
+    out->ids = (const sl_vertex *)sl_buffer_data(buffers[0]) + args->row0;
+    out->dataset_ids = args->threshold > 0 ? sl_buffer_data(*next++) : NULL;
+    out->hot = args->is_cached ? &out->cache : NULL;
+    if (args->is_cached) {
+        out->cache = (struct sl_hotrows){.n_slots = sl_buffer_rows(next[1]),
+                                         .n_columns = sl_buffer_columns(next[1]),
+                                         .slot_of = sl_buffer_data(next[0]),
+                                         .rows = sl_buffer_data(next[1])};
+    }
+}
+
 static void gather_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct gather_args *args = cl_arg;
+    struct gather_operands in;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    const sl_vertex *frontier = sl_buffer_data(buffers[0]);
-    const sl_vertex *dataset_ids = args->threshold > 0 ? sl_buffer_data(buffers[3]) : NULL;
+    find_operands(buffers, args, &in);
     sl_gather_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[2]), sl_buffer_data(buffers[1]), args->first,
-                  frontier + args->row0, args->threshold, &args->draw, dataset_ids, sl_buffer_data(buffers[2]));
+                  in.ids, args->threshold, &args->draw, in.dataset_ids, in.hot, sl_buffer_data(buffers[2]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -87,15 +117,15 @@ static void gather_cpu_task(void *buffers[], void *cl_arg)
 static void gather_cuda_task(void *buffers[], void *cl_arg)
 {
     struct gather_args *args = cl_arg;
+    struct gather_operands in;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const sl_vertex *frontier = sl_buffer_data(buffers[0]);
-    const sl_vertex *dataset_ids = args->threshold > 0 ? sl_buffer_data(buffers[3]) : NULL;
+    find_operands(buffers, args, &in);
     enum sl_status st =
         sl_gather_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[2]),
-                       sl_buffer_data(buffers[1]), args->first, frontier + args->row0, args->threshold, &args->draw,
-                       dataset_ids, sl_buffer_data(buffers[2]));
+                       sl_buffer_data(buffers[1]), args->first, in.ids, args->threshold, &args->draw, in.dataset_ids,
+                       in.hot, sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -114,19 +144,40 @@ static struct starpu_codelet gather_cl = {
     .model = &gather_model,
 };
 
+static struct starpu_perfmodel gather_hot_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_gather_hot", .size_base = sl_task_size_base};
+
+/* With a cache of hot rows, behind the same buffers R slot_of and rows; the table is read in main memory. */
+static struct starpu_codelet gather_hot_cl = {
+    .name = "sl_gather_hot",
+    .cpu_funcs = {gather_cpu_task},
+    SL_CUDA_FUNC(gather_cuda_task),
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .specific_nodes = 1,
+    .nodes = {STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_LOCAL,
+              STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL},
+    .model = &gather_hot_model,
+};
+
 /* ---- submissions ---- */
 
 enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_handle_t frontier, uint32_t row0,
                                 starpu_data_handle_t table, uint32_t first, double dropout, uint64_t seed,
-                                starpu_data_handle_t dataset_ids, starpu_data_handle_t x)
+                                starpu_data_handle_t dataset_ids, const struct sl_hotrows_handles *hot,
+                                starpu_data_handle_t x)
 {
-    struct gather_args args = {.head = *head, .row0 = row0, .first = first};
+    struct gather_args args = {.head = *head, .row0 = row0, .first = first, .is_cached = hot != NULL};
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(x);
     uint32_t n_columns = sl_handle_columns(x);
     if (sl_handle_columns(table) != n_columns || (uint64_t)row0 + n_rows > sl_handle_columns(frontier)) {
         return sl_fail(SL_EINVAL, "sl_gather: X [%u x %u] from row %u of a frontier of %u, table [%u x %u]", n_rows,
                        n_columns, row0, sl_handle_columns(frontier), sl_handle_rows(table), sl_handle_columns(table));
+    }
+    if (hot != NULL &&
+        (sl_handle_columns(hot->slot_of) != sl_handle_rows(table) || sl_handle_columns(hot->rows) != n_columns)) {
+        return sl_fail(SL_EINVAL, "sl_gather: a cache of rows of width %u for %u vertices, table [%u x %u]",
+                       sl_handle_columns(hot->rows), sl_handle_columns(hot->slot_of), sl_handle_rows(table), n_columns);
     }
     enum sl_status st = sl_dropout_check("sl_gather", dropout, &args.threshold);
     if (st != SL_OK) {
@@ -135,12 +186,16 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_han
     args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
     args.head.work = (uint64_t)n_rows * n_columns * 2 * sizeof(sl_real);
-    sl_task_begin(&task, &gather_cl);
+    sl_task_begin(&task, hot == NULL ? &gather_cl : &gather_hot_cl);
     sl_task_add(&task, frontier, STARPU_R);
     sl_task_add(&task, table, STARPU_R);
     sl_task_add(&task, x, STARPU_W);
     if (args.threshold > 0) {
         sl_task_add(&task, dataset_ids, STARPU_R);
+    }
+    if (hot != NULL) {
+        sl_task_add(&task, hot->slot_of, STARPU_R);
+        sl_task_add(&task, hot->rows, STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -91,5 +91,6 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     double work = fmax(training, evaluation) + fmin(fmin(training, evaluation), SL_POOL_KEPT_BYTES);
     /* The dataset as it was loaded goes before the work begins. */
     double most = fmax(graph + table, work);
-    return (uint64_t)(graph + table + model_bytes(settings, dataset) + most) + (32u << 20);
+    double cache = f->dense != NULL ? fmin(settings->feature_cache, n) * settings->pes * (4 * f->n_columns + 16) : 0;
+    return (uint64_t)(graph + table + cache + model_bytes(settings, dataset) + most) + (32u << 20);
 }

@@ -242,6 +242,12 @@ static json_t *stages_object(const struct sl_metrics_stages *s)
     return OBJECT(members);
 }
 
+static json_t *cache_object(const struct sl_metrics_cache *c)
+{
+    const struct member members[] = {{"rows", whole(c->rows)}, {"hits", whole(c->hits)}};
+    return OBJECT(members);
+}
+
 enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *e)
 {
     if (nowhere(metrics)) {
@@ -264,11 +270,15 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"edges", wholes(e->edges, e->layers)},
         {"bytes", bytes_object(&e->bytes)},
         {"stage_seconds", stages_object(&e->stages)},
+        {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         /* The last two are for two classes only. */
         {"valid_auc", real_if(e->evaluated, s->valid_auc)},
         {"test_auc", real_if(e->evaluated, s->test_auc)},
     };
     json_t *line = OBJECT(members);
+    if (line != NULL && !e->cached) {
+        json_object_del(line, "feature_cache");
+    }
     if (line != NULL && !e->two_classes) {
         json_object_del(line, "valid_auc");
         json_object_del(line, "test_auc");

@@ -48,6 +48,12 @@ struct sl_metrics_bytes {
     uint64_t features;
 };
 
+/* What the PEs' feature caches were asked for in an epoch, and what they had. */
+struct sl_metrics_cache {
+    uint64_t rows;
+    uint64_t hits;
+};
+
 /* Seconds of task time in an epoch, summed over the workers. */
 struct sl_metrics_stages {
     double sample;
@@ -87,6 +93,8 @@ struct sl_metrics_epoch {
     uint64_t edges[SL_MAX_LAYERS];        /* L sums; [0] the seeds' in-edges */
     struct sl_metrics_bytes bytes;
     struct sl_metrics_stages stages;
+    bool cached; /* write "feature_cache" */
+    struct sl_metrics_cache cache;
 };
 
 /* Event "summary": once, at the end. */

@@ -279,6 +279,7 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     }
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
+    SL_TRY(st, sl_feature_cache_open(settings, run, shards, &out->cache), undo);
     return SL_OK;
 undo:
     sl_steps_close(out);
@@ -287,6 +288,7 @@ undo:
 
 void sl_steps_close(struct sl_steps *steps)
 {
+    sl_feature_cache_close(&steps->cache);
     for (uint32_t i = 0; steps->slot != NULL && i < steps->settings->depth; i++) {
         sl_slot_close(&steps->slot[i]);
     }

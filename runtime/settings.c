@@ -88,6 +88,14 @@ static const struct sl_option options[] = {
      .max = 64, .argument = "N", .unit = "batches", .help = "Minibatches sampled ahead of the one that computes"},
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
      .shown = "so that all workers have some", .argument = "N", .help = "Row blocks each PE's work is split into"},
+    {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
+     .initial = "0", .argument = "N", .unit = "rows",
+     .help = "Keep the feature table in main memory, and a cache of this many rows for each PE on its device; 0: devices "
+             "hold the whole table of their parts"},
+    {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
+     .help = "lru: rows not wanted for the longest time give way; degree: the rows of the vertices that are most often a "
+             "source, for the whole run"},
     {.name = "partition", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
      .help = "How the graph is cut into parts, one per PE of a group; none: equal ranges of the dataset's order"},

@@ -19,6 +19,7 @@ enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
 enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME };
+enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
 /* Strings belong to the settings (sl_settings_free). NULL: not given. */
@@ -47,10 +48,12 @@ struct sl_settings {
     uint32_t n_fanout;              /* 0: 10 per layer */
     int sampler;                    /* enum sl_sampler */
     bool layer_dependency;
-    uint32_t kappa;  /* 0: the same variates for ever */
-    uint32_t depth;  /* ring slots: batches sampled ahead, >= 1 */
-    uint32_t chunks; /* row blocks a PE's frontier is split into; 0 until sl_trainer_open decides */
-    int partition;   /* enum sl_partition_method */
+    uint32_t kappa;           /* 0: the same variates for ever */
+    uint32_t depth;           /* ring slots: batches sampled ahead, >= 1 */
+    uint32_t chunks;          /* row blocks a PE's frontier is split into; 0 until sl_trainer_open decides */
+    int partition;            /* enum sl_partition_method */
+    uint32_t feature_cache;   /* rows of each PE; 0: none */
+    int feature_cache_policy; /* enum sl_feature_cache_policy */
     /* gradients */
     int sync;                      /* enum sl_sync; the others are gossip (runtime/replicas.h) */
     int gossip_what;               /* enum sl_gossip_what */

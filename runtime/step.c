@@ -91,6 +91,14 @@ done:
 
 /* ---- compute phase ---- */
 
+/* The PE's cache of feature rows learns what is wanted of it. */
+static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, const struct sl_hotrows_handles *hot)
+{
+    const struct sl_shard *part = sl_step_shard(s, head->pe);
+    return sl_hotrows_want_submit(head, hot, s->cache.policy, s->pe[head->pe].split[head->hop].n_rows,
+                                  sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
+}
+
 /* Every owner reads the features of its last frontier. */
 static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
@@ -100,12 +108,14 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         struct sl_step_pe *pe = &s->pe[p];
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
+        const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
         SL_TRY(st, sl_rows_register(&pe->split[level], s->shards->n_features, sizeof(sl_real), &pe->h[level]), done);
+        SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
         for (uint32_t c = 0; c < pe->split[level].n_chunks; c++) {
             SL_TRY(st,
                    sl_gather_submit(&head, sl_step_slot(s, step, p)->frontier, c << pe->split[level].shift,
                                     part->features, part->first, s->settings->input_dropout, s->settings->seed,
-                                    s->shards->dataset_ids, pe->h[level].chunk[c]),
+                                    s->shards->dataset_ids, hot, pe->h[level].chunk[c]),
                    done);
         }
     }

@@ -13,6 +13,7 @@
 #include "codelets/optimize.h"
 #include "codelets/rows.h"
 #include "codelets/task.h"
+#include "runtime/feature_cache.h"
 #include "runtime/model.h"
 #include "runtime/replicas.h"
 #include "runtime/shards.h"
@@ -53,6 +54,7 @@ struct sl_steps {
     const struct sl_settings *settings; /* borrowed, as the next three */
     struct sl_run *run;
     struct sl_shards *shards;
+    struct sl_feature_cache cache;
     struct sl_model *model; /* n_replicas of them (runtime/replicas.h); shapes are read off the first */
     uint32_t n_replicas;
     uint32_t n_pes;       /* P */

@@ -373,6 +373,12 @@ static enum sl_status fill_epoch(struct sl_trainer *t, struct sl_metrics_epoch *
                                              .backward = stage[SL_STAGE_BACKWARD],
                                              .sync = stage[SL_STAGE_SYNC],
                                              .optimise = stage[SL_STAGE_OPTIMISE]};
+    struct sl_hot_tally tally;
+    st = st == SL_OK ? sl_feature_cache_tally(&t->steps.cache, &tally) : st;
+    if (st == SL_OK) {
+        out->cached = t->steps.cache.n_pes > 0;
+        out->cache = (struct sl_metrics_cache){.rows = tally.rows, .hits = tally.hits};
+    }
     return st;
 }
 

@@ -154,6 +154,23 @@ static void two_classes_have_auc(void **state)
     fclose(stream);
 }
 
+static void feature_caches_are_there_where_used(void **state)
+{
+    (void)state;
+    struct sl_metrics m;
+    FILE *stream = to_buffer(&m);
+    struct sl_metrics_epoch e = an_epoch();
+    e.cached = true;
+    e.cache = (struct sl_metrics_cache){.rows = 5000000000, .hits = 70};
+    assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
+    json_t *json = line();
+    json_t *cache = json_object_get(json, "feature_cache");
+    assert_members(cache, NAMES("rows", "hits"));
+    assert_true(number(cache, "rows") == 5000000000 && number(cache, "hits") == 70);
+    json_decref(json);
+    fclose(stream);
+}
+
 static void what_was_not_evaluated_is_null(void **state)
 {
     (void)state;
@@ -436,6 +453,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_epoch_line_is_as_documented),
         cmocka_unit_test(two_classes_have_auc),
+        cmocka_unit_test(feature_caches_are_there_where_used),
         cmocka_unit_test(what_was_not_evaluated_is_null),
         cmocka_unit_test(losses_read_back_exactly),
         cmocka_unit_test(the_config_line_holds_all_options),

@@ -322,6 +322,60 @@ static void test_same_bits(void **state)
     }
 }
 
+/* ---- a cache of feature rows changes what is moved, never a number ---- */
+
+/* A cached run gives the bits of the one without, and its caches were asked for every input row. */
+static void check_cached(int policy, const struct outcome *plain)
+{
+    struct sl_settings settings;
+    struct sl_hot_tally tally;
+    struct outcome got;
+    struct world w;
+    uint64_t n_rows = 0;
+    settings_of(&variants[2], &exact_spreads[0], &settings);
+    settings.feature_cache = 150;
+    settings.feature_cache_policy = policy;
+    world_open(&dense_set, &settings, N_STEPS, &w);
+    world_run(&w, N_STEPS, &got);
+    expect_ok(sl_feature_cache_tally(&w.steps.cache, &tally));
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        n_rows += got.sizes[i].vertices[3];
+    }
+    assert_int_equal(tally.rows, n_rows);
+    assert_in_range(tally.hits, 1, n_rows - 1);
+    expect_ok(sl_feature_cache_tally(&w.steps.cache, &tally));
+    assert_int_equal(tally.rows, 0); /* counted from the last call on */
+    world_close(&w);
+    expect_bits("a cached run", &got, plain);
+    outcome_free(&got);
+    sl_settings_free(&settings);
+}
+
+static void test_feature_cache(void **state)
+{
+    struct sl_settings settings;
+    struct outcome plain;
+    struct world w;
+    (void)state;
+    machine_up("lws", 2);
+    run_variant(&variants[2], &exact_spreads[0], &plain);
+    check_cached(SL_FEATURE_CACHE_LRU, &plain);
+    check_cached(SL_FEATURE_CACHE_DEGREE, &plain);
+    outcome_free(&plain);
+    settings_of(&variants[14], &exact_spreads[0], &settings); /* sparse features are not gathered */
+    settings.feature_cache = 10;
+    w = (struct world){.settings = &settings};
+    expect_ok(sl_settings_check(&settings));
+    expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, &w.shards));
+    expect_ok(sl_run_init(&w.run));
+    assert_int_equal(sl_feature_cache_open(&settings, &w.run, &w.shards, &w.steps.cache), SL_EINVAL);
+    assert_int_equal(w.steps.cache.n_pes, 0);
+    sl_shards_close(&w.shards);
+    sl_run_free(&w.run);
+    sl_settings_free(&settings);
+    machine_down();
+}
+
 /* Another seed is another run. */
 static void test_seeds_differ(void **state)
 {
@@ -592,9 +646,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_seeds_differ),
-        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),   cmocka_unit_test(test_fanout),
-        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_feature_cache),
+        cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch), cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_fanout),       cmocka_unit_test(test_epochs),
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

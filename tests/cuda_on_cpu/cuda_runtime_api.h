@@ -71,6 +71,13 @@ static inline cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, c
     return cudaSuccess;
 }
 
+static inline cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned flags)
+{
+    (void)flags;
+    *out = host;
+    return cudaSuccess;
+}
+
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     (void)stream;

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Which slots give way is found by selection, not by a list in order of use: a GPU cannot keep one, and both must agree. */
+#include "codelets/hotrows.h"
+
+#include <string.h>
+
+#include "codelets/rows.h"
+
+/* ---- kernels, CPU ---- */
+
+static inline void load_row(const struct sl_hotrows *hot, uint32_t s, uint32_t vertex, const sl_real *table)
+{
+    memcpy(hot->rows + (size_t)s * hot->n_columns, table + (size_t)vertex * hot->n_columns,
+           hot->n_columns * sizeof *table);
+}
+
+void sl_hotrows_fill_cpu(const struct sl_hotrows *hot, uint32_t n_part, uint32_t n_fixed, const uint32_t *vertices,
+                         const sl_real *table)
+{
+    memset(hot->slot_of, 0xff, (size_t)n_part * sizeof *hot->slot_of); /* SL_NONE */
+    for (uint32_t s = 0; s < hot->n_slots; s++) {
+        hot->slot[s] = (struct sl_hot_slot){.wanted = s, .vertex = SL_NONE};
+    }
+    for (uint32_t s = 0; s < n_fixed; s++) {
+        hot->slot[s].vertex = vertices[s];
+        hot->slot_of[vertices[s]] = s;
+        load_row(hot, s, vertices[s], table);
+    }
+}
+
+#define DIGIT_BITS 11 /* of a radix selection; 64 bits are six digits */
+
+/* The k-th smallest time of wanting, k >= 1: digit by digit from the top, among the slots that agree so far. */
+static uint64_t kth_wanted(const struct sl_hotrows *hot, uint32_t k)
+{
+    uint64_t prefix = 0;
+    uint64_t mask = 0;
+    for (int shift = 5 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
+        uint32_t count[1 << DIGIT_BITS] = {0};
+        uint32_t digit = 0;
+        for (uint32_t s = 0; s < hot->n_slots; s++) {
+            uint64_t wanted = hot->slot[s].wanted;
+            count[wanted >> shift & ((1u << DIGIT_BITS) - 1)] += (wanted & mask) == prefix;
+        }
+        for (; count[digit] < k; digit++) {
+            k -= count[digit];
+        }
+        prefix |= (uint64_t)digit << shift;
+        mask |= (uint64_t)((1u << DIGIT_BITS) - 1) << shift;
+    }
+    return prefix;
+}
+
+/* Take the first n_admitted of the frontier's missing rows in, each into the next slot that was wanted at `latest` or before. */
+static void admit(const struct sl_hotrows *hot, uint64_t now, uint32_t n_admitted, uint64_t latest,
+                  const sl_vertex *ids, uint32_t first, const sl_real *table)
+{
+    uint32_t s = 0;
+    for (uint32_t i = 0; n_admitted > 0; i++) {
+        uint32_t vertex = ids[i] - first;
+        if (hot->slot_of[vertex] != SL_NONE) {
+            continue;
+        }
+        while (hot->slot[s].wanted > latest) {
+            s++;
+        }
+        if (hot->slot[s].vertex != SL_NONE) {
+            hot->slot_of[hot->slot[s].vertex] = SL_NONE;
+        }
+        hot->slot[s] = (struct sl_hot_slot){.wanted = now | i, .vertex = vertex};
+        hot->slot_of[vertex] = s;
+        load_row(hot, s, vertex, table);
+        n_admitted--;
+    }
+}
+
+void sl_hotrows_want_cpu(const struct sl_hotrows *hot, enum sl_hotrows_policy policy, uint64_t step, uint32_t n,
+                         const sl_vertex *ids, uint32_t first, const sl_real *table, struct sl_hot_tally *tally)
+{
+    uint64_t now = (step + 1) << 32;
+    uint32_t n_hits = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t s = hot->slot_of[ids[i] - first];
+        if (s == SL_NONE) {
+            continue;
+        }
+        n_hits++;
+        if (policy == SL_HOTROWS_LRU) {
+            hot->slot[s].wanted = now | i;
+        }
+    }
+    tally->rows += n;
+    tally->hits += n_hits;
+    uint32_t n_free = hot->n_slots - n_hits; /* that this frontier does not want */
+    uint32_t n_admitted = n - n_hits < n_free ? n - n_hits : n_free;
+    if (policy == SL_HOTROWS_LRU && n_admitted > 0) {
+        admit(hot, now, n_admitted, kth_wanted(hot, n_admitted), ids, first, table);
+    }
+}
+
+/* ---- arguments ---- */
+
+struct hotrows_args {
+    struct sl_task_args head;
+    enum sl_hotrows_policy policy;
+    uint32_t n; /* vertices to put there, or rows wanted */
+    uint32_t first;
+};
+
+/* ---- task wrappers ---- */
+
+static struct sl_hotrows hotrows_of(void *slot_of, void *slots, void *rows)
+{
+    return (struct sl_hotrows){.n_slots = sl_buffer_rows(rows),
+                               .n_columns = sl_buffer_columns(rows),
+                               .slot_of = sl_buffer_data(slot_of),
+                               .slot = sl_buffer_data(slots),
+                               .rows = sl_buffer_data(rows)};
+}
+
+static void fill_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct hotrows_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
+    sl_hotrows_fill_cpu(&hot, sl_buffer_columns(buffers[0]), args->n, args->n > 0 ? sl_buffer_data(buffers[4]) : NULL,
+                        sl_buffer_data(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void want_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct hotrows_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
+    sl_hotrows_want_cpu(&hot, args->policy, args->head.step, args->n, sl_buffer_data(buffers[5]), args->first,
+                        sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    sl_task_leave(&args->head, start_s);
+}
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel fill_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_hotrows_fill", .size_base = sl_task_size_base};
+static struct starpu_perfmodel want_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_hotrows_want", .size_base = sl_task_size_base};
+
+#define HERE STARPU_SPECIFIC_NODE_LOCAL
+#define MAIN STARPU_SPECIFIC_NODE_CPU
+
+static struct starpu_codelet fill_cl = {
+    .name = "sl_hotrows_fill",
+    .cpu_funcs = {fill_cpu_task},
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* W slot_of, slots, rows; R table; with vertices to put there R those */
+    .specific_nodes = 1,
+    .nodes = {HERE, HERE, HERE, MAIN, HERE},
+    .model = &fill_model,
+};
+
+static struct starpu_codelet want_cl = {
+    .name = "sl_hotrows_want",
+    .cpu_funcs = {want_cpu_task},
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* RW (degree: R) slot_of, slots, rows; R table; RW tally; R frontier */
+    .specific_nodes = 1,
+    .nodes = {HERE, HERE, HERE, MAIN, HERE, HERE},
+    .model = &want_model,
+};
+
+/* ---- submissions ---- */
+
+static enum sl_status check_cache(const char *name, const struct sl_hotrows_handles *hot, starpu_data_handle_t table)
+{
+    if (sl_handle_columns(hot->slot_of) == sl_handle_rows(table) &&
+        sl_handle_columns(hot->slots) == sl_handle_rows(hot->rows) &&
+        sl_handle_columns(hot->rows) == sl_handle_columns(table)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: a cache of %u slots, rows [%u x %u], for %u vertices; table [%u x %u]", name,
+                   sl_handle_columns(hot->slots), sl_handle_rows(hot->rows), sl_handle_columns(hot->rows),
+                   sl_handle_columns(hot->slot_of), sl_handle_rows(table), sl_handle_columns(table));
+}
+
+static uint64_t row_bytes(uint64_t n, starpu_data_handle_t table)
+{
+    return 2 * n * sl_handle_columns(table) * sizeof(sl_real);
+}
+
+enum sl_status sl_hotrows_fill_submit(const struct sl_task_args *head, const struct sl_hotrows_handles *hot,
+                                      uint32_t n_fixed, starpu_data_handle_t vertices, starpu_data_handle_t table)
+{
+    struct hotrows_args args = {.head = *head, .n = n_fixed};
+    struct sl_task task;
+    enum sl_status st = check_cache("sl_hotrows_fill", hot, table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (n_fixed > sl_handle_rows(hot->rows) || (n_fixed > 0 && sl_handle_columns(vertices) < n_fixed)) {
+        return sl_fail(SL_EINVAL, "sl_hotrows_fill: %u vertices for %u slots", n_fixed, sl_handle_rows(hot->rows));
+    }
+    args.head.stage = SL_STAGE_GATHER;
+    args.head.work = row_bytes(n_fixed, table) + 4 * (uint64_t)sl_handle_rows(table);
+    sl_task_begin(&task, &fill_cl);
+    sl_task_add(&task, hot->slot_of, STARPU_W);
+    sl_task_add(&task, hot->slots, STARPU_W);
+    sl_task_add(&task, hot->rows, STARPU_W);
+    sl_task_add(&task, table, STARPU_R);
+    if (n_fixed > 0) {
+        sl_task_add(&task, vertices, STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+}
+
+enum sl_status sl_hotrows_want_submit(const struct sl_task_args *head, const struct sl_hotrows_handles *hot,
+                                      enum sl_hotrows_policy policy, uint32_t n_rows, starpu_data_handle_t frontier,
+                                      uint32_t first, starpu_data_handle_t table)
+{
+    struct hotrows_args args = {.head = *head, .policy = policy, .n = n_rows, .first = first};
+    enum starpu_data_access_mode mode = policy == SL_HOTROWS_LRU ? STARPU_RW : STARPU_R;
+    struct sl_task task;
+    enum sl_status st = check_cache("sl_hotrows_want", hot, table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (n_rows > sl_handle_columns(frontier) || sl_handle_element(hot->tally) != sizeof(struct sl_hot_tally)) {
+        return sl_fail(SL_EINVAL, "sl_hotrows_want: %u rows of a frontier of %u, a tally of %zu bytes", n_rows,
+                       sl_handle_columns(frontier), sl_handle_element(hot->tally));
+    }
+    args.head.stage = SL_STAGE_GATHER;
+    args.head.work = row_bytes(n_rows, table);
+    sl_task_begin(&task, &want_cl);
+    sl_task_add(&task, hot->slot_of, mode);
+    sl_task_add(&task, hot->slots, mode);
+    sl_task_add(&task, hot->rows, mode);
+    sl_task_add(&task, table, STARPU_R);
+    sl_task_add(&task, hot->tally, STARPU_RW);
+    sl_task_add(&task, frontier, STARPU_R);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

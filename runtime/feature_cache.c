@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The PEs' caches of feature rows. */
+#include "runtime/feature_cache.h"
+
+#include <stdlib.h>
+
+#include "codelets/rows.h"
+#include "support/memory.h"
+
+/* ---- which vertices are hot ---- */
+
+/* How often a vertex is a source, and which it is. */
+struct use {
+    uint32_t n;
+    uint32_t vertex; /* renumbered id, then, of a part, local id */
+};
+
+/* Most often first; equal ones by id. */
+static int compare_uses(const void *a, const void *b)
+{
+    const struct use *x = a;
+    const struct use *y = b;
+    if (x->n != y->n) {
+        return x->n > y->n ? -1 : 1;
+    }
+    return (x->vertex > y->vertex) - (x->vertex < y->vertex);
+}
+
+/* The part's n most used vertices, as local ids. uses: of all vertices; the part's are put in order. */
+static void pick_most_used(const struct sl_shard *part, struct use *uses, uint32_t n, uint32_t *vertices_out)
+{
+    qsort(uses + part->first, part->end - part->first, sizeof *uses, compare_uses);
+    for (uint32_t i = 0; i < n; i++) {
+        vertices_out[i] = uses[part->first + i].vertex - part->first;
+    }
+}
+
+/* Count how often each vertex is a source of an edge. */
+static enum sl_status count_uses(const struct sl_shards *shards, struct use **out)
+{
+    const struct sl_graph *graph = &shards->partition->graph;
+    struct use *uses;
+    enum sl_status st = sl_alloc_zero(shards->n_vertices, sizeof *uses, "counts of the vertices' uses", &uses);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < shards->n_vertices; v++) {
+        uses[v].vertex = v;
+    }
+    for (uint64_t e = 0; e < graph->n_edges; e++) {
+        uses[graph->sources[e]].n++;
+    }
+    *out = uses;
+    return SL_OK;
+}
+
+/* ---- one PE ---- */
+
+static uint32_t slots_of(const struct sl_settings *settings, const struct sl_shard *part)
+{
+    uint32_t n_part = part->end - part->first;
+    return settings->feature_cache < n_part ? settings->feature_cache : n_part;
+}
+
+static enum sl_status register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
+                                  struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
+{
+    starpu_vector_data_register(&out->slot_of, -1, 0, part->end - part->first, sizeof(uint32_t));
+    starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_hot_slot));
+    starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
+    return sl_matrix_register(n_slots, shards->n_features, sizeof(sl_real), &out->rows);
+}
+
+/* Empty, or with the vertices that are to stay there. uses: NULL, or of all vertices. */
+static enum sl_status fill_pe(const struct sl_task_args *head, const struct sl_shard *part, struct use *uses,
+                              uint32_t n_slots, struct sl_feature_cache *cache)
+{
+    const struct sl_hotrows_handles *hot = &cache->pe[head->pe];
+    uint32_t **vertices = &cache->vertices[head->pe];
+    starpu_data_handle_t handle;
+    enum sl_status st;
+    if (uses == NULL) {
+        return sl_hotrows_fill_submit(head, hot, 0, NULL, part->features);
+    }
+    SL_TRY(st, sl_alloc(n_slots, sizeof **vertices, "the most used vertices", vertices), done);
+    pick_most_used(part, uses, n_slots, *vertices);
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)*vertices, n_slots, sizeof **vertices);
+    st = sl_hotrows_fill_submit(head, hot, n_slots, handle, part->features);
+    sl_handle_drop(&handle);
+done:
+    return st;
+}
+
+/* ---- open, close ---- */
+
+static enum sl_status open_pe(const struct sl_settings *settings, struct sl_run *run, const struct sl_shards *shards,
+                              uint32_t p, struct use *uses, struct sl_feature_cache *cache)
+{
+    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    struct sl_task_args head = {.run = run, .pe = p};
+    uint32_t n_slots = slots_of(settings, part);
+    if (n_slots == 0) {
+        return SL_OK; /* a part without vertices */
+    }
+    enum sl_status st;
+    SL_TRY(st, register_pe(shards, part, n_slots, &cache->tally[p], &cache->pe[p]), done);
+    st = fill_pe(&head, part, uses, n_slots, cache);
+done:
+    return st;
+}
+
+enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
+                                     const struct sl_shards *shards, struct sl_feature_cache *out)
+{
+    struct use *uses = NULL;
+    enum sl_status st;
+    *out = (struct sl_feature_cache){0};
+    if (settings->feature_cache == 0) {
+        return SL_OK;
+    }
+    if (shards->is_sparse) {
+        return sl_fail(SL_EINVAL,
+                       "--feature-cache: found sparse features, which are read where they are; expected dense ones");
+    }
+    out->n_pes = settings->pes;
+    out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_HOTROWS_DEGREE : SL_HOTROWS_LRU;
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
+    SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(shards, &uses) : SL_OK, undo);
+    for (uint32_t p = 0; p < out->n_pes; p++) {
+        SL_TRY(st, open_pe(settings, run, shards, p, uses, out), undo);
+    }
+    sl_free(uses);
+    return SL_OK;
+undo:
+    sl_free(uses);
+    sl_feature_cache_close(out);
+    return st;
+}
+
+void sl_feature_cache_close(struct sl_feature_cache *cache)
+{
+    for (uint32_t p = 0; cache->vertices != NULL && p < cache->n_pes; p++) {
+        sl_handle_close(cache->pe[p].slot_of);
+        sl_handle_close(cache->pe[p].slots);
+        sl_handle_close(cache->pe[p].rows);
+        sl_handle_close(cache->pe[p].tally);
+        sl_free(cache->vertices[p]);
+    }
+    sl_free(cache->vertices);
+    sl_free(cache->pe);
+    sl_free(cache->tally);
+    *cache = (struct sl_feature_cache){0};
+}
+
+enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_hot_tally *out)
+{
+    *out = (struct sl_hot_tally){0};
+    for (uint32_t p = 0; p < cache->n_pes; p++) {
+        starpu_data_handle_t handle = cache->pe[p].tally;
+        if (handle == NULL) {
+            continue;
+        }
+        if (starpu_data_acquire(handle, STARPU_RW) != 0) {
+            return sl_fail(SL_ESTARPU, "StarPU refused to hand out a feature cache's tally");
+        }
+        out->rows += cache->tally[p].rows;
+        out->hits += cache->tally[p].hits;
+        cache->tally[p] = (struct sl_hot_tally){0};
+        starpu_data_release(handle);
+    }
+    return SL_OK;
+}
