@@ -120,6 +120,15 @@ static enum sl_status span_extend(struct sl_worker_log *log, struct sl_span span
     return span_append(&log->compute, &log->n_compute, &log->compute_capacity, span);
 }
 
+/* Write the task's mark. Where FxT does not record, StarPU drops it. */
+static void mark_task(const struct sl_span *span)
+{
+    char mark[64];
+    unsigned long job = starpu_task_get_job_id(starpu_task_get_current());
+    snprintf(mark, sizeof mark, SL_TASK_MARK "%lu.%.0f", job, 1e9 * (span->end_s - span->start_s));
+    starpu_fxt_trace_user_event_string(mark);
+}
+
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
 {
     *start_s_out = sl_clock_s();
@@ -136,6 +145,9 @@ static struct sl_worker_log *own_log(const struct sl_run *run)
 static void count_span(const struct sl_task_args *args, struct sl_worker_log *log, struct sl_span span)
 {
     enum sl_status st = SL_OK;
+    if (args->run->traced) {
+        mark_task(&span);
+    }
     log->stage_s[args->stage] += span.end_s - span.start_s;
     if (stage_is_hidden(args->stage)) {
         st = span_append(&log->hidden, &log->n_hidden, &log->hidden_capacity, span);

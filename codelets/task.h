@@ -114,7 +114,8 @@ static inline enum sl_stage sl_task_stage(const struct sl_task_args *head, enum 
 /* A wrapper's first call: nonzero when the run has failed and the task must return at once. Starts its clock. */
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out);
 
-/* A wrapper's last call: counts the time for its stage, and the span for the overlap. */
+/* A wrapper's last call: counts the time for its stage, and the span for the overlap. In a traced run it also writes the task's
+ * mark (SL_TASK_MARK) into the trace. */
 void sl_task_leave(const struct sl_task_args *args, double start_s);
 
 /* ---- CUDA implementations; SL_CUDA: this build has them ----
@@ -172,6 +173,11 @@ void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_
  * "sl_" and without its direction. Cut at SL_TASK_NAME_BYTES. */
 #define SL_TASK_NAME_BYTES 96
 void sl_task_name(const struct sl_task_args *args, const char *codelet_name, char out[SL_TASK_NAME_BYTES]);
+
+/* A traced task's mark, a user event "sl_codelet.JOB.NANOSECONDS" at its end: StarPU's number of the task, and the time that
+ * sl_task_leave counted. StarPU's own start of a task comes before it records each of the task's buffers, microseconds in
+ * which nothing is computed; by its mark a trace tells the codelet from that, and its times are the metrics' times. */
+#define SL_TASK_MARK "sl_codelet."
 
 /* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement, and translates StarPU's
  * answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */

@@ -247,6 +247,15 @@ static bool mend_state(const char *line, size_t n, FILE *stream)
     return true;
 }
 
+/* A task's mark: it is for the report, and in a viewer would hide those of the steps. */
+static bool is_mark(const char *line, size_t n)
+{
+    static const char value[] = "\"" SL_TASK_MARK;
+    size_t bytes = sizeof value - 1;
+    const char *quote = n > 0 && line[0] == '9' ? memchr(line, '"', n) : NULL;
+    return quote != NULL && n - (size_t)(quote - line) >= bytes && memcmp(quote, value, bytes) == 0;
+}
+
 static enum sl_status copy_paje(const char *from, const char *to)
 {
     struct sl_map map;
@@ -260,7 +269,7 @@ static enum sl_status copy_paje(const char *from, const char *to)
     for (size_t at = 0; at < map.bytes;) {
         const char *end = memchr(text + at, '\n', map.bytes - at);
         size_t n = end == NULL ? map.bytes - at : (size_t)(end - (text + at)) + 1;
-        if (!mend_state(text + at, n, writer.stream)) {
+        if (!is_mark(text + at, n) && !mend_state(text + at, n, writer.stream)) {
             fwrite(text + at, 1, n, writer.stream);
         }
         at += n;

@@ -288,7 +288,7 @@ static int compare_jobs(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const struct sl_trace_task *find_job(const struct sl_trace_data *data, uint64_t job)
+static struct sl_trace_task *find_job(const struct sl_trace_data *data, uint64_t job)
 {
     struct sl_trace_task key = {.job = job};
     return bsearch(&key, data->task, data->n_tasks, sizeof key, compare_jobs);
@@ -383,7 +383,7 @@ struct worker {
 
 /* The event in hand. Values point into the file. */
 struct event {
-    char type; /* S(et), P(ush), O: pop; 0: something else */
+    char type; /* S(et), P(ush), O: pop, M: a mark or another user event; 0: something else */
     const char *name, *name_end;
     const char *category, *category_end;
     bool has_worker, has_time;
@@ -460,10 +460,66 @@ done:
     return st;
 }
 
+/* The task whose codelet ran from `start_s` to `end_s`; NULL: it did not run then, or its worker is in no task. */
+static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double start_s, double end_s)
+{
+    struct sl_trace_task *task = find_job(s->data, job);
+    if (task == NULL || !task->ran || task->worker >= s->data->n_workers || start_s < task->start_s ||
+        end_s > task->end_s) {
+        return NULL;
+    }
+    const struct worker *worker = &s->worker[task->worker];
+    return worker->nested[worker->depth].kind == SL_TRACE_BUSY ? task : NULL;
+}
+
+/* The task, and its worker's state so far, become what its codelet took, with StarPU's work around it. */
+static enum sl_status cut_task(struct states *s, struct sl_trace_task *task, double start_s, double end_s)
+{
+    static const struct what starpu = {.kind = SL_TRACE_STARPU};
+    struct worker *worker = &s->worker[task->worker];
+    struct what *now = &worker->nested[worker->depth];
+    struct what busy = *now;
+    enum sl_status st;
+    task->start_s = start_s;
+    task->end_s = end_s;
+    *now = starpu;
+    SL_TRY(st, close_state(s, task->worker, start_s), done);
+    *now = busy;
+    SL_TRY(st, close_state(s, task->worker, end_s), done);
+    *now = starpu;
+done:
+    return st;
+}
+
+/* A user event; other than marks, they say nothing here. */
+static enum sl_status end_mark(const struct lines *lines, struct states *s, const struct event *event)
+{
+    const char *at = event->name;
+    const char *end = event->name_end;
+    uint64_t job;
+    uint64_t ns;
+    if (at == NULL || !skip(&at, end, SL_TASK_MARK)) {
+        return SL_OK;
+    }
+    if (!skip_number(&at, end, "", &job) || !skip_number(&at, end, ".", &ns) || at != end || !event->has_time) {
+        return unexpected(lines, "a mark " SL_TASK_MARK "JOB.NANOSECONDS and a time", event->name, end);
+    }
+    double end_s = (event->time_ms - s->begin_ms) / 1e3;
+    double start_s = end_s - 1e-9 * (double)ns;
+    struct sl_trace_task *task = marked_task(s, job, start_s, end_s);
+    if (task == NULL) {
+        return unexpected(lines, "the mark of a task that ran for that time", event->name, end);
+    }
+    return cut_task(s, task, start_s, end_s);
+}
+
 /* A record is complete: a state changes, where it is a worker's. */
 static enum sl_status end_event(const struct lines *lines, struct states *s, const struct event *event)
 {
     enum sl_status st;
+    if (event->type == 'M') {
+        return end_mark(lines, s, event);
+    }
     if (event->type == 0 || !event->has_worker) {
         return SL_OK;
     }
@@ -496,6 +552,7 @@ static enum sl_status read_event(const struct lines *lines, const char *line, co
         event->type = is(v, end, "SetState")    ? 'S'
                       : is(v, end, "PushState") ? 'P'
                       : is(v, end, "PopState")  ? 'O'
+                      : is(v, end, "ProgEvent") ? 'M'
                                                 : '\0';
     } else if ((v = value_of(line, end, "N")) != NULL) {
         event->name = v;

@@ -5,6 +5,8 @@
  *
  * Folders may come from anywhere: another machine, another StarPU program, a damaged disk. Tasks that carry our names
  * (sl_task_name) have a stage, a hop, a PE and a step; of other programs' tasks each name, up to a number, is a stage.
+ * A task that left its mark (SL_TASK_MARK) has its codelet's times, what StarPU did in the task before and after counts as StarPU;
+ * one without has StarPU's times.
  */
 #ifndef SL_RUNTIME_TRACE_READ_H
 #define SL_RUNTIME_TRACE_READ_H
@@ -55,7 +57,7 @@ struct sl_trace_task {
 enum sl_trace_kind {
     SL_TRACE_IDLE,     /* nothing to do */
     SL_TRACE_BUSY,     /* in a task's codelet */
-    SL_TRACE_STARPU,   /* scheduling, releasing dependencies, callbacks */
+    SL_TRACE_STARPU,   /* scheduling, releasing dependencies, callbacks, recording the trace */
     SL_TRACE_TRANSFER, /* fetching input, pushing output */
     SL_TRACE_N_KINDS
 };
@@ -86,7 +88,7 @@ struct sl_trace_data {
 };
 
 /* Read folder/tasks.rec and folder/trace.rec. SL_EIO: one is missing. SL_EFILE: not such a file (message: file, line, what was
- * expected), or no task ran in it. SL_ENOMEM. On failure *out is empty. */
+ * expected), no task ran in it, or a mark that does not fit its task. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out);
 
 void sl_trace_data_free(struct sl_trace_data *data);

@@ -70,6 +70,27 @@ static void times_are_those_worked_out_by_hand(void **state)
     assert_int_equal(a.stage[SL_STAGE_OPTIMISE].n_tiny, 1);
 }
 
+/* Busy is what the codelets took, StarPU what it recorded around them; a task is tiny by its codelet. */
+static void marks_part_codelets_from_starpu(void **state)
+{
+    (void)state;
+    make_marked_trace();
+    analyse();
+    assert_near(data.makespan_s, 0.010);
+    assert_near(sum_of(&a.worker[0]), 0.010);
+    assert_near(a.stage[SL_STAGE_SAMPLE].time.s[SL_TRACE_BUSY], 0.00225);
+    assert_near(a.stage[SL_STAGE_SAMPLE].time.s[SL_TRACE_IDLE], 0.001);
+    assert_near(a.stage[SL_STAGE_SAMPLE].time.s[SL_TRACE_STARPU], 0.0005);
+    assert_near(a.stage[SL_STAGE_DENSE].time.s[SL_TRACE_BUSY], 0.00375);
+    assert_near(a.stage[SL_STAGE_DENSE].time.s[SL_TRACE_STARPU], 0.0005); /* 3.75 .. 4.25 */
+    assert_near(a.stage[SL_STAGE_OPTIMISE].time.s[SL_TRACE_BUSY], 0.00001);
+    assert_near(a.stage[SL_STAGE_OPTIMISE].time.s[SL_TRACE_STARPU], 0.00039);
+    assert_near(a.tail.s[SL_TRACE_STARPU], 0.0001);
+    assert_near(a.path_s, 0.00225 + 0.00375 + 0.00001);
+    assert_int_equal(a.n_tasks, 3);
+    assert_int_equal(a.n_tiny, 1);
+}
+
 /* A task that another state interrupts is one task. */
 static void an_interrupted_task_is_one(void **state)
 {
@@ -315,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(times_add_up),
         WITH_FOLDER(times_are_those_worked_out_by_hand),
+        WITH_FOLDER(marks_part_codelets_from_starpu),
         WITH_FOLDER(an_interrupted_task_is_one),
         WITH_FOLDER(hidden_shares),
         WITH_FOLDER(overlap_spans_holes),

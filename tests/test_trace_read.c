@@ -93,6 +93,30 @@ static void a_trace_is_read(void **state)
     sl_trace_data_free(&data);
 }
 
+static void marked_tasks_have_their_codelets_times(void **state)
+{
+    (void)state;
+    static const double start_s[] = {0.0015, 0.00425, 0.00989};
+    static const double end_s[] = {0.00375, 0.008, 0.0099};
+    static const enum sl_trace_kind kinds[] = {SL_TRACE_IDLE,   SL_TRACE_STARPU, SL_TRACE_BUSY, SL_TRACE_STARPU,
+                                               SL_TRACE_STARPU, SL_TRACE_BUSY,   SL_TRACE_IDLE, SL_TRACE_STARPU,
+                                               SL_TRACE_BUSY,   SL_TRACE_STARPU};
+    struct sl_trace_data data;
+    make_marked_trace();
+    assert_ok(sl_trace_read(folder, &data));
+    assert_near(data.makespan_s, 0.010);
+    for (size_t i = 0; i < 3; i++) {
+        assert_near(data.task[i].start_s, start_s[i]);
+        assert_near(data.task[i].end_s, end_s[i]);
+    }
+    assert_int_equal(data.n_states, sizeof kinds / sizeof *kinds);
+    for (size_t i = 0; i < data.n_states; i++) {
+        assert_int_equal(data.state[i].kind, kinds[i]);
+        assert_near(data.state[i].start_s, i == 0 ? 0 : data.state[i - 1].end_s);
+    }
+    sl_trace_data_free(&data);
+}
+
 static void foreign_tasks_have_stages_by_name(void **state)
 {
     (void)state;
@@ -157,6 +181,21 @@ static void bad_files_are_refused(void **state)
     refused("trace.rec", "E: SetState\nN: x\nC: Task\nW: 18446744073709551615\nS: 1\n", SL_EFILE, "worker below");
     refused("trace.rec", "E: SetState\nC: Task\nW: 0\nS: 1\n", SL_EFILE, "a name");
     refused("trace.rec", "E: SetState\nN: x\nC: Task\nW: 0\n", SL_EFILE, "a time");
+#define MARK(text, time) "E: ProgEvent\nN: " text "\nC: Program\nW: -1\nS: " time "\n"
+#define IN_TASK_2 "E: SetState\nN: gather\nC: Task\nW: 1\nS: 1\n\n"
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2", "2"), SL_EFILE, "line 11: expected a mark");
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2.x", "2"), SL_EFILE, "found 'sl_codelet.2.x'");
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2.5.", "2"), SL_EFILE, "a mark");
+    refused("trace.rec", IN_TASK_2 "E: ProgEvent\nN: sl_codelet.2.5\n", SL_EFILE, "a time");
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.78.5", "2"), SL_EFILE,
+            "a task that ran for that time");                                               /* no such task */
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.90.5", "2"), SL_EFILE, "ran for that"); /* did not run */
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.1.5", "1"), SL_EFILE, "ran for that");  /* on an idle worker */
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2.5", "3.1"), SL_EFILE, "ran for that");
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2.1000001", "2"), SL_EFILE, "ran for that");
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2.5", "0.9"), SL_EFILE, "ran for that");
+    refused("trace.rec", IN_TASK_2 MARK("sl_codelet.2.5", "2") "\n" MARK("sl_codelet.2.5", "2"), SL_EFILE, "line 17");
+    refused("trace.rec", MARK("sl_codelet.2.5", "2"), SL_EFILE, "ran for that"); /* of no worker */
     char deep[4096] = "";
     for (int i = 0; i < 20; i++) {
         strcat(deep, "E: PushState\nN: x\nC: Runtime\nW: 0\nS: 1\n\n");
@@ -165,11 +204,9 @@ static void bad_files_are_refused(void **state)
 }
 
 /* Cut short anywhere, or with some bytes changed: a status, or numbers that still fit together; sanitizers watch. */
-static void damaged_files_do_no_harm(void **state)
+static void damage_files(void)
 {
-    (void)state;
     static const char *const names[] = {"tasks.rec", "trace.rec"};
-    make_small_trace();
     for (int f = 0; f < 2; f++) {
         char *whole;
         size_t bytes;
@@ -200,11 +237,20 @@ static void damaged_files_do_no_harm(void **state)
     }
 }
 
+static void damaged_files_do_no_harm(void **state)
+{
+    (void)state;
+    make_small_trace();
+    damage_files();
+    make_marked_trace();
+    damage_files();
+}
+
 static void no_memory_is_a_status(void **state)
 {
     (void)state;
     struct sl_trace_data data;
-    make_small_trace();
+    make_marked_trace();
     assert_survives_no_memory(sl_trace_read(folder, &data));
     sl_trace_data_free(&data);
 }
@@ -216,6 +262,7 @@ int main(void)
         cmocka_unit_test(names_say_the_direction),
         cmocka_unit_test(other_names_are_not_ours),
         with_folder(a_trace_is_read),
+        with_folder(marked_tasks_have_their_codelets_times),
         with_folder(foreign_tasks_have_stages_by_name),
         with_folder(bad_files_are_refused),
         with_folder(damaged_files_do_no_harm),

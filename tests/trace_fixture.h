@@ -42,9 +42,15 @@ __attribute__((unused)) static void pop(int worker, double ms)
     fprintf(states_file, "E: PopState\nW: %d\nT: 17\nS: %f\n\n", worker, ms);
 }
 
-/* A task that ran, in both files; afterwards its worker sleeps. deps: "1 2", or NULL. */
-__attribute__((unused)) static void task(unsigned job, const char *name, const char *deps, int worker, double submit_ms,
-                                         double start_ms, double end_ms)
+/* A user event. */
+__attribute__((unused)) static void mark(const char *text, double ms)
+{
+    fprintf(states_file, "E: ProgEvent\nN: %s\nC: Program\nW: -1\nT: 0\nS: %f\n\n", text, ms);
+}
+
+/* A task that has begun, in both files. deps: "1 2", or NULL. */
+__attribute__((unused)) static void begin_task(unsigned job, const char *name, const char *deps, int worker,
+                                               double submit_ms, double start_ms, double end_ms)
 {
     fprintf(tasks_file, "Name: %s\nModel: sl_some\nJobId: %u\n", name, job);
     if (deps != NULL) {
@@ -53,6 +59,13 @@ __attribute__((unused)) static void task(unsigned job, const char *name, const c
     fprintf(tasks_file, "WorkerId: %d\nSubmitTime: %f\nStartTime: %f\nEndTime: %f\nMPIRank: -1\n\n", worker, submit_ms,
             start_ms, end_ms);
     event("SetState", name, "Task", worker, start_ms);
+}
+
+/* A task that ran; afterwards its worker sleeps. */
+__attribute__((unused)) static void task(unsigned job, const char *name, const char *deps, int worker, double submit_ms,
+                                         double start_ms, double end_ms)
+{
+    begin_task(job, name, deps, worker, submit_ms, start_ms, end_ms);
     event("SetState", "Sleeping", "Other", worker, end_ms);
 }
 
@@ -89,6 +102,25 @@ __attribute__((unused)) static void make_small_trace(void)
     event("SetState", "Submitting task", "User", -1, 3);
     task(7, "optimise.upd.optimize.hop0.pe0.step0", "2", 1, 0, 9.99, 10);
     event("SetState", "Deinitializing", "Runtime", 0, 200);
+    trace_end();
+}
+
+/* One worker, ten milliseconds. StarPU's times of the tasks are 1 .. 4, 4 .. 8 and 9.5 .. 10; their marks say that the codelets
+ * of the first two ran 1.5 .. 3.75 and 4.25 .. 8, and the third's for 10 microseconds; step marks mean nothing.
+ */
+__attribute__((unused)) static void make_marked_trace(void)
+{
+    trace_begin();
+    mark("step0", 0.5);
+    begin_task(1, "sample.fwd.sample.hop0.pe0.step0", NULL, 0, 0, 1, 4);
+    mark("sl_codelet.1.2250000", 3.75);
+    begin_task(2, "dense.fwd.dense.hop0.pe0.step0", "1", 0, 0, 4, 8);
+    mark("sl_codelet.2.3750000", 8);
+    event("SetState", "Sleeping", "Other", 0, 8);
+    begin_task(3, "optimise.upd.optimize.hop0.pe0.step0", "2", 0, 0, 9.5, 10);
+    mark("sl_codelet.3.10000", 9.9);
+    event("SetState", "Sleeping", "Other", 0, 10);
+    mark("end", 11);
     trace_end();
 }
 
