@@ -15,6 +15,7 @@
 #include "support/memory.h"
 
 #define VITE_SECONDS 30
+#define TABLE_DIGITS 6 /* of seconds: small stages of a short trace take some hundred microseconds */
 
 static const char *const kind_names[SL_TRACE_N_KINDS] = {"idle", "busy", "StarPU", "transfers"};
 static const enum sl_trace_kind kind_order[] = {SL_TRACE_BUSY, SL_TRACE_STARPU, SL_TRACE_TRANSFER, SL_TRACE_IDLE};
@@ -85,9 +86,9 @@ static void end_table(const struct table *t)
 static void put_shares(const struct table *t, const struct sl_shares *shares)
 {
     for (size_t k = 0; k < N_KINDS; k++) {
-        put_number(t, 4, shares->s[kind_order[k]]);
+        put_number(t, TABLE_DIGITS, shares->s[kind_order[k]]);
     }
-    put_number(t, 4, sum_of(shares));
+    put_number(t, TABLE_DIGITS, sum_of(shares));
 }
 
 static void put_kind_names(const struct table *t)
@@ -115,19 +116,21 @@ static void put_stages(const struct sl_analysis *a, const struct table *t)
             put_number(t, 0, (double)stage->n_tasks);
             put_shares(t, &stage->time);
             put_number(t, 0, (double)stage->n_tiny);
-            put_number(t, 4, stage->path_s);
+            put_number(t, TABLE_DIGITS, stage->path_s);
             end_row(t);
         }
     }
     start_row(t, "(after the last task)", NULL);
-    put_cell(t, "");
+    put_number(t, 0, 0);
     put_shares(t, &a->tail);
+    put_number(t, 0, 0);
+    put_number(t, TABLE_DIGITS, 0);
     end_row(t);
     start_row(t, "all", NULL);
     put_number(t, 0, (double)a->n_tasks);
     put_shares(t, &a->total);
     put_number(t, 0, (double)a->n_tiny);
-    put_number(t, 4, a->path_s);
+    put_number(t, TABLE_DIGITS, a->path_s);
     end_row(t);
     end_table(t);
 }
@@ -165,7 +168,7 @@ static void put_busy(const struct sl_analysis *a, const struct table *t)
         start_row(t, name, NULL);
         for (uint32_t s = 0; s < data->n_stages; s++) {
             if (a->stage[s].n_tasks > 0) {
-                put_number(t, 4, a->worker_stage_s[(size_t)w * data->n_stages + s]);
+                put_number(t, TABLE_DIGITS, a->worker_stage_s[(size_t)w * data->n_stages + s]);
             }
         }
         end_row(t);
@@ -189,10 +192,11 @@ static void put_line(const struct table *t, const char *text)
 static void put_share(const struct table *t, const char *what, double value)
 {
     char text[200];
+    int width = t->page ? 0 : 58;
     if (isnan(value)) {
-        snprintf(text, sizeof text, "%-58s -", what);
+        snprintf(text, sizeof text, "%-*s -", width, what);
     } else {
-        snprintf(text, sizeof text, "%-58s %.4f", what, value);
+        snprintf(text, sizeof text, "%-*s %.4f", width, what, value);
     }
     put_line(t, text);
 }
@@ -226,7 +230,7 @@ static void put_path(const struct sl_analysis *a, const struct table *t)
     for (uint32_t s = 0; s < a->data->n_stages; s++) {
         if (a->stage[s].path_s > 0) {
             start_row(t, a->data->stage[s].name, &a->data->stage[s].colour);
-            put_number(t, 4, a->stage[s].path_s);
+            put_number(t, TABLE_DIGITS, a->stage[s].path_s);
             end_row(t);
         }
     }
@@ -278,7 +282,7 @@ static enum sl_status print_page(const struct sl_analysis *a, FILE *stream)
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Starling trace</title>\n<style>"
           "body{font-family:sans-serif;margin:1.5em;max-width:1640px}svg{width:100%;height:auto}"
           "table{border-collapse:collapse}td{border:1px solid #ccc;padding:.2em .6em;text-align:right}"
-          "td:first-child{text-align:left}p{margin:.3em 0;white-space:pre-wrap}</style></head><body>\n"
+          "td:first-child{text-align:left}p{margin:.3em 0}</style></head><body>\n"
           "<h1>Where the time went</h1>\n",
           stream);
     put_summary(a, &page);

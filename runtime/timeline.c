@@ -424,9 +424,9 @@ static void put_detail(struct view *v, const struct step *step, size_t n)
     put_marks(v, step, n, lanes + v->data->n_workers * height);
     v->y = lanes + v->data->n_workers * height;
     put_axis(v, v->y);
-    v->y += 40;
+    v->y += 52;
     if (n > 0) {
-        put_text(v, LEFT, v->y - 6, "start",
+        put_text(v, LEFT, v->y - 8, "start",
                  "Each step: when it was sampled (blue), when it gathered and computed (dark)");
         put_step_bars(v, step, n);
         v->y += 8;

@@ -83,11 +83,11 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
     return true;
 }
 
-/* Foreign tasks' stages: as many colours as are told apart, again and again. */
+/* Foreign tasks' stages: as many colours as are told apart, again and again; no grey, which is StarPU's. */
 static unsigned foreign_colour(uint32_t i)
 {
     static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
-                                       0x8c564b, 0xe377c2, 0x7f7f7f, 0xbcbd22, 0x17becf};
+                                       0x8c564b, 0xe377c2, 0xbcbd22, 0x17becf};
     return colours[i % (sizeof colours / sizeof *colours)];
 }
 
