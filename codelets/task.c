@@ -125,7 +125,7 @@ static void mark_task(const struct sl_span *span)
 {
     char mark[64];
     unsigned long job = starpu_task_get_job_id(starpu_task_get_current());
-    snprintf(mark, sizeof mark, SL_TASK_MARK "%lu.%.0f", job, 1e9 * (span->end_s - span->start_s));
+    snprintf(mark, sizeof mark, SL_TASK_MARK "%lu.%ld", job, lrint(1e9 * (span->end_s - span->start_s)));
     starpu_fxt_trace_user_event_string(mark);
 }
 
