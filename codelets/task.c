@@ -145,9 +145,6 @@ static struct sl_worker_log *own_log(const struct sl_run *run)
 static void count_span(const struct sl_task_args *args, struct sl_worker_log *log, struct sl_span span)
 {
     enum sl_status st = SL_OK;
-    if (args->run->traced) {
-        mark_task(&span);
-    }
     log->stage_s[args->stage] += span.end_s - span.start_s;
     if (stage_is_hidden(args->stage)) {
         st = span_append(&log->hidden, &log->n_hidden, &log->hidden_capacity, span);
@@ -162,9 +159,14 @@ static void count_span(const struct sl_task_args *args, struct sl_worker_log *lo
 void sl_task_leave(const struct sl_task_args *args, double start_s)
 {
     struct sl_worker_log *log = own_log(args->run);
-    if (log != NULL) {
-        count_span(args, log, (struct sl_span){args->step, start_s, sl_clock_s()});
+    if (log == NULL) {
+        return;
     }
+    struct sl_span span = {args->step, start_s, sl_clock_s()};
+    if (args->run->traced) {
+        mark_task(&span);
+    }
+    count_span(args, log, span);
 }
 
 int sl_task_enter_cuda(struct sl_task_args *args)

@@ -176,7 +176,8 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 
 /* A traced task's mark, a user event "sl_codelet.JOB.NANOSECONDS" at its end: StarPU's number of the task, and the time that
  * sl_task_leave counted. StarPU's own start of a task comes before it records each of the task's buffers, microseconds in
- * which nothing is computed; by its mark a trace tells the codelet from that, and its times are the metrics' times. */
+ * which nothing is computed; by its mark a trace tells the codelet from that, and its times are the metrics' times. CUDA
+ * implementations leave none: they end after the call that started them. */
 #define SL_TASK_MARK "sl_codelet."
 
 /* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement, and translates StarPU's
