@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * make bench-gpu, first part: each launcher's rate on one GPU, as Markdown: bytes over time beside the copy bandwidth, flops over
+ * time beside a large product's, all measured in this run, medians of many.
+ *
+ * usage: bench_gpu [repeats]      exit status 77 where there is no device
+ *
+ * Bytes are what must move at least: each row read once per use and written once. Tables are several times the last cache;
+ * indices are random, data is random. Times are of events around one launch. */
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cusparse.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/activate.h"
+#include "codelets/aggregate.h"
+#include "codelets/dense.h"
+#include "codelets/dropout.h"
+#include "codelets/gather.h"
+#include "codelets/loss.h"
+#include "codelets/optimize.h"
+#include "codelets/reduce.h"
+#include "support/random.h"
+
+enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000 };
+
+#define TABLE_ROWS 2000000u /* of 512 bytes: 1 GB */
+#define ROWS 100000u        /* destinations, frontier rows */
+#define FANOUT 10u
+#define CLASSES 40u
+
+/* ---- the device; any failure ends the program, for what it measured before is no use ---- */
+
+static cudaStream_t stream;
+static cublasHandle_t cublas;
+static cusparseHandle_t cusparse;
+static cudaEvent_t begin, end;
+static int n_repeats = 50;
+static double copy_bandwidth; /* bytes read and written per second */
+static double gemm_rate;      /* flops per second */
+
+static void need(int good, const char *what)
+{
+    if (!good) {
+        fprintf(stderr, "bench_gpu: %s: %s\n", what, cudaGetErrorString(cudaGetLastError()));
+        exit(1);
+    }
+}
+
+static void need_ok(enum sl_status st)
+{
+    if (st != SL_OK) {
+        fprintf(stderr, "bench_gpu: %s\n", sl_message());
+        exit(1);
+    }
+}
+
+static void *room(size_t bytes)
+{
+    void *data;
+    need(cudaMalloc(&data, bytes) == cudaSuccess, "no device memory");
+    return data;
+}
+
+static void *copy_of(const void *host, size_t bytes)
+{
+    void *data = room(bytes);
+    need(cudaMemcpy(data, host, bytes, cudaMemcpyHostToDevice) == cudaSuccess, "copying to the device");
+    return data;
+}
+
+/* n random numbers of [-1, 1) on the device: a stretch of 2^20 of them again and again. */
+static sl_real *reals(size_t n)
+{
+    enum { STRETCH = 1 << 20 };
+    static sl_real *stretch;
+    struct sl_draw draw = {.seed = 1, .purpose = SL_FOR_GENERATOR};
+    sl_real *data = room(n * sizeof *data);
+    if (stretch == NULL) {
+        stretch = malloc(STRETCH * sizeof *stretch);
+        need(stretch != NULL, "no memory");
+        for (uint32_t i = 0; i < STRETCH; i++) {
+            stretch[i] = (sl_real)(2 * sl_random_unit(&draw, i, 0) - 1);
+        }
+    }
+    for (size_t done = 0; done < n; done += STRETCH) {
+        size_t size = n - done < STRETCH ? n - done : STRETCH;
+        need(cudaMemcpy(data + done, stretch, size * sizeof *data, cudaMemcpyHostToDevice) == cudaSuccess, "copying");
+    }
+    return data;
+}
+
+/* n random numbers below `bound`, on the host; free(). */
+static uint32_t *indices(size_t n, uint32_t bound, uint64_t seed)
+{
+    struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GENERATOR};
+    uint32_t *data = malloc(n * sizeof *data);
+    need(data != NULL, "no memory");
+    for (size_t i = 0; i < n; i++) {
+        data[i] = sl_random_below((uint32_t)sl_random_u64(&draw, (uint32_t)i, 0), bound);
+    }
+    return data;
+}
+
+/* ---- timing ---- */
+
+static int compare_floats(const void *a, const void *b)
+{
+    float x = *(const float *)a;
+    float y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of one call, after three to warm up. */
+static double median_s(enum sl_status (*call)(const void *), const void *what)
+{
+    float ms[MAX_REPEATS];
+    for (int i = -3; i < n_repeats; i++) {
+        need(cudaEventRecord(begin, stream) == cudaSuccess, "an event");
+        need_ok(call(what));
+        need(cudaEventRecord(end, stream) == cudaSuccess, "an event");
+        need(cudaEventSynchronize(end) == cudaSuccess, "a launcher");
+        if (i >= 0) {
+            need(cudaEventElapsedTime(&ms[i], begin, end) == cudaSuccess, "an event");
+        }
+    }
+    qsort(ms, (size_t)n_repeats, sizeof *ms, compare_floats);
+    return ms[n_repeats / 2] / 1e3;
+}
+
+static void report_bytes(const char *name, const char *shape, double bytes, double s)
+{
+    printf("| %s | %s | %.1f | %.1f GB/s | %.0f %% |\n", name, shape, s * 1e6, bytes / s / 1e9,
+           100 * bytes / s / copy_bandwidth);
+}
+
+static void report_flops(const char *name, const char *shape, double flops, double s)
+{
+    printf("| %s | %s | %.1f | %.2f TFLOP/s | %.0f %% |\n", name, shape, s * 1e6, flops / s / 1e12,
+           100 * flops / s / gemm_rate);
+}
+
+/* ---- ceilings ---- */
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static enum sl_status copy(const void *what)
+{
+    const struct copy *c = what;
+    need(cudaMemcpyAsync(c->to, c->from, c->bytes, cudaMemcpyDeviceToDevice, stream) == cudaSuccess, "a copy");
+    return SL_OK;
+}
+
+struct product {
+    uint32_t m, k, n;
+    const sl_real *x, *w, *bias;
+    sl_real *z;
+};
+
+static enum sl_status forward_product(const void *what)
+{
+    const struct product *p = what;
+    return sl_dense_forward_cuda(stream, cublas, p->m, p->k, p->n, p->x, p->w, p->bias, 0, p->z);
+}
+
+static void measure_ceilings(void)
+{
+    size_t bytes = (size_t)1 << 30;
+    struct copy c = {room(bytes), reals(bytes / sizeof(sl_real)), bytes};
+    copy_bandwidth = 2 * (double)bytes / median_s(copy, &c);
+    cudaFree(c.to);
+    uint32_t n = 8192;
+    struct product p = {n, n, n, c.from, (const sl_real *)c.from + (size_t)n * n, NULL, room((size_t)n * n * sizeof(sl_real))};
+    int repeats = n_repeats;
+    n_repeats = repeats < 10 ? repeats : 10;
+    gemm_rate = 2.0 * n * n * n / median_s(forward_product, &p);
+    n_repeats = repeats;
+    cudaFree(p.z);
+    cudaFree((void *)(uintptr_t)c.from);
+}
+
+/* ---- gather ---- */
+
+struct gather {
+    uint32_t n_columns, threshold;
+    const sl_real *table;
+    const sl_vertex *ids, *dataset_ids;
+    sl_real *x;
+};
+
+static enum sl_status gather(const void *what)
+{
+    const struct gather *g = what;
+    struct sl_draw draw = {.seed = 1, .purpose = SL_FOR_DROPOUT};
+    return sl_gather_cuda(stream, ROWS, g->n_columns, g->table, 0, g->ids, g->threshold, &draw, g->dataset_ids, NULL,
+                          g->x);
+}
+
+static void measure_gather(const sl_real *table, uint32_t n_columns)
+{
+    char shape[64];
+    uint32_t n_table = (uint32_t)((uint64_t)TABLE_ROWS * 128 / n_columns);
+    uint32_t *ids = indices(ROWS, n_table, 2);
+    uint32_t *dataset_ids = indices(n_table, n_table, 8);
+    struct gather g = {.n_columns = n_columns, .table = table};
+    g.ids = copy_of(ids, ROWS * sizeof *ids);
+    g.dataset_ids = copy_of(dataset_ids, n_table * sizeof *dataset_ids);
+    g.x = room((size_t)ROWS * n_columns * sizeof *g.x);
+    double bytes = 2.0 * ROWS * n_columns * sizeof(sl_real);
+    snprintf(shape, sizeof shape, "%u x %u", ROWS, n_columns);
+    report_bytes("gather", shape, bytes, median_s(gather, &g));
+    g.threshold = sl_dropout_threshold(0.5);
+    report_bytes("gather, input dropout", shape, bytes, median_s(gather, &g));
+    cudaFree(g.x);
+    cudaFree((void *)(uintptr_t)g.ids);
+    cudaFree((void *)(uintptr_t)g.dataset_ids);
+    free(ids);
+    free(dataset_ids);
+}
+
+/* ---- aggregate ---- */
+
+struct block {
+    uint32_t n_rows, n_columns, n_sources;
+    uint32_t *offsets, *sources, *back_offsets, *back_rows;
+    struct sl_device_sources x;
+    struct sl_device_rows gm;
+    sl_real *m, *gx;
+};
+
+static enum sl_status forward(const void *what)
+{
+    const struct block *b = what;
+    return sl_aggregate_forward_cuda(stream, b->n_rows, b->n_columns, b->offsets, b->sources, &b->x, 0, b->m);
+}
+
+static enum sl_status forward_cusparse(const void *what)
+{
+    const struct block *b = what;
+    return sl_aggregate_forward_cusparse(stream, cusparse, b->n_rows, b->n_columns, b->offsets, b->sources, &b->x, 0,
+                                         b->m);
+}
+
+static enum sl_status backward(const void *what)
+{
+    const struct block *b = what;
+    uint32_t zero = 0;
+    return sl_aggregate_backward_cuda(stream, 1, &b->n_sources, b->n_columns, &zero, b->back_offsets, b->back_rows,
+                                      b->offsets, &b->gm, &b->gx);
+}
+
+/* A block of ROWS destinations with FANOUT edges each to ROWS * 4 sources, and its transpose. */
+static void make_block(uint32_t n_columns, const sl_real *table, struct block *out)
+{
+    uint32_t n_edges = ROWS * FANOUT;
+    uint32_t n_sources = 4 * ROWS;
+    uint32_t *sources = indices(n_edges, n_sources, 3);
+    uint32_t *offsets = malloc((ROWS + 1) * sizeof *offsets);
+    uint32_t *inverse = indices(n_sources, n_sources, 4);
+    uint32_t *back_offsets = calloc(n_sources + 1, sizeof *back_offsets);
+    uint32_t *back_rows = malloc(n_edges * sizeof *back_rows);
+    need(offsets != NULL && back_offsets != NULL && back_rows != NULL, "no memory");
+    for (uint32_t d = 0; d <= ROWS; d++) {
+        offsets[d] = d * FANOUT;
+    }
+    for (uint32_t e = 0; e < n_edges; e++) {
+        back_offsets[sources[e] + 1]++;
+    }
+    for (uint32_t t = 0; t < n_sources; t++) {
+        back_offsets[t + 1] += back_offsets[t];
+    }
+    for (uint32_t e = 0; e < n_edges; e++) {
+        back_rows[back_offsets[sources[e]]++] = e / FANOUT;
+    }
+    memmove(back_offsets + 1, back_offsets, n_sources * sizeof *back_offsets);
+    back_offsets[0] = 0;
+    *out = (struct block){.n_rows = ROWS, .n_columns = n_columns, .n_sources = n_sources};
+    out->offsets = copy_of(offsets, (ROWS + 1) * sizeof *offsets);
+    out->sources = copy_of(sources, n_edges * sizeof *sources);
+    out->back_offsets = copy_of(back_offsets, (n_sources + 1) * sizeof *back_offsets);
+    out->back_rows = copy_of(back_rows, n_edges * sizeof *back_rows);
+    out->x = (struct sl_device_sources){.n_owners = 1, .inverse = copy_of(inverse, n_sources * sizeof *inverse)};
+    out->x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table}};
+    out->x.first[1] = n_sources;
+    out->m = room((size_t)ROWS * n_columns * sizeof *out->m);
+    out->gm = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table + (size_t)n_sources * n_columns}};
+    out->gx = room((size_t)n_sources * n_columns * sizeof *out->gx);
+    free(sources);
+    free(offsets);
+    free(inverse);
+    free(back_offsets);
+    free(back_rows);
+}
+
+static void measure_aggregate(const sl_real *table, uint32_t n_columns)
+{
+    char shape[64];
+    struct block b;
+    double width = n_columns * sizeof(sl_real);
+    make_block(n_columns, table, &b);
+    snprintf(shape, sizeof shape, "%u rows of %u edges, width %u", ROWS, FANOUT, n_columns);
+    report_bytes("aggregate forward", shape, width * (ROWS * FANOUT + ROWS), median_s(forward, &b));
+    report_bytes("aggregate forward, cuSPARSE", shape, width * (ROWS * FANOUT + ROWS), median_s(forward_cusparse, &b));
+    snprintf(shape, sizeof shape, "%u rows of %.1f edges, width %u", b.n_sources, (double)ROWS * FANOUT / b.n_sources,
+             n_columns);
+    report_bytes("aggregate backward", shape, width * (ROWS * FANOUT + b.n_sources), median_s(backward, &b));
+    cudaFree(b.offsets);
+    cudaFree(b.sources);
+    cudaFree(b.back_offsets);
+    cudaFree(b.back_rows);
+    cudaFree((void *)(uintptr_t)b.x.inverse);
+    cudaFree(b.m);
+    cudaFree(b.gx);
+}
+
+/* ---- dense ---- */
+
+static enum sl_status input_product(const void *what)
+{
+    const struct product *p = what;
+    return sl_dense_backward_input_cuda(stream, cublas, p->m, p->n, p->k, p->x, p->w, 0, p->z);
+}
+
+static enum sl_status weight_product(const void *what)
+{
+    const struct product *p = what; /* GW [k x n] = X^T GZ, bias its gradient */
+    return sl_dense_backward_weight_cuda(stream, cublas, p->m, p->k, p->n, p->x, p->w, p->z, (sl_real *)(uintptr_t)p->bias);
+}
+
+static void measure_dense(const sl_real *table, uint32_t m, uint32_t k, uint32_t n)
+{
+    char shape[64];
+    double flops = 2.0 * m * k * n;
+    const sl_real *second = table + (size_t)TABLE_ROWS * 64;
+    struct product p = {m, k, n, table, second, second, room((size_t)m * (n > k ? n : k) * sizeof(sl_real))};
+    snprintf(shape, sizeof shape, "[%u x %u] [%u x %u]", m, k, k, n);
+    report_flops("dense forward", shape, flops, median_s(forward_product, &p));
+    report_flops("dense backward, input", shape, flops, median_s(input_product, &p));
+    p.bias = room(n * sizeof(sl_real));
+    report_flops("dense backward, weight and bias", shape, flops, median_s(weight_product, &p));
+    cudaFree((void *)(uintptr_t)p.bias);
+    cudaFree(p.z);
+}
+
+/* ---- activation, loss, optimiser ---- */
+
+struct rows {
+    struct sl_activate a;
+    const sl_real *z, *gh;
+    uint8_t *gate;
+    sl_real *h, *gw, *gb;
+};
+
+static enum sl_status activate(const void *what)
+{
+    const struct rows *r = what;
+    return sl_activate_forward_cuda(stream, &r->a, r->z, NULL, r->gate, r->h);
+}
+
+static enum sl_status activate_back(const void *what)
+{
+    const struct rows *r = what;
+    return sl_activate_backward_cuda(stream, &r->a, r->z, r->gate, r->gh, NULL, 0, r->h, r->gw, r->gb);
+}
+
+static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_activate_norm norm, const char *name)
+{
+    char shape[64];
+    uint32_t *ids = indices(ROWS, ROWS, 5);
+    double entries = (double)ROWS * n_columns;
+    struct rows r = {.a = {.n_rows = ROWS, .n_columns = n_columns, .norm = norm}, .z = table};
+    r.a.weight = r.a.bias = table;
+    r.a.threshold = sl_dropout_threshold(0.5);
+    r.a.draw = (struct sl_draw){.seed = 1, .purpose = SL_FOR_DROPOUT};
+    r.a.ids = r.a.dataset_ids = copy_of(ids, ROWS * sizeof *ids);
+    r.gh = table + (size_t)ROWS * n_columns;
+    r.gate = room((size_t)ROWS * n_columns);
+    r.h = room((size_t)ROWS * n_columns * sizeof *r.h);
+    r.gw = room(n_columns * sizeof *r.gw);
+    r.gb = room(n_columns * sizeof *r.gb);
+    snprintf(shape, sizeof shape, "%u x %u, dropout, %s", ROWS, n_columns, name);
+    report_bytes("activate forward", shape, entries * 9, median_s(activate, &r));
+    report_bytes("activate backward", shape, entries * (norm == SL_ACTIVATE_PLAIN ? 9 : 13), median_s(activate_back, &r));
+    cudaFree((void *)(uintptr_t)r.a.ids);
+    cudaFree(r.gate);
+    cudaFree(r.h);
+    cudaFree(r.gw);
+    cudaFree(r.gb);
+    free(ids);
+}
+
+struct small {
+    const sl_real *z;
+    const sl_vertex *ids;
+    const int32_t *labels;
+    sl_real *gz, *w, *m, *v;
+    double *loss;
+    const sl_real *partials[8];
+    size_t n_entries;
+};
+
+static enum sl_status loss(const void *what)
+{
+    const struct small *s = what;
+    return sl_loss_cuda(stream, ROWS, CLASSES, s->z, s->ids, s->labels, 0, 1.0 / ROWS, s->gz, s->loss);
+}
+
+static enum sl_status optimise(const void *what)
+{
+    const struct small *s = what;
+    struct sl_adam adam = {0.003, 0.9, 0.999, 1e-8, 0, 1};
+    return sl_optimize_cuda(stream, &adam, s->n_entries, s->gz, s->w, s->m, s->v);
+}
+
+static enum sl_status reduce(const void *what)
+{
+    const struct small *s = what;
+    return sl_reduce_cuda(stream, 8, s->n_entries, s->partials, s->gz);
+}
+
+static void measure_small(const sl_real *table)
+{
+    uint32_t *ids = indices(ROWS, ROWS, 6);
+    uint32_t *labels = indices(ROWS, CLASSES, 7);
+    struct small s = {.z = table, .n_entries = (size_t)ROWS * CLASSES};
+    double entries = (double)s.n_entries;
+    s.ids = copy_of(ids, ROWS * sizeof *ids);
+    s.labels = copy_of(labels, ROWS * sizeof *labels);
+    s.gz = room(s.n_entries * sizeof *s.gz);
+    s.w = reals(s.n_entries);
+    s.m = reals(s.n_entries);
+    s.v = room(s.n_entries * sizeof *s.v);
+    need(cudaMemset(s.v, 0, s.n_entries * sizeof *s.v) == cudaSuccess, "clearing");
+    s.loss = room(sizeof *s.loss);
+    for (int i = 0; i < 8; i++) {
+        s.partials[i] = table + (size_t)i * s.n_entries;
+    }
+    report_bytes("loss", "100000 x 40", entries * 8, median_s(loss, &s));
+    report_bytes("optimise", "4000000 entries", entries * 28, median_s(optimise, &s));
+    report_bytes("reduce", "8 x 4000000 entries", entries * 36, median_s(reduce, &s));
+    cudaFree((void *)(uintptr_t)s.ids);
+    cudaFree((void *)(uintptr_t)s.labels);
+    cudaFree(s.gz);
+    cudaFree(s.w);
+    cudaFree(s.m);
+    cudaFree(s.v);
+    cudaFree(s.loss);
+    free(ids);
+    free(labels);
+}
+
+int main(int argc, char **argv)
+{
+    struct cudaDeviceProp device;
+    int n_devices = 0;
+    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0) {
+        fprintf(stderr, "bench_gpu: no CUDA device here\n");
+        return EXIT_NO_DEVICE;
+    }
+    n_repeats = argc > 1 ? atoi(argv[1]) : n_repeats;
+    if (argc > 2 || n_repeats < 1 || n_repeats > MAX_REPEATS) {
+        fprintf(stderr, "usage: bench_gpu [repeats, 1 to %d]\n", MAX_REPEATS);
+        return 2;
+    }
+    need(cudaGetDeviceProperties(&device, 0) == cudaSuccess, "the device's properties");
+    need(cudaStreamCreate(&stream) == cudaSuccess && cudaEventCreate(&begin) == cudaSuccess &&
+             cudaEventCreate(&end) == cudaSuccess,
+         "a stream and events");
+    need(cublasCreate(&cublas) == CUBLAS_STATUS_SUCCESS, "cuBLAS");
+    need(cusparseCreate(&cusparse) == CUSPARSE_STATUS_SUCCESS, "cuSPARSE");
+    measure_ceilings();
+    printf("%s: a copy moves %.0f GB/s (read and written), a float product of 8192 %.1f TFLOP/s; medians of %d\n\n",
+           device.name, copy_bandwidth / 1e9, gemm_rate / 1e12, n_repeats);
+    printf("| launcher | shape | us | rate | of the ceiling |\n| --- | --- | --- | --- | --- |\n");
+    sl_real *table = reals((size_t)TABLE_ROWS * 128);
+    for (uint32_t n_columns = 128; n_columns <= 256; n_columns *= 2) {
+        measure_gather(table, n_columns);
+        measure_aggregate(table, n_columns);
+        measure_activate(table, n_columns, SL_ACTIVATE_PLAIN, "no norm");
+        measure_activate(table, n_columns, SL_ACTIVATE_LAYER, "layer norm");
+    }
+    measure_gather(table, 100);
+    measure_aggregate(table, CLASSES);
+    measure_dense(table, 20000, 128, 128);
+    measure_dense(table, 100000, 256, 256);
+    measure_dense(table, 2048, 256, CLASSES);
+    measure_small(table);
+    return 0;
+}
