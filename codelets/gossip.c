@@ -61,6 +61,25 @@ static void mix_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void mix_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct mix_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    void **sources;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sources);
+    if (st == SL_OK) {
+        st = sl_gossip_mix_cuda(starpu_cuda_get_local_stream(), args->n, n_entries, (const sl_real *const *)sources,
+                                args->scale, sl_buffer_data(buffers[0]));
+        sl_free(sources);
+    }
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel mix_model = {
@@ -69,6 +88,7 @@ static struct starpu_perfmodel mix_model = {
 static struct starpu_codelet mix_cl = {
     .name = "sl_gossip_mix",
     .cpu_funcs = {mix_cpu_task},
+    SL_CUDA_FUNC(mix_cuda_task),
     /* W out; R the sources in order */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &mix_model,

@@ -14,10 +14,23 @@
 #ifndef SL_CODELETS_GOSSIP_H
 #define SL_CODELETS_GOSSIP_H
 
+#include <stddef.h>
+
 #include "codelets/task.h"
+#include "support/real.h"
+#include "support/status.h"
 
 /* n >= 1 sources of n_entries each; out is none of them. */
 void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);
+
+#ifdef SL_CUDA
+#define SL_GOSSIP_MOST 256 /* sources that a GPU takes; a run has no more nodes (runtime/gossip.h) */
+
+/* The same bits on the stream's device. sources: an array of the host, read before this returns, of addresses on the device.
+ * SL_EINVAL: more than SL_GOSSIP_MOST. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
+                                              const sl_real *const *sources, double scale, sl_real *out);
+#endif
 
 /* All handles are matrices of one shape; n >= 1. Local, one thread submits; SL_EINVAL on shapes and without sources,
  * SL_ESTARPU, SL_ENOMEM. */

@@ -87,6 +87,22 @@ static void loss_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void loss_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct loss_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
+    enum sl_status st =
+        sl_loss_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
+                     sl_buffer_data(buffers[0]), frontier + args->row0, sl_buffer_data(buffers[2]), args->first,
+                     args->scale, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct loss_sum_args *args = cl_arg;
@@ -117,6 +133,7 @@ static struct starpu_perfmodel loss_sum_model = {
 static struct starpu_codelet loss_cl = {
     .name = "sl_loss",
     .cpu_funcs = {loss_cpu_task},
+    SL_CUDA_FUNC(loss_cuda_task),
     .nbuffers = 5, /* z, frontier, labels of the part, gz, loss */
     .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_W, STARPU_W},
     .model = &loss_model,

@@ -11,10 +11,20 @@
 #define SL_CODELETS_LOSS_H
 
 #include "codelets/task.h"
+#include "support/real.h"
+#include "support/status.h"
 
 /* z [D x C]; labels of the D rows are part_labels[ids[i] - first], 0 .. C - 1. gz_out [D x C]; *loss_out overwritten. */
 void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
                  const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out);
+
+#ifdef SL_CUDA
+/* The same on the stream's device, where loss_out is, too. Its sums in double take another order than the CPU's, a fixed one.
+ * SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
+                                        const sl_vertex *ids, const int32_t *part_labels, uint32_t first, double scale,
+                                        sl_real *gz_out, double *loss_out);
+#endif
 
 /* z, gz: chunk [D x C] at rows row0 .. of the frontier; part_labels: int32 vector; loss: one double, overwritten.
  * Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
@@ -22,7 +32,8 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               uint32_t row0, starpu_data_handle_t part_labels, uint32_t first, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
-/* total = sum of n partial losses in order; the run fails with SL_ENUMERIC where it is not finite. */
+/* total = sum of n partial losses in order; the run fails with SL_ENUMERIC where it is not finite. For CPU workers only: the host
+ * has to look at the sum, and the partial losses are eight bytes each. */
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
                                   starpu_data_handle_t total);
 

@@ -4,20 +4,10 @@
  * Adam. */
 #include "codelets/optimize.h"
 
-#include <math.h>
-
 #include "codelets/rows.h"
 
 /* ---- kernels, CPU ---- */
 
-#ifdef SL_REAL_DOUBLE
-#define ROOT sqrt
-#else
-#define ROOT sqrtf
-#endif
-
-/* The bias corrections are scalars: w -= step * m / (root * sqrt(v) + eps), step = lr / (1 - b1^t),
- * root = 1 / sqrt(1 - b2^t). */
 SL_CLONES void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w,
                                sl_real *m, sl_real *v)
 {
@@ -25,19 +15,9 @@ SL_CLONES void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, con
     sl_real *restrict weight = w;
     sl_real *restrict first = m;
     sl_real *restrict second = v;
-    const sl_real step = (sl_real)(adam->lr / (1 - pow(adam->beta1, (double)adam->t)));
-    const sl_real root = (sl_real)(1 / sqrt(1 - pow(adam->beta2, (double)adam->t)));
-    const sl_real beta1 = (sl_real)adam->beta1;
-    const sl_real beta2 = (sl_real)adam->beta2;
-    const sl_real rest1 = (sl_real)(1 - adam->beta1);
-    const sl_real rest2 = (sl_real)(1 - adam->beta2);
-    const sl_real eps = (sl_real)adam->eps;
-    const sl_real decay = (sl_real)adam->decay;
+    const struct sl_adam_step step = sl_adam_step(adam);
     for (size_t i = 0; i < n_entries; i++) {
-        sl_real g = grad[i] + decay * weight[i];
-        first[i] = beta1 * first[i] + rest1 * g;
-        second[i] = beta2 * second[i] + rest2 * (g * g);
-        weight[i] -= step * first[i] / (root * ROOT(second[i]) + eps);
+        sl_adam_entry(&step, grad[i], &weight[i], &first[i], &second[i]);
     }
 }
 
@@ -63,6 +43,21 @@ static void optimize_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void optimize_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct optimize_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st =
+        sl_optimize_cuda(starpu_cuda_get_local_stream(), &args->adam, n_entries, sl_buffer_data(buffers[0]),
+                         sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel optimize_model = {
@@ -71,6 +66,7 @@ static struct starpu_perfmodel optimize_model = {
 static struct starpu_codelet optimize_cl = {
     .name = "sl_optimize",
     .cpu_funcs = {optimize_cpu_task},
+    SL_CUDA_FUNC(optimize_cuda_task),
     .nbuffers = 4, /* gradient, w, m, v */
     .modes = {STARPU_R, STARPU_RW, STARPU_RW, STARPU_RW},
     .model = &optimize_model,

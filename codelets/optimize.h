@@ -10,7 +10,13 @@
 #ifndef SL_CODELETS_OPTIMIZE_H
 #define SL_CODELETS_OPTIMIZE_H
 
+#include <math.h>
+#include <stddef.h>
+
 #include "codelets/task.h"
+#include "support/random.h" /* SL_HOST_DEVICE */
+#include "support/real.h"
+#include "support/status.h"
 
 struct sl_adam {
     double lr;    /* of this step */
@@ -21,8 +27,54 @@ struct sl_adam {
     uint64_t t;   /* 1 at the first step */
 };
 
+/* One step's scalars; the bias corrections are among them: w -= step * m / (root * sqrt(v) + eps), step = lr / (1 - b1^t),
+ * root = 1 / sqrt(1 - b2^t). */
+struct sl_adam_step {
+    sl_real beta1, rest1; /* b1, 1 - b1 */
+    sl_real beta2, rest2;
+    sl_real step;
+    sl_real root;
+    sl_real eps;
+    sl_real decay;
+};
+
+/* Host: in double, then rounded. */
+static inline struct sl_adam_step sl_adam_step(const struct sl_adam *adam)
+{
+    struct sl_adam_step s;
+    s.beta1 = (sl_real)adam->beta1;
+    s.rest1 = (sl_real)(1 - adam->beta1);
+    s.beta2 = (sl_real)adam->beta2;
+    s.rest2 = (sl_real)(1 - adam->beta2);
+    s.step = (sl_real)(adam->lr / (1 - pow(adam->beta1, (double)adam->t)));
+    s.root = (sl_real)(1 / sqrt(1 - pow(adam->beta2, (double)adam->t)));
+    s.eps = (sl_real)adam->eps;
+    s.decay = (sl_real)adam->decay;
+    return s;
+}
+
+/* One entry's step, host and device alike. */
+static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl_real gradient, sl_real *w, sl_real *m,
+                                                sl_real *v)
+{
+    sl_real g = gradient + s->decay * *w;
+    *m = s->beta1 * *m + s->rest1 * g;
+    *v = s->beta2 * *v + s->rest2 * (g * g);
+#ifdef SL_REAL_DOUBLE
+    *w -= s->step * *m / (s->root * sqrt(*v) + s->eps);
+#else
+    *w -= s->step * *m / (s->root * sqrtf(*v) + s->eps);
+#endif
+}
+
 void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w, sl_real *m,
                      sl_real *v);
+
+#ifdef SL_CUDA
+/* The same bits on the stream's device; adam is the host's. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
+                                            const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v);
+#endif
 
 /* All four are matrices of one shape; the last three are updated. Local, one thread submits; SL_EINVAL on shapes,
  * SL_ESTARPU, SL_ENOMEM. */

@@ -64,6 +64,25 @@ static void reduce_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void reduce_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct reduce_args *args = cl_arg;
+    size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
+    void **partials;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &partials);
+    if (st == SL_OK) {
+        st = sl_reduce_cuda(starpu_cuda_get_local_stream(), args->n, n_entries, (const sl_real *const *)partials,
+                            sl_buffer_data(buffers[0]));
+        sl_free(partials);
+    }
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel reduce_model = {
@@ -72,6 +91,7 @@ static struct starpu_perfmodel reduce_model = {
 static struct starpu_codelet reduce_cl = {
     .name = "sl_reduce",
     .cpu_funcs = {reduce_cpu_task},
+    SL_CUDA_FUNC(reduce_cuda_task),
     /* W out; R the partials in order */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &reduce_model,

@@ -9,10 +9,21 @@
 #ifndef SL_CODELETS_REDUCE_H
 #define SL_CODELETS_REDUCE_H
 
+#include <stddef.h>
+
 #include "codelets/task.h"
+#include "support/real.h"
+#include "support/status.h"
 
 /* n >= 1 partials of n_entries each. */
 void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
+
+#ifdef SL_CUDA
+/* The same bits on the stream's device, n >= 0 (none: out is cleared). partials: an array of the host, read before this returns,
+ * of addresses on the device. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
+                                          const sl_real *const *partials, sl_real *out);
+#endif
 
 /* All handles are matrices of one shape. n may be 0: out is cleared. Local, one thread submits; SL_EINVAL on shapes,
  * SL_ESTARPU, SL_ENOMEM. */

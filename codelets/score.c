@@ -9,8 +9,6 @@
 
 #include "codelets/rows.h"
 
-enum { RIGHT, OF_CLASS, ANSWERS, N_COUNTS };
-
 /* ---- kernels, CPU ---- */
 
 /* The first class of the largest logit; SL_NONE where one of them is not a number. */
@@ -29,7 +27,7 @@ static uint32_t answer_of(uint32_t n_classes, const sl_real *z)
 void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets, const int32_t *labels,
                   uint64_t *counts_out, float *margins_out)
 {
-    memset(counts_out, 0, (size_t)SL_N_SETS * n_classes * N_COUNTS * sizeof *counts_out);
+    memset(counts_out, 0, (size_t)SL_N_SETS * n_classes * SL_N_COUNTS * sizeof *counts_out);
     for (uint32_t i = 0; i < n_rows; i++) {
         const sl_real *row = z + (size_t)i * n_classes;
         if (margins_out != NULL) {
@@ -38,13 +36,13 @@ void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const u
         if ((uint32_t)labels[i] >= n_classes || sets[i] >= SL_N_SETS) {
             continue; /* of unknown class: labelled -1 */
         }
-        uint64_t(*counts)[N_COUNTS] = (uint64_t(*)[N_COUNTS])counts_out + (size_t)sets[i] * n_classes;
+        uint64_t(*counts)[SL_N_COUNTS] = (uint64_t(*)[SL_N_COUNTS])counts_out + (size_t)sets[i] * n_classes;
         uint32_t label = (uint32_t)labels[i];
         uint32_t answer = answer_of(n_classes, row);
-        counts[label][OF_CLASS]++;
+        counts[label][SL_COUNT_OF_CLASS]++;
         if (answer != SL_NONE) {
-            counts[answer][ANSWERS]++;
-            counts[label][RIGHT] += answer == label;
+            counts[answer][SL_COUNT_ANSWERS]++;
+            counts[label][SL_COUNT_RIGHT] += answer == label;
         }
     }
 }
@@ -74,6 +72,23 @@ static void score_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void score_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct score_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const uint8_t *sets = sl_buffer_data(buffers[1]);
+    const int32_t *labels = sl_buffer_data(buffers[2]);
+    float *margins = args->has_margins ? sl_buffer_data(buffers[4]) : NULL;
+    enum sl_status st = sl_score_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]),
+                                      sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), sets + args->row0,
+                                      labels + args->row0, sl_buffer_data(buffers[3]), margins);
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel score_model = {
@@ -82,6 +97,7 @@ static struct starpu_perfmodel score_model = {
 static struct starpu_codelet score_cl = {
     .name = "sl_score",
     .cpu_funcs = {score_cpu_task},
+    SL_CUDA_FUNC(score_cuda_task),
     /* R z, sets, labels; W counts; with margins W margins */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &score_model,
@@ -96,11 +112,11 @@ static enum sl_status check_shapes(uint32_t n_rows, uint32_t n_classes, uint32_t
         return sl_fail(SL_EINVAL, "sl_score: Z [%u x %u] from row %u of %u sets and %u labels", n_rows, n_classes, row0,
                        sl_handle_columns(sets), sl_handle_columns(labels));
     }
-    if (sl_handle_columns(counts) != (uint64_t)SL_N_SETS * n_classes * N_COUNTS ||
+    if (sl_handle_columns(counts) != (uint64_t)SL_N_SETS * n_classes * SL_N_COUNTS ||
         sl_handle_element(counts) != sizeof(uint64_t)) {
         return sl_fail(SL_EINVAL, "sl_score: %u counts of %zu bytes for Z [%u x %u]; expected %d x %u x %d of 8 bytes",
                        sl_handle_columns(counts), sl_handle_element(counts), n_rows, n_classes, SL_N_SETS, n_classes,
-                       N_COUNTS);
+                       SL_N_COUNTS);
     }
     return SL_OK;
 }

@@ -10,13 +10,25 @@
 #define SL_CODELETS_SCORE_H
 
 #include "codelets/task.h"
+#include "support/real.h"
+#include "support/status.h"
 
 enum { SL_SET_NONE = 0, SL_SET_TRAIN = 1, SL_SET_VALID = 2, SL_SET_TEST = 3, SL_N_SETS = 4 };
 
-/* counts_out: SL_N_SETS x C x 3 (uint64): for each set and class: right answers, vertices of the class, answers of the class.
+/* What is counted: right answers, vertices of the class, answers of the class. */
+enum { SL_COUNT_RIGHT, SL_COUNT_OF_CLASS, SL_COUNT_ANSWERS, SL_N_COUNTS };
+
+/* counts_out: SL_N_SETS x C x SL_N_COUNTS (uint64).
  * sets, labels: of the part, rows row0 .. row0 + n_rows - 1. margins_out (n_rows, or NULL): z[1] - z[0]. */
 void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets, const int32_t *labels,
                   uint64_t *counts_out, float *margins_out);
+
+#ifdef SL_CUDA
+/* The same counts on the stream's device. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_score_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
+                                         const uint8_t *sets, const int32_t *labels, uint64_t *counts_out,
+                                         float *margins_out);
+#endif
 
 /* z: chunk [D x C]; sets: uint8 vector, labels: int32 vector of the part; counts: uint64 vector, overwritten; margins: float
  * vector of D or NULL. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */

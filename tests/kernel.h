@@ -102,6 +102,20 @@ static MAYBE_UNUSED void expect_same(const char *what, size_t n, size_t size, co
     }
 }
 
+/* What a task and the CPU kernel made of the same: the same bits or, where tasks may run CUDA code, nearly. */
+static MAYBE_UNUSED void expect_agreement(const char *what, size_t n, const sl_real *got, const sl_real *wanted,
+                                          double tolerance)
+{
+#ifdef SL_CUDA
+    for (size_t i = 0; i < n; i++) {
+        expect_near_at(what, i, (double)got[i], (double)wanted[i], tolerance);
+    }
+#else
+    (void)tolerance;
+    expect_same(what, n, sizeof *got, got, wanted);
+#endif
+}
+
 /* <x, y> in double. */
 static MAYBE_UNUSED double inner(size_t n, const sl_real *x, const sl_real *y)
 {

@@ -5,6 +5,9 @@
 #include "codelets/optimize.h"
 
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 enum { ROWS = 13, COLUMNS = 11, N = ROWS * COLUMNS, STEPS = 5 };
 
@@ -80,6 +83,44 @@ static void test_late_step(void **state)
     expect_near("w", (double)w, 1 - 0.01 * 2 / (2 + 1e-8), 4 * EPSILON);
 }
 
+#ifdef SL_CUDA
+/* The bits of the CPU. */
+static void check_launcher(size_t n)
+{
+    struct sl_adam adam = adam0;
+    size_t bytes = n * sizeof(sl_real);
+    sl_real *host[] = {noisy(n, 1), noisy(n, 2), noisy(n, 3), noisy(n, 4)};
+    sl_real *device[4];
+    sl_real *got = need(n, sizeof *got);
+    adam.t = 3;
+    adam.decay = 0.1;
+    for (size_t i = 0; i < n; i++) {
+        host[3][i] *= host[3][i];
+    }
+    for (int i = 0; i < 4; i++) {
+        device[i] = on_device(host[i], bytes);
+    }
+    expect_launched(sl_optimize_cuda(NULL, &adam, n, device[0], device[1], device[2], device[3]));
+    sl_optimize_cpu(&adam, n, host[0], host[1], host[2], host[3]);
+    for (int i = 0; i < 4; i++) {
+        from_device(got, device[i], bytes);
+        expect_same("gradient, W, M, V", n, sizeof *got, got, host[i]);
+        free(host[i]);
+    }
+    free(got);
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    need_device();
+    check_launcher(0);
+    check_launcher(1);
+    check_launcher(255);
+    check_launcher(70001);
+}
+#endif
+
 static void with_starpu(const struct sl_adam *adam, sl_real *g, sl_real *w, sl_real *m, sl_real *v)
 {
     starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(w, ROWS, COLUMNS), rows_of(m, ROWS, COLUMNS),
@@ -151,10 +192,11 @@ static void test_refusals_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_late_step),
-        cmocka_unit_test(test_submission),
-        cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_steps),      cmocka_unit_test(test_late_step),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+#endif
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,9 @@
 #include "codelets/reduce.h"
 
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 /* Sizes of very different magnitude, so that another order gives other bits. */
 static sl_real *partial(size_t n, uint64_t seed)
@@ -62,6 +65,53 @@ static void test_kernel(void **state)
         }
     }
 }
+
+#ifdef SL_CUDA
+/* The bits of the CPU; `shift`: entries by which the addresses miss 16 bytes. */
+static void check_launcher(uint32_t n, size_t n_entries, size_t shift)
+{
+    size_t bytes = (n_entries + shift) * sizeof(sl_real);
+    sl_real **partials = need(n, sizeof *partials);
+    const sl_real **on_gpu = need(n, sizeof *on_gpu);
+    sl_real *got = poisoned(n_entries + shift);
+    sl_real *wanted = poisoned(n_entries);
+    for (uint32_t i = 0; i < n; i++) {
+        partials[i] = partial(n_entries + shift, i + 1);
+        on_gpu[i] = (const sl_real *)on_device(partials[i], bytes) + shift;
+        memmove(partials[i], partials[i] + shift, n_entries * sizeof(sl_real));
+    }
+    sl_real *out = on_device(got, bytes);
+    sum_in_order(n, n_entries, partials, wanted);
+    expect_launched(sl_reduce_cuda(NULL, n, n_entries, on_gpu, out + shift));
+    from_device(got, out, bytes);
+    expect_same("sum", n_entries, sizeof *got, got + shift, wanted);
+    assert_true(shift == 0 || got[0] == (sl_real)-12345.5);
+    for (uint32_t i = 0; i < n; i++) {
+        free(partials[i]);
+        cudaFree((void *)(uintptr_t)(on_gpu[i] - shift));
+    }
+    free(partials);
+    free(on_gpu);
+    free(got);
+    free(wanted);
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    const uint32_t counts[] = {0, 1, 2, 9, 256, 257, 600}; /* more than one launch takes */
+    const size_t sizes[] = {0, 1, 7, 8, 1024, 5001};
+    need_device();
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            if (counts[c] < 10 || sizes[s] < 10) {
+                check_launcher(counts[c], sizes[s], 0);
+                check_launcher(counts[c], sizes[s], 1);
+            }
+        }
+    }
+}
+#endif
 
 enum { ROWS = 41, COLUMNS = 33 };
 
@@ -126,6 +176,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernel),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+#endif
         cmocka_unit_test(test_submission),
         cmocka_unit_test(test_refusals_and_failure),
     };

@@ -7,6 +7,9 @@
 
 #include "codelets/gossip.h"
 #include "codelets/reduce.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 /* ---- the codelet ---- */
 
@@ -63,6 +66,50 @@ static void test_average_of_equals(void **state)
     free(x);
     free(out);
 }
+
+#ifdef SL_CUDA
+/* The bits of the CPU. */
+static void check_launcher(uint32_t n, size_t n_entries)
+{
+    size_t bytes = n_entries * sizeof(sl_real);
+    sl_real **sources = need(n, sizeof *sources);
+    const sl_real **on_gpu = need(n, sizeof *on_gpu);
+    sl_real *got = poisoned(n_entries);
+    sl_real *wanted = poisoned(n_entries);
+    for (uint32_t i = 0; i < n; i++) {
+        sources[i] = noisy(n_entries, i + 1);
+        on_gpu[i] = on_device(sources[i], bytes);
+    }
+    sl_real *out = device_room(bytes);
+    sl_gossip_mix_cpu(n, n_entries, (const sl_real *const *)sources, 1.0 / n, wanted);
+    expect_launched(sl_gossip_mix_cuda(NULL, n, n_entries, on_gpu, 1.0 / n, out));
+    from_device(got, out, bytes);
+    expect_same("mix", n_entries, sizeof *got, got, wanted);
+    for (uint32_t i = 0; i < n; i++) {
+        free(sources[i]);
+        cudaFree((void *)(uintptr_t)on_gpu[i]);
+    }
+    free(sources);
+    free(on_gpu);
+    free(got);
+    free(wanted);
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    const sl_real *none[257] = {NULL};
+    need_device();
+    for (uint32_t n = 1; n <= 13; n += 3) {
+        check_launcher(n, 0);
+        check_launcher(n, 1);
+        check_launcher(n, 5001);
+    }
+    check_launcher(256, 300);
+    assert_int_equal(sl_gossip_mix_cuda(NULL, 257, 1, none, 1, NULL), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "257 sources; a GPU takes at most 256"));
+}
+#endif
 
 static sl_real *through_starpu(sl_real *x, sl_real *y, double scale)
 {
@@ -657,6 +704,9 @@ static int drop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+#endif
         cmocka_unit_test(test_kernel),           cmocka_unit_test(test_average_of_equals),
         cmocka_unit_test(test_submission),       cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_unequal_seeds),    cmocka_unit_test(test_equal_gradients),

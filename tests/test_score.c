@@ -5,6 +5,9 @@
 #include "codelets/score.h"
 
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 static uint64_t count(const uint64_t *counts, uint32_t n_classes, uint32_t set, uint32_t class, uint32_t what)
 {
@@ -70,9 +73,69 @@ static void test_margins(void **state)
     assert_true(margins[0] == 2 && margins[1] == -7);
 }
 
+#ifdef SL_CUDA
+/* Few different logits, so that many tie; some of them no number, some labels unknown. */
+static void check_launcher(uint32_t n_rows, uint32_t n_classes)
+{
+    size_t n_counts = (size_t)SL_N_SETS * n_classes * SL_N_COUNTS;
+    sl_real *z = noisy((size_t)n_rows * n_classes, 8);
+    uint8_t *sets = need(n_rows, 1);
+    int32_t *labels = need(n_rows, sizeof *labels);
+    uint64_t *got = need(n_counts, sizeof *got);
+    uint64_t *wanted = need(n_counts, sizeof *wanted);
+    float *margins = need(n_rows, sizeof *margins);
+    float *margins_wanted = need(n_rows, sizeof *margins);
+    for (size_t i = 0; i < (size_t)n_rows * n_classes; i++) {
+        z[i] = i % 211 == 17 ? (sl_real)NAN : (sl_real)floor((double)z[i] * 4) - 5;
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        sets[i] = (uint8_t)(i * 7 % 5); /* 4 is no set */
+        labels[i] = (int32_t)(i * 5 % (n_classes + 1)) - 1;
+    }
+    sl_real *z_device = on_device(z, (size_t)n_rows * n_classes * sizeof *z);
+    uint8_t *sets_device = on_device(sets, n_rows);
+    int32_t *labels_device = on_device(labels, n_rows * sizeof *labels);
+    uint64_t *counts_device = device_room(n_counts * sizeof *got);
+    float *margins_device = n_classes == 2 ? device_room(n_rows * sizeof *margins) : NULL;
+    sl_score_cpu(n_rows, n_classes, z, sets, labels, wanted, n_classes == 2 ? margins_wanted : NULL);
+    expect_launched(
+        sl_score_cuda(NULL, n_rows, n_classes, z_device, sets_device, labels_device, counts_device, margins_device));
+    from_device(got, counts_device, n_counts * sizeof *got);
+    expect_same("counts", n_counts, sizeof *got, got, wanted);
+    if (n_classes == 2) {
+        from_device(margins, margins_device, n_rows * sizeof *margins);
+        for (uint32_t i = 0; i < n_rows; i++) { /* of which not a number is one, whatever its bits */
+            assert_true(margins[i] == margins_wanted[i] || (isnan(margins[i]) && isnan(margins_wanted[i])));
+        }
+    }
+    cudaFree(z_device);
+    cudaFree(sets_device);
+    cudaFree(labels_device);
+    free(z);
+    free(sets);
+    free(labels);
+    free(got);
+    free(wanted);
+    free(margins);
+    free(margins_wanted);
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    need_device();
+    check_launcher(0, 3);
+    check_launcher(1, 1);
+    check_launcher(200, 2);
+    check_launcher(90, 31);
+    check_launcher(90, 33);
+    check_launcher(300, 172);
+}
+#endif
+
 /* ---- the submission ---- */
 
-enum { PART = 60, ROW0 = 17, D = 30, C = 2, N_COUNTS = SL_N_SETS * C * 3 };
+enum { PART = 60, ROW0 = 17, D = 30, C = 2, N_COUNTS = SL_N_SETS * C * SL_N_COUNTS };
 
 struct data {
     sl_real *z;
@@ -163,11 +226,12 @@ static void test_refusals_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_counts),     cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_margins),
-        cmocka_unit_test(test_submission),
-        cmocka_unit_test(test_refusals_and_failure),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+#endif
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_refusals_and_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Softmax cross entropy by a warp a row; then one block adds the rows' losses. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/loss.h"
+#include "support/exp.h"
+
+/* The row's largest logit, to all lanes. */
+static __device__ sl_real largest(uint32_t n, const sl_real *z)
+{
+    sl_real top = -INFINITY;
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+        top = z[c] > top ? z[c] : top;
+    }
+    return sl_warp_max(top);
+}
+
+/* One row: its loss, unscaled, to all lanes; gz is written. Each lane keeps to its own columns. */
+static __device__ double loss_row(uint32_t n_classes, const sl_real *z, uint32_t label, double scale, sl_real *gz)
+{
+    sl_real top = largest(n_classes, z);
+    double sum = 0;
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+        gz[c] = sl_exp_nonpositive(z[c] - top);
+        sum += (double)gz[c];
+    }
+    sum = sl_warp_sum(sum);
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+        gz[c] = c == label ? (sl_real)(scale * ((double)gz[c] / sum - 1)) : gz[c] * (sl_real)(scale / sum);
+    }
+    return log(sum) + (double)top - (double)z[label];
+}
+
+static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
+                                 const int32_t *part_labels, uint32_t first, double scale, sl_real *gz, double *losses)
+{
+    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
+        uint32_t label = (uint32_t)part_labels[ids[i] - first];
+        double loss = loss_row(n_classes, z + i * n_classes, label, scale, gz + i * n_classes);
+        if (sl_lane() == 0) {
+            losses[i] = loss;
+        }
+    }
+}
+
+/* One block: each thread some rows, then the threads two by two. */
+static __global__ void sum_losses(uint32_t n_rows, const double *losses, double scale, double *sum_out)
+{
+    __shared__ double sums[SL_THREADS];
+    double sum = 0;
+    for (uint32_t i = threadIdx.x; i < n_rows; i += SL_THREADS) {
+        sum += losses[i];
+    }
+    sums[threadIdx.x] = sum;
+    for (uint32_t half = SL_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) {
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+        }
+    }
+    if (threadIdx.x == 0) {
+        *sum_out = scale * sums[0];
+    }
+}
+
+enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
+                            const sl_vertex *ids, const int32_t *part_labels, uint32_t first, double scale,
+                            sl_real *gz_out, double *loss_out)
+{
+    const char *name = "sl_loss";
+    sl_scratch losses(stream);
+    enum sl_status st = losses.take((size_t)n_rows * sizeof(double), "the rows' losses");
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_warp_blocks(n_rows), lose_rows, n_rows, n_classes, z, ids, part_labels, first,
+                      scale, gz_out, losses.as<double>());
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, 1, sum_losses, n_rows, losses.as<double>(), scale, loss_out);
+    }
+    return st;
+}

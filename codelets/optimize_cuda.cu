@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Adam: a thread an entry; seven streams of memory and nothing else. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/optimize.h"
+
+static __global__ void update(struct sl_adam_step step, size_t n_entries, const sl_real *gradient, sl_real *w,
+                              sl_real *m, sl_real *v)
+{
+    for (size_t i = sl_thread(); i < n_entries; i += sl_n_threads()) {
+        sl_adam_entry(&step, gradient[i], &w[i], &m[i], &v[i]);
+    }
+}
+
+enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
+                                const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v)
+{
+    return sl_start("sl_optimize", stream, sl_blocks(n_entries), update, sl_adam_step(adam), n_entries, gradient, w, m,
+                    v);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The ordered sum: a thread for some entries, partial after partial. The partials' addresses are parameters of the kernel, so
+ * many at a time; further launches go on from what is there, in the same order. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/reduce.h"
+
+#define AT_ONCE 256 /* partials of one launch: 2 of the 4 KiB that parameters may take */
+
+struct addresses {
+    const void *at[AT_ONCE];
+};
+
+static __device__ void add(float x, float *sum)
+{
+    *sum += x;
+}
+
+static __device__ void add(float4 x, float4 *sum)
+{
+    sum->x += x.x;
+    sum->y += x.y;
+    sum->z += x.z;
+    sum->w += x.w;
+}
+
+/* out = partial_0 + .. + partial_(n-1), or with `more` out + partial_0 + .. */
+template <typename T>
+static __global__ void sum_partials(struct addresses partials, uint32_t n, bool more, size_t n_items, T *out)
+{
+    for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
+        T sum = more ? out[i] : static_cast<const T *>(partials.at[0])[i];
+#pragma unroll 8
+        for (uint32_t k = more ? 0 : 1; k < n; k++) {
+            add(static_cast<const T *>(partials.at[k])[i], &sum);
+        }
+        out[i] = sum;
+    }
+}
+
+static bool all_aligned(uint32_t n, const sl_real *const *partials, const sl_real *out)
+{
+    uintptr_t bits = (uintptr_t)out;
+    for (uint32_t k = 0; k < n; k++) {
+        bits |= (uintptr_t)partials[k];
+    }
+    return bits % sizeof(float4) == 0;
+}
+
+enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries, const sl_real *const *partials,
+                              sl_real *out)
+{
+    const char *name = "sl_reduce";
+    bool quads = n_entries % 4 == 0 && all_aligned(n, partials, out);
+    size_t n_items = quads ? n_entries / 4 : n_entries;
+    enum sl_status st = SL_OK;
+    if (n == 0) {
+        return sl_cuda_status(cudaMemsetAsync(out, 0, n_entries * sizeof *out, stream), name);
+    }
+    for (uint32_t first = 0; st == SL_OK && first < n; first += AT_ONCE) {
+        struct addresses table = {};
+        uint32_t count = n - first < AT_ONCE ? n - first : AT_ONCE;
+        for (uint32_t k = 0; k < count; k++) {
+            table.at[k] = partials[first + k];
+        }
+        st = quads ? sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
+                              (float4 *)out)
+                   : sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items,
+                              out);
+    }
+    return st;
+}
