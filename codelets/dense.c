@@ -5,6 +5,9 @@
 #include "codelets/dense.h"
 
 #include <cblas.h>
+#ifdef SL_CUDA
+#include <starpu_cublas_v2.h>
+#endif
 #include <string.h>
 
 #include "codelets/dropout.h"
@@ -317,6 +320,78 @@ static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void forward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct dense_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    enum sl_status st = sl_dense_forward_cuda(starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(),
+                                              sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]),
+                                              sl_buffer_columns(buffers[2]), rows_from(buffers[0], args->row0),
+                                              sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void backward_input_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct dense_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_dense_backward_input_cuda(
+        starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), sl_buffer_rows(buffers[0]),
+        sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
+        sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct dense_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    enum sl_status st = sl_dense_backward_weight_cuda(starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(),
+                                                      sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]),
+                                                      sl_buffer_columns(buffers[1]), rows_from(buffers[0], args->row0),
+                                                      sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void sparse_forward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct sparse_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(buffers[5]),
+                                                     sl_buffer_columns(buffers[5]), sl_buffer_data(buffers[4]), bias,
+                                                     args->beta, sl_buffer_data(buffers[5]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void sparse_backward_weight_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct sparse_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    enum sl_status st = sl_dense_sparse_backward_weight_cuda(
+        starpu_cuda_get_local_stream(), &x, sl_buffer_columns(buffers[1]), sl_buffer_rows(buffers[4]),
+        sl_buffer_rows(buffers[5]), sl_buffer_columns(buffers[4]), sl_buffer_data(buffers[4]), args->beta,
+        sl_buffer_data(buffers[5]), gb);
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel forward_model = {
@@ -333,6 +408,7 @@ static struct starpu_perfmodel sparse_backward_weight_model = {
 static struct starpu_codelet forward_cl = {
     .name = "sl_dense_forward",
     .cpu_funcs = {forward_cpu_task},
+    SL_CUDA_FUNC(forward_cuda_task),
     /* R x, w; W z (RW where it adds); with a bias R bias */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
@@ -341,6 +417,7 @@ static struct starpu_codelet forward_cl = {
 static struct starpu_codelet backward_input_cl = {
     .name = "sl_dense_backward_input",
     .cpu_funcs = {backward_input_cpu_task},
+    SL_CUDA_FUNC(backward_input_cuda_task),
     .nbuffers = 3, /* gz, w, gx */
     .modes = {STARPU_R, STARPU_R, STARPU_W},
     .model = &backward_input_model,
@@ -349,6 +426,7 @@ static struct starpu_codelet backward_input_cl = {
 static struct starpu_codelet backward_input_add_cl = {
     .name = "sl_dense_backward_input",
     .cpu_funcs = {backward_input_cpu_task},
+    SL_CUDA_FUNC(backward_input_cuda_task),
     .nbuffers = 3, /* gz, w, gx, which is added to */
     .modes = {STARPU_R, STARPU_R, STARPU_RW},
     .model = &backward_input_model,
@@ -357,6 +435,7 @@ static struct starpu_codelet backward_input_add_cl = {
 static struct starpu_codelet backward_weight_cl = {
     .name = "sl_dense_backward_weight",
     .cpu_funcs = {backward_weight_cpu_task},
+    SL_CUDA_FUNC(backward_weight_cuda_task),
     /* R x, gz; W gw; with a bias W gb */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_weight_model,
@@ -365,6 +444,7 @@ static struct starpu_codelet backward_weight_cl = {
 static struct starpu_codelet sparse_forward_cl = {
     .name = "sl_dense_sparse_forward",
     .cpu_funcs = {sparse_forward_cpu_task},
+    SL_CUDA_FUNC(sparse_forward_cuda_task),
     /* R offsets, columns, values, frontier, w; W z (RW where it adds); with a bias R bias; with dropout R dataset ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sparse_forward_model,
@@ -373,6 +453,7 @@ static struct starpu_codelet sparse_forward_cl = {
 static struct starpu_codelet sparse_backward_weight_cl = {
     .name = "sl_dense_sparse_backward_weight",
     .cpu_funcs = {sparse_backward_weight_cpu_task},
+    SL_CUDA_FUNC(sparse_backward_weight_cuda_task),
     /* R offsets, columns, values, frontier, gz; W gw (RW where it adds); with a bias gb as gw; with dropout R dataset ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &sparse_backward_weight_model,

@@ -12,13 +12,20 @@
  * that a column of sparse features meets one row. A GraphSAGE layer is two such products, of the self rows and of the mean.
  *
  * Sparse: X is not a buffer but the CSR feature rows of the vertices frontier[0 .. D), read where they are; input dropout is
- * applied on the way. GEMM: OpenBLAS, one thread per worker.
+ * applied on the way. GEMM: OpenBLAS, one thread per worker; on a GPU cuBLAS in its default mode, which is float (no TF32), with
+ * a handle per worker, so that the same product gives the same bits each time.
  */
 #ifndef SL_CODELETS_DENSE_H
 #define SL_CODELETS_DENSE_H
 
 #include "codelets/task.h"
 #include "support/random.h"
+#include "support/real.h"
+#include "support/status.h"
+
+#ifdef SL_CUDA
+#include <cublas_v2.h> /* cublasHandle_t */
+#endif
 
 /* CSR feature rows of the part that starts at id `first`, in StarPU's hands. */
 struct sl_sparse {
@@ -31,7 +38,7 @@ struct sl_sparse {
 };
 
 /* Once per process, before the first task: tell OpenBLAS to compute in the calling thread, since StarPU's workers are the
- * threads. */
+ * threads. For cuBLAS it is starpu_cublas_init(), once StarPU is up. */
 void sl_dense_setup(void);
 
 /* ---- kernels, CPU: all shapes as above, ld = number of columns, no argument aliases another ---- */
@@ -66,6 +73,31 @@ void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows
 /* beta 0: GW [n_in x n_out] is cleared first; beta 1: added to. GB as above, the same beta. */
 void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                          const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out);
+
+#ifdef SL_CUDA
+/* ---- the same on the stream's device, whose memory all pointers are of; the struct of a sparse kernel is the host's. cublas: a
+ * handle of that device, used for this stream alone. SL_ECUDA: what CUDA or cuBLAS refused. ---- */
+
+SL_EXTERN_C enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows,
+                                                 uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+                                                 const sl_real *bias, int beta, sl_real *z_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows,
+                                                        uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                                        const sl_real *w, int beta, sl_real *gx_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows,
+                                                         uint32_t n_in, uint32_t n_out, const sl_real *x,
+                                                         const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
+SL_EXTERN_C enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
+                                                        uint32_t n_rows, uint32_t n_out, const sl_real *w,
+                                                        const sl_real *bias, int beta, sl_real *z_out);
+
+/* n_entries: at least as many as those rows have, below 2^32 (all of the part's will do: frontiers have no vertex twice); room
+ * for so many, 8 bytes each, is taken for the time of the task. */
+SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
+                                                                uint64_t n_entries, uint32_t n_rows, uint32_t n_in,
+                                                                uint32_t n_out, const sl_real *gz, int beta,
+                                                                sl_real *gw_out, sl_real *gb_out);
+#endif
 
 /* ---- submissions: local to this process, not thread safe (one thread submits). Handles live until StarPU has run the task.
  * SL_EINVAL: shapes of the handles contradict each other (message: both). SL_ESTARPU, SL_ENOMEM. ---- */

@@ -39,6 +39,20 @@ static inline SL_HOST_DEVICE void sl_dropout_bits(const struct sl_draw *where, u
     }
 }
 
+/* Which of these columns are kept: bit i is column 8 * group + i. */
+static inline SL_HOST_DEVICE uint32_t sl_dropout_mask(const struct sl_draw *where, uint32_t vertex, uint32_t group,
+                                                      uint32_t threshold)
+{
+    uint32_t r[4];
+    uint32_t mask = 0;
+    sl_random4(where, vertex, group, r);
+    for (int i = 0; i < 4; i++) {
+        mask |= (uint32_t)((r[i] & 0xffff) >= threshold) << 2 * i;
+        mask |= (uint32_t)((r[i] >> 16) >= threshold) << (2 * i + 1);
+    }
+    return mask;
+}
+
 /* Host: the threshold of a rate, for the submission `name`. SL_EINVAL: the rate is not in [0, 1), or so close to 1 that nothing
  * would be kept. */
 enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *threshold_out);

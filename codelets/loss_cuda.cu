@@ -18,7 +18,8 @@ static __device__ sl_real largest(uint32_t n, const sl_real *z)
 }
 
 /* One row: its loss, unscaled, to all lanes; gz is written. Each lane keeps to its own columns. */
-static __device__ double loss_row(uint32_t n_classes, const sl_real *z, uint32_t label, double scale, sl_real *gz)
+static __device__ double loss_row(uint32_t n_classes, const sl_real *__restrict__ z, uint32_t label, double scale,
+                                  sl_real *__restrict__ gz)
 {
     sl_real top = largest(n_classes, z);
     double sum = 0;

@@ -6,8 +6,8 @@
 
 #include "codelets/optimize.h"
 
-static __global__ void update(struct sl_adam_step step, size_t n_entries, const sl_real *gradient, sl_real *w,
-                              sl_real *m, sl_real *v)
+static __global__ void update(struct sl_adam_step step, size_t n_entries, const sl_real *__restrict__ gradient,
+                              sl_real *__restrict__ w, sl_real *__restrict__ m, sl_real *__restrict__ v)
 {
     for (size_t i = sl_thread(); i < n_entries; i += sl_n_threads()) {
         sl_adam_entry(&step, gradient[i], &w[i], &m[i], &v[i]);

@@ -8,6 +8,7 @@
 #include "codelets/reduce.h"
 
 #define AT_ONCE 256 /* partials of one launch: 2 of the 4 KiB that parameters may take */
+#define IN_FLIGHT 8 /* partials that a thread reads at a time */
 
 struct addresses {
     const void *at[AT_ONCE];
@@ -32,9 +33,18 @@ static __global__ void sum_partials(struct addresses partials, uint32_t n, bool 
 {
     for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
         T sum = more ? out[i] : static_cast<const T *>(partials.at[0])[i];
-#pragma unroll 8
-        for (uint32_t k = more ? 0 : 1; k < n; k++) {
-            add(static_cast<const T *>(partials.at[k])[i], &sum);
+        for (uint32_t k = more ? 0 : 1; k < n; k += IN_FLIGHT) {
+            T item[IN_FLIGHT];
+#pragma unroll
+            for (uint32_t j = 0; j < IN_FLIGHT; j++) { /* past the end the last one again, which is not added */
+                item[j] = static_cast<const T *>(partials.at[k + j < n ? k + j : n - 1])[i];
+            }
+#pragma unroll
+            for (uint32_t j = 0; j < IN_FLIGHT; j++) {
+                if (k + j < n) {
+                    add(item[j], &sum);
+                }
+            }
         }
         out[i] = sum;
     }

@@ -7,9 +7,13 @@
 #define SL_TESTS_STARPU_ON_CPU_H
 
 #include <starpu.h>
+#include <starpu_cublas_v2.h>
+
+#include "tests/cuda_on_cpu/cublas_v2.h"
 
 #define SL_CUDA_FUNC(function) .cpu_funcs = {function}
 #define starpu_cuda_get_local_stream() NULL
+#define starpu_cublas_get_local_handle() SL_CUBLAS_ON_CPU
 #define starpu_cuda_worker_get_count() 1u
 
 #endif

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Products of rows with weights on a GPU: cuBLAS for dense rows, a warp a row for sparse ones. */
+#include "codelets/kernel.cuh"
+
+#include <cublas_v2.h>
+
+#include "codelets/dense.h"
+#include "codelets/dropout.h"
+
+#define ALL 0xffffffffu
+#define WARPS (SL_THREADS / SL_WARP) /* of a block */
+
+/* ---- dense rows ---- */
+
+/* C [m x n] = op(A) op(B) + beta C, all row major; lda, ldb are the columns of A and B as stored. cuBLAS is column major and so
+ * sees all three transposed: C^T = op(B)^T op(A)^T. Its default mode computes floats in float, not in TF32. */
+static enum sl_status gemm(const char *name, cublasHandle_t cublas, cudaStream_t stream, int transpose_a,
+                           int transpose_b, uint32_t m, uint32_t n, uint32_t k, const sl_real *a, uint32_t lda,
+                           const sl_real *b, uint32_t ldb, int beta, sl_real *c)
+{
+    const float one = 1;
+    const float keep = (float)beta;
+    cublasStatus_t status = cublasSetStream(cublas, stream);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasSgemm(cublas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+                             (int)n, (int)m, (int)k, &one, b, (int)ldb, a, (int)lda, &keep, c, (int)n);
+    }
+    return status == CUBLAS_STATUS_SUCCESS ? SL_OK
+                                           : sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s",
+                                                     name, m, k, k, n, cublasGetStatusString(status));
+}
+
+/* Items of a row: floats, or quads of them where width and addresses allow. */
+static bool in_quads(uint32_t n_columns, const void *a, const void *b, const void *c)
+{
+    return n_columns % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % sizeof(float4) == 0;
+}
+
+template <typename T> static __global__ void repeat_row(uint32_t n_rows, uint32_t n_items, const T *row, T *z)
+{
+    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
+        for (uint32_t c = sl_lane(); c < n_items; c += SL_WARP) {
+            z[i * n_items + c] = row[c];
+        }
+    }
+}
+
+/* What a product starts from, where it does not add to what is there. */
+static enum sl_status fill_rows(const char *name, cudaStream_t stream, uint32_t n_rows, uint32_t n_out,
+                                const sl_real *bias, sl_real *z)
+{
+    unsigned n_blocks = sl_warp_blocks(n_rows);
+    if (bias == NULL) {
+        return sl_cuda_status(cudaMemsetAsync(z, 0, (size_t)n_rows * n_out * sizeof *z, stream), name);
+    }
+    if (in_quads(n_out, bias, z, NULL)) {
+        return sl_start(name, stream, n_blocks, repeat_row<float4>, n_rows, n_out / 4, (const float4 *)bias,
+                        (float4 *)z);
+    }
+    return sl_start(name, stream, n_blocks, repeat_row<float>, n_rows, n_out, bias, z);
+}
+
+enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
+                                     uint32_t n_out, const sl_real *x, const sl_real *w, const sl_real *bias, int beta,
+                                     sl_real *z_out)
+{
+    const char *name = "sl_dense_forward";
+    enum sl_status st = SL_OK;
+    if (n_rows == 0 || n_out == 0) {
+        return SL_OK;
+    }
+    if (beta == 0 && (bias != NULL || n_in == 0)) {
+        st = fill_rows(name, stream, n_rows, n_out, bias, z_out);
+        beta = 1;
+    }
+    return st != SL_OK || n_in == 0
+               ? st
+               : gemm(name, cublas, stream, 0, 0, n_rows, n_out, n_in, x, n_in, w, n_out, beta, z_out);
+}
+
+enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
+                                            uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
+                                            sl_real *gx_out)
+{
+    const char *name = "sl_dense_backward_input";
+    if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
+        return SL_OK;
+    }
+    return n_out == 0 ? fill_rows(name, stream, n_rows, n_in, NULL, gx_out)
+                      : gemm(name, cublas, stream, 0, 1, n_rows, n_in, n_out, gz, n_out, w, n_out, beta, gx_out);
+}
+
+/* ---- column sums: a bias' gradient. Slabs of rows first, each in float as on the CPU, then the slabs, in double ---- */
+
+#define SLAB 64 /* rows */
+
+static __global__ void sum_slabs(uint32_t n_rows, uint32_t n_columns, const sl_real *g, uint32_t n_slabs,
+                                 sl_real *partial)
+{
+    for (uint64_t i = sl_thread(); i < (uint64_t)n_slabs * n_columns; i += sl_n_threads()) {
+        uint32_t row = (uint32_t)(i / n_columns) * SLAB;
+        uint32_t n = n_rows - row < SLAB ? n_rows - row : SLAB;
+        const sl_real *from = g + (size_t)row * n_columns + i % n_columns;
+        sl_real sum = 0;
+#pragma unroll 8
+        for (uint32_t r = 0; r < n; r++) {
+            sum += from[(size_t)r * n_columns];
+        }
+        partial[i] = sum;
+    }
+}
+
+/* A block for SL_WARP columns: each of its warps takes a stretch of the slabs, the first then adds up the stretches. */
+static __global__ void sum_partials(uint32_t n_slabs, uint32_t n_columns, const sl_real *partial, int beta,
+                                    sl_real *sums)
+{
+    __shared__ double stretch[WARPS][SL_WARP];
+    const uint32_t warp = threadIdx.x / SL_WARP;
+    const uint32_t length = (n_slabs + WARPS - 1) / WARPS;
+    const uint32_t begin = warp * length < n_slabs ? warp * length : n_slabs;
+    const uint32_t end = n_slabs - begin < length ? n_slabs : begin + length;
+    for (uint64_t c0 = (uint64_t)blockIdx.x * SL_WARP; c0 < n_columns; c0 += (uint64_t)gridDim.x * SL_WARP) {
+        uint64_t c = c0 + sl_lane();
+        double sum = 0;
+#pragma unroll 4
+        for (uint32_t s = begin; s < end; s++) {
+            sum += c < n_columns ? (double)partial[(size_t)s * n_columns + c] : 0;
+        }
+        stretch[warp][sl_lane()] = sum;
+        __syncthreads();
+        if (warp == 0 && c < n_columns) {
+            for (uint32_t k = 1; k < WARPS; k++) {
+                sum += stretch[k][sl_lane()];
+            }
+            sums[c] = (sl_real)(beta == 0 ? sum : sum + (double)sums[c]);
+        }
+        __syncthreads();
+    }
+}
+
+/* Sums of the columns of g [n_rows x n_columns], stored or added to. */
+static enum sl_status sum_columns(const char *name, cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                  const sl_real *g, int beta, sl_real *sums)
+{
+    uint32_t n_slabs = n_rows / SLAB + (n_rows % SLAB > 0);
+    uint64_t n = (uint64_t)n_slabs * n_columns;
+    sl_scratch scratch(stream);
+    enum sl_status st = scratch.take(n * sizeof *g, "the partial sums of columns");
+    if (st == SL_OK && n > 0) {
+        st = sl_start(name, stream, sl_blocks(n), sum_slabs, n_rows, n_columns, g, n_slabs, scratch.as<sl_real>());
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_blocks((uint64_t)n_columns * WARPS), sum_partials, n_slabs, n_columns,
+                      scratch.as<sl_real>(), beta, sums);
+    }
+    return st;
+}
+
+enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
+                                             uint32_t n_out, const sl_real *x, const sl_real *gz, sl_real *gw_out,
+                                             sl_real *gb_out)
+{
+    const char *name = "sl_dense_backward_weight";
+    enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
+                            ? gemm(name, cublas, stream, 1, 0, n_in, n_out, n_rows, x, n_in, gz, n_out, 0, gw_out)
+                            : fill_rows(name, stream, n_in, n_out, NULL, gw_out);
+    return st != SL_OK || gb_out == NULL ? st : sum_columns(name, stream, n_rows, n_out, gz, 0, gb_out);
+}
+
+/* ---- sparse rows ---- */
+
+static __device__ float nothing(float)
+{
+    return 0;
+}
+
+static __device__ float4 nothing(float4)
+{
+    return make_float4(0, 0, 0, 0);
+}
+
+/* y += a x */
+static __device__ void add_scaled(float a, float x, float *y)
+{
+    *y += a * x;
+}
+
+static __device__ void add_scaled(float a, float4 x, float4 *y)
+{
+    y->x += a * x.x;
+    y->y += a * x.y;
+    y->z += a * x.z;
+    y->w += a * x.w;
+}
+
+/* The dropout of the rows' entries. */
+struct mask {
+    uint32_t threshold;
+    sl_real scale;
+};
+
+static struct mask mask_of(const struct sl_sparse_rows *x)
+{
+    struct mask mask;
+    mask.threshold = sl_dropout_threshold(x->dropout);
+    mask.scale = (sl_real)sl_dropout_scale(mask.threshold);
+    return mask;
+}
+
+/* Entry e of row i, dropout applied. */
+static __device__ sl_real entry_value(const struct sl_sparse_rows &x, struct mask mask, uint32_t i, uint64_t e)
+{
+    sl_real value = x.values[e];
+    if (mask.threshold > 0) {
+        uint32_t column = x.columns[e];
+        uint32_t kept = sl_dropout_mask(&x.draw, x.dataset_ids[x.ids[i]], column / 8, mask.threshold);
+        value *= kept >> column % 8 & 1 ? mask.scale : 0;
+    }
+    return value;
+}
+
+#define IN_FLIGHT 8 /* rows being read at a time */
+
+/* The lanes' terms, the first `count` (1 .. SL_WARP) of a warp: *sum += coefficient * rows[index] in the lanes' order, each lane at
+ * its column c of rows of n_items. Lanes without a term bring a coefficient of 0 and an index of another's. */
+template <typename T>
+static __device__ void add_terms(uint32_t count, sl_real coefficient, uint32_t index, const T *rows, uint32_t n_items,
+                                 uint32_t c, T *sum)
+{
+    for (uint32_t k = 0; k < count; k += IN_FLIGHT) {
+        T item[IN_FLIGHT];
+#pragma unroll
+        for (uint32_t j = 0; j < IN_FLIGHT; j++) {
+            uint32_t row = __shfl_sync(ALL, index, (int)(k + j));
+            item[j] = rows[(size_t)row * n_items + c];
+        }
+#pragma unroll
+        for (uint32_t j = 0; j < IN_FLIGHT; j++) {
+            add_scaled(__shfl_sync(ALL, coefficient, (int)(k + j)), item[j], sum);
+        }
+    }
+}
+
+/* A warp for SL_WARP items of a row. Lanes beyond the row's end compute its first item once more and store nothing. */
+template <typename T>
+static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, uint32_t n_items,
+                                     const T *w, const T *bias, int beta, T *z)
+{
+    const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    for (uint64_t item = sl_warp(); item < (uint64_t)n_rows * n_tiles; item += sl_n_warps()) {
+        uint32_t i = (uint32_t)(item / n_tiles);
+        uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
+        uint32_t c = column < n_items ? column : 0;
+        T *out = z + (size_t)i * n_items + c;
+        const uint64_t *range = x.offsets + (x.ids[i] - x.first);
+        const uint64_t end = range[1];
+        T sum = beta != 0 ? *out : bias != NULL ? bias[c] : nothing(T());
+        for (uint64_t e = range[0]; e < end; e += SL_WARP) {
+            uint32_t count = end - e < SL_WARP ? (uint32_t)(end - e) : SL_WARP;
+            bool has = sl_lane() < count;
+            uint64_t own = has ? e + sl_lane() : e;
+            add_terms(count, has ? entry_value(x, mask, i, own) : 0, x.columns[own], w, n_items, c, &sum);
+        }
+        if (column < n_items) {
+            *out = sum;
+        }
+    }
+}
+
+enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
+                                            uint32_t n_out, const sl_real *w, const sl_real *bias, int beta,
+                                            sl_real *z_out)
+{
+    const char *name = "sl_dense_sparse_forward";
+    bool quads = in_quads(n_out, w, bias, z_out);
+    uint32_t n_items = quads ? n_out / 4 : n_out;
+    unsigned n_blocks = sl_warp_blocks((uint64_t)n_rows * ((n_items + SL_WARP - 1) / SL_WARP));
+    return quads ? sl_start(name, stream, n_blocks, multiply_rows<float4>, *x, mask_of(x), n_rows, n_items,
+                            (const float4 *)w, (const float4 *)bias, beta, (float4 *)z_out)
+                 : sl_start(name, stream, n_blocks, multiply_rows<float>, *x, mask_of(x), n_rows, n_items, w, bias,
+                            beta, z_out);
+}
+
+/* ---- sparse weight gradient ----
+ *
+ * Row c of GW is the sum, over the rows i at hand that have an entry in column c, of its value times row i of GZ: the entries,
+ * which lie row by row, are first brought into lists by column, each in the order of the rows. Rows are cut into slabs of
+ * consecutive ones; a warp per slab counts its entries per column; from the counts follows where each slab's entries of each
+ * column begin; the warps go over their slabs again and put the entries there. A row has a column once, so that the lanes of a
+ * warp, at entries of one row, never meet, and no atomics are needed. The lists do not depend on the slabs. */
+
+#define MOST_COUNTS (1u << 23) /* columns x slabs: 32 MiB of counts */
+#define MOST_SLABS 1024
+#define LEAST_ROWS 8 /* of a slab */
+
+struct term {
+    uint32_t row;
+    sl_real value;
+};
+
+struct lists {
+    uint32_t n_slabs;
+    uint32_t slab_rows;
+    uint32_t *counts; /* n_in x n_slabs; then where a slab's entries begin, within their column's list */
+    uint32_t *first;  /* n_in + 1: where a column's list begins */
+    struct term *terms;
+};
+
+/* Count the entries (terms NULL), or put each at its place and count them again: counts move from a slab's first place to its
+ * end. Dropped entries are none. */
+static __global__ void list_entries(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, struct lists lists,
+                                    struct term *terms)
+{
+    for (uint64_t s = sl_warp(); s < lists.n_slabs; s += sl_n_warps()) {
+        uint64_t end = (s + 1) * lists.slab_rows < n_rows ? (s + 1) * lists.slab_rows : n_rows;
+        for (uint64_t i = s * lists.slab_rows; i < end; i++) {
+            const uint64_t *range = x.offsets + (x.ids[i] - x.first);
+            const uint64_t past = range[1];
+            for (uint64_t e = range[0] + sl_lane(); e < past; e += SL_WARP) {
+                sl_real value = entry_value(x, mask, (uint32_t)i, e);
+                uint32_t column = x.columns[e];
+                uint32_t *count = lists.counts + (size_t)column * lists.n_slabs + s;
+                if (value != 0) {
+                    if (terms != NULL) {
+                        terms[lists.first[column] + *count] = {(uint32_t)i, value};
+                    }
+                    ++*count;
+                }
+            }
+            __syncwarp(); /* the next row may count in the same places, by other lanes */
+        }
+    }
+}
+
+/* A warp a column: counts become the sums of those before them; the column's total goes to `first`. */
+static __global__ void add_up_slabs(uint32_t n_in, struct lists lists)
+{
+    const uint32_t lane = sl_lane();
+    for (uint64_t column = sl_warp(); column < n_in; column += sl_n_warps()) {
+        uint32_t *counts = lists.counts + column * lists.n_slabs;
+        uint32_t before = 0;
+        for (uint32_t s0 = 0; s0 < lists.n_slabs; s0 += SL_WARP) {
+            bool inside = s0 + lane < lists.n_slabs;
+            uint32_t count = inside ? counts[s0 + lane] : 0;
+            uint32_t sum = count; /* of the lanes up to this one */
+            for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
+                uint32_t other = __shfl_sync(ALL, sum, (int)(lane >= distance ? lane - distance : lane));
+                sum += lane >= distance ? other : 0;
+            }
+            if (inside) {
+                counts[s0 + lane] = before + sum - count;
+            }
+            before += __shfl_sync(ALL, sum, SL_WARP - 1);
+        }
+        if (lane == 0) {
+            lists.first[column] = before;
+        }
+    }
+}
+
+/* One block: totals become the sums of those before them, each thread over a stretch of the columns. */
+static __global__ void add_up_columns(uint32_t n_in, uint32_t *first)
+{
+    __shared__ uint32_t totals[SL_THREADS];
+    const uint64_t length = ((uint64_t)n_in + SL_THREADS - 1) / SL_THREADS;
+    const uint64_t begin = threadIdx.x * length < n_in ? threadIdx.x * length : n_in;
+    const uint64_t end = n_in - begin < length ? n_in : begin + length;
+    uint32_t sum = 0;
+    for (uint64_t c = begin; c < end; c++) {
+        sum += first[c];
+    }
+    totals[threadIdx.x] = sum;
+    __syncthreads();
+    sum = 0;
+    for (uint32_t t = 0; t < threadIdx.x; t++) {
+        sum += totals[t];
+    }
+    for (uint64_t c = begin; c < end; c++) {
+        uint32_t total = first[c];
+        first[c] = sum;
+        sum += total;
+    }
+    if (threadIdx.x == SL_THREADS - 1) {
+        first[n_in] = sum;
+    }
+}
+
+#define LEAST_TERMS 32 /* what is worth a warp */
+
+/* A block for SL_WARP items of a row of GW: warps take stretches of its list, the first then adds up the stretches. */
+template <typename T>
+static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, int beta, T *gw)
+{
+    __shared__ T stretch[WARPS][SL_WARP];
+    const uint32_t warp = threadIdx.x / SL_WARP;
+    const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    for (uint64_t item = blockIdx.x; item < (uint64_t)n_in * n_tiles; item += gridDim.x) {
+        uint32_t row = (uint32_t)(item / n_tiles);
+        uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
+        uint32_t c = column < n_items ? column : 0;
+        T *out = gw + (size_t)row * n_items + c;
+        const struct term *terms = lists.terms + lists.first[row];
+        uint32_t n = lists.first[row + 1] - lists.first[row];
+        uint32_t length = (n + WARPS - 1) / WARPS < LEAST_TERMS ? LEAST_TERMS : (n + WARPS - 1) / WARPS;
+        uint64_t begin = (uint64_t)warp * length < n ? (uint64_t)warp * length : n;
+        uint64_t end = n - begin < length ? n : begin + length;
+        T sum = warp == 0 && beta != 0 ? *out : nothing(T());
+        for (uint64_t t = begin; t < end; t += SL_WARP) {
+            uint32_t count = end - t < SL_WARP ? (uint32_t)(end - t) : SL_WARP;
+            bool has = sl_lane() < count;
+            struct term own = terms[has ? t + sl_lane() : t];
+            add_terms(count, has ? own.value : 0, own.row, gz, n_items, c, &sum);
+        }
+        stretch[warp][sl_lane()] = sum;
+        __syncthreads();
+        if (warp == 0 && column < n_items) {
+            for (uint32_t k = 1; (uint64_t)k * length < n; k++) {
+                add_scaled(1, stretch[k][sl_lane()], &sum);
+            }
+            *out = sum;
+        }
+        __syncthreads();
+    }
+}
+
+static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
+{
+    uint32_t most = MOST_COUNTS / n_in;
+    most = most > MOST_SLABS ? MOST_SLABS : most < 1 ? 1 : most;
+    out->slab_rows = (uint32_t)(((uint64_t)n_rows + most - 1) / most);
+    out->slab_rows = out->slab_rows < LEAST_ROWS ? LEAST_ROWS : out->slab_rows;
+    out->n_slabs = (uint32_t)(((uint64_t)n_rows + out->slab_rows - 1) / out->slab_rows);
+}
+
+/* Bring the entries of the rows into lists, in `room`'s memory. n_rows, n_in >= 1. */
+static enum sl_status make_lists(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x,
+                                 uint64_t n_entries, uint32_t n_rows, uint32_t n_in, sl_scratch *room,
+                                 struct lists *out)
+{
+    cut_slabs(n_rows, n_in, out);
+    size_t n_counts = (size_t)n_in * out->n_slabs;
+    enum sl_status st = room->take(n_entries * sizeof *out->terms + (n_counts + n_in + 1) * sizeof *out->counts,
+                                   "the entries of sparse rows by column");
+    if (st != SL_OK) {
+        return st;
+    }
+    out->terms = room->as<struct term>();
+    out->counts = (uint32_t *)(out->terms + n_entries);
+    out->first = out->counts + n_counts;
+    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(out->counts, 0, n_counts * sizeof *out->counts, stream), name), failed);
+    SL_TRY(st,
+           sl_start(name, stream, sl_warp_blocks(out->n_slabs), list_entries, *x, mask_of(x), n_rows, *out,
+                    (struct term *)NULL),
+           failed);
+    SL_TRY(st, sl_start(name, stream, sl_warp_blocks(n_in), add_up_slabs, n_in, *out), failed);
+    SL_TRY(st, sl_start(name, stream, 1, add_up_columns, n_in, out->first), failed);
+    st = sl_start(name, stream, sl_warp_blocks(out->n_slabs), list_entries, *x, mask_of(x), n_rows, *out, out->terms);
+failed:
+    return st;
+}
+
+/* GW from the lists. n_in, n_items >= 1. */
+template <typename T>
+static enum sl_status start_sum_lists(const char *name, cudaStream_t stream, uint32_t n_in, const struct lists *lists,
+                                      uint32_t n_items, const T *gz, int beta, T *gw)
+{
+    uint64_t n_blocks = (uint64_t)n_in * ((n_items + SL_WARP - 1) / SL_WARP);
+    return sl_start(name, stream, n_blocks < SL_MAX_BLOCKS ? (unsigned)n_blocks : SL_MAX_BLOCKS, sum_lists<T>, n_in,
+                    *lists, n_items, gz, beta, gw);
+}
+
+enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
+                                                    uint64_t n_entries, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                                    const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out)
+{
+    const char *name = "sl_dense_sparse_backward_weight";
+    enum sl_status st = SL_OK;
+    if (n_rows == 0 && beta == 0) {
+        st = fill_rows(name, stream, n_in, n_out, NULL, gw_out);
+    } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
+        struct lists lists = {};
+        sl_scratch room(stream);
+        st = make_lists(name, stream, x, n_entries, n_rows, n_in, &room, &lists);
+        if (st == SL_OK) {
+            st =
+                in_quads(n_out, gz, gw_out, NULL)
+                    ? start_sum_lists(name, stream, n_in, &lists, n_out / 4, (const float4 *)gz, beta, (float4 *)gw_out)
+                    : start_sum_lists(name, stream, n_in, &lists, n_out, gz, beta, gw_out);
+        }
+    }
+    return st != SL_OK || gb_out == NULL ? st : sum_columns(name, stream, n_rows, n_out, gz, beta, gb_out);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The stand-in for cuBLAS: one function, by way of CBLAS, which refuses what cuBLAS refuses.
+ */
+#ifndef SL_TESTS_CUBLAS_V2_H
+#define SL_TESTS_CUBLAS_V2_H
+
+#include <cblas.h>
+
+#include "tests/cuda_on_cpu/cuda_runtime_api.h"
+
+typedef struct cublasContext *cublasHandle_t;
+typedef enum {
+    CUBLAS_STATUS_SUCCESS = 0,
+    CUBLAS_STATUS_NOT_INITIALIZED = 1,
+    CUBLAS_STATUS_INVALID_VALUE = 7
+} cublasStatus_t;
+typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
+
+#define SL_CUBLAS_ON_CPU ((cublasHandle_t)64) /* the only handle there is; nobody looks behind it */
+
+static inline cublasStatus_t cublasCreate(cublasHandle_t *out)
+{
+    *out = SL_CUBLAS_ON_CPU;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static inline cublasStatus_t cublasDestroy(cublasHandle_t handle)
+{
+    return handle == SL_CUBLAS_ON_CPU ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
+static inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
+{
+    (void)stream;
+    return handle == SL_CUBLAS_ON_CPU ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
+static inline const char *cublasGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_SUCCESS ? "no error" : "an error of the stand-in";
+}
+
+/* Column major: C [m x n] = alpha op(A) op(B) + beta C. */
+static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                                         int n, int k, const float *alpha, const float *a, int lda, const float *b,
+                                         int ldb, const float *beta, float *c, int ldc)
+{
+    int rows_a = op_a == CUBLAS_OP_N ? m : k;
+    int rows_b = op_b == CUBLAS_OP_N ? k : n;
+    if (handle != SL_CUBLAS_ON_CPU) {
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    }
+    if (m < 0 || n < 0 || k < 0 || lda < 1 || lda < rows_a || ldb < 1 || ldb < rows_b || ldc < 1 || ldc < m) {
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    cblas_sgemm(CblasColMajor, op_a == CUBLAS_OP_N ? CblasNoTrans : CblasTrans,
+                op_b == CUBLAS_OP_N ? CblasNoTrans : CblasTrans, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+#endif
