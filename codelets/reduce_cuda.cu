@@ -14,6 +14,17 @@ struct addresses {
     const void *at[AT_ONCE];
 };
 
+/* What changes no number, not even the sign of a zero. */
+static __device__ float nothing(float)
+{
+    return -0.0f;
+}
+
+static __device__ float4 nothing(float4)
+{
+    return make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+}
+
 static __device__ void add(float x, float *sum)
 {
     *sum += x;
@@ -41,9 +52,7 @@ static __global__ void sum_partials(struct addresses partials, uint32_t n, bool 
             }
 #pragma unroll
             for (uint32_t j = 0; j < IN_FLIGHT; j++) {
-                if (k + j < n) {
-                    add(item[j], &sum);
-                }
+                add(k + j < n ? item[j] : nothing(T()), &sum);
             }
         }
         out[i] = sum;

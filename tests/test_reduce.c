@@ -77,6 +77,7 @@ static void check_launcher(uint32_t n, size_t n_entries, size_t shift)
     sl_real *wanted = poisoned(n_entries);
     for (uint32_t i = 0; i < n; i++) {
         partials[i] = partial(n_entries + shift, i + 1);
+        partials[i][n_entries + shift > 0 ? n_entries + shift - 1 : 0] = (sl_real)-0.0; /* zeros keep their sign */
         on_gpu[i] = (const sl_real *)on_device(partials[i], bytes) + shift;
         memmove(partials[i], partials[i] + shift, n_entries * sizeof(sl_real));
     }
