@@ -384,27 +384,52 @@ static struct sl_sparse_rows sparse_on_device(const struct sparse_case *c, void 
     return x;
 }
 
-static void check_sparse_launchers(uint32_t rows, uint32_t in, uint32_t out, double dropout, int beta, int with_bias)
+static void release_lists(void *lists[5])
+{
+    for (int i = 0; i < 5; i++) {
+        cudaFree(lists[i]);
+    }
+}
+
+static void check_sparse_forward_launcher(uint32_t rows, uint32_t in, uint32_t out, double dropout, int beta,
+                                          int with_bias)
+{
+    struct sparse_case *c = make_sparse(rows, in, dropout);
+    size_t n_w = (size_t)in * out, n_z = (size_t)rows * out;
+    void *lists[5];
+    struct sl_sparse_rows x = sparse_on_device(c, lists);
+    sl_real *w = noisy(n_w, 2), *bias = noisy(out, 3), *z = noisy(n_z, 4), *got = need(n_z, sizeof *got);
+    sl_real *w_device = on_device(w, n_w * sizeof *w), *bias_device = on_device(bias, out * sizeof *bias);
+    sl_real *z_device = on_device(z, n_z * sizeof *z);
+    sl_dense_sparse_forward_cpu(&c->x, rows, out, w, with_bias ? bias : NULL, beta, z);
+    expect_launched(
+        sl_dense_sparse_forward_cuda(NULL, &x, rows, out, w_device, with_bias ? bias_device : NULL, beta, z_device));
+    from_device(got, z_device, n_z * sizeof *z);
+    expect_same("sparse Z", n_z, sizeof *z, got, z);
+    cudaFree(w_device);
+    cudaFree(bias_device);
+    release_lists(lists);
+    free(w);
+    free(bias);
+    free(z);
+    free(got);
+    free_sparse(c);
+}
+
+static void check_sparse_backward_launcher(uint32_t rows, uint32_t in, uint32_t out, double dropout, int beta,
+                                           int with_bias)
 {
     struct sparse_case *c = make_sparse(rows, in, dropout);
     size_t n_w = (size_t)in * out, n_z = (size_t)rows * out;
     uint64_t n_entries = 0;
     void *lists[5];
     struct sl_sparse_rows x = sparse_on_device(c, lists);
-    sl_real *w = noisy(n_w, 2), *bias = noisy(out, 3), *gz = noisy(n_z, 5);
-    sl_real *z = noisy(n_z, 4), *gw = noisy(n_w, 6), *gb = noisy(out, 7), *got = need(n_z + n_w + out, sizeof *got);
-    sl_real *w_device = on_device(w, n_w * sizeof *w), *bias_device = on_device(bias, out * sizeof *bias);
-    sl_real *gz_device = on_device(gz, n_z * sizeof *gz), *z_device = on_device(z, n_z * sizeof *z);
-    sl_real *gw_device = on_device(gw, n_w * sizeof *gw), *gb_device = on_device(gb, out * sizeof *gb);
-    int bias_forward = with_bias && beta == 0;
+    sl_real *gz = noisy(n_z, 5), *gw = noisy(n_w, 6), *gb = noisy(out, 7), *got = need(n_w + out, sizeof *got);
+    sl_real *gz_device = on_device(gz, n_z * sizeof *gz), *gw_device = on_device(gw, n_w * sizeof *gw);
+    sl_real *gb_device = on_device(gb, out * sizeof *gb);
     for (uint32_t i = 0; i < rows; i++) { /* the cases have vertices twice */
         n_entries += c->offsets[c->ids[i] - FIRST + 1] - c->offsets[c->ids[i] - FIRST];
     }
-    sl_dense_sparse_forward_cpu(&c->x, rows, out, w, bias_forward ? bias : NULL, beta, z);
-    expect_launched(
-        sl_dense_sparse_forward_cuda(NULL, &x, rows, out, w_device, bias_forward ? bias_device : NULL, beta, z_device));
-    from_device(got, z_device, n_z * sizeof *z);
-    expect_same("sparse Z", n_z, sizeof *z, got, z);
     sl_dense_sparse_backward_weight_cpu(&c->x, rows, in, out, gz, beta, gw, with_bias ? gb : NULL);
     expect_launched(sl_dense_sparse_backward_weight_cuda(NULL, &x, n_entries, rows, in, out, gz_device, beta, gw_device,
                                                          with_bias ? gb_device : NULL));
@@ -415,16 +440,9 @@ static void check_sparse_launchers(uint32_t rows, uint32_t in, uint32_t out, dou
     expect_agreement("sparse GW", n_w, got, gw, rounding(rows, sl_dropout_scale(sl_dropout_threshold(dropout))));
     from_device(got, gb_device, out * sizeof *gb);
     expect_agreement("sparse GB", out, got, gb, 2 * EPSILON * (1 + sqrt(rows)));
-    for (int i = 0; i < 5; i++) {
-        cudaFree(lists[i]);
-    }
-    cudaFree(w_device);
-    cudaFree(bias_device);
     cudaFree(gz_device);
-    free(w);
-    free(bias);
+    release_lists(lists);
     free(gz);
-    free(z);
     free(gw);
     free(gb);
     free(got);
@@ -434,17 +452,20 @@ static void check_sparse_launchers(uint32_t rows, uint32_t in, uint32_t out, dou
 static void test_sparse_launchers(void **state)
 {
     (void)state;
-    /* In quads and not, several warps a row, 700 rows: several a slab and lists that are cut, no row, no column. */
-    const uint32_t sparse_shapes[][3] = {{0, 5, 3},  {1, 1, 1},    {9, 17, 5},   {29, 70, 33},
-                                         {29, 8, 8}, {20, 5, 260}, {700, 31, 4}, {13000, 3, 7}};
+    /* No row, no column; in quads and not; several warps a row; lists that several warps share. */
+    const uint32_t sparse_shapes[][3] = {{0, 5, 3},    {3, 0, 4},  {1, 1, 1},    {9, 17, 5},
+                                         {29, 70, 33}, {29, 8, 8}, {20, 5, 260}, {300, 31, 4}};
     need_device();
     for (size_t s = 0; s < sizeof sparse_shapes / sizeof sparse_shapes[0]; s++) {
         const uint32_t *shape = sparse_shapes[s];
         for (int beta = 0; beta < 2; beta++) {
-            check_sparse_launchers(shape[0], shape[1], shape[2], 0, beta, 1);
-            check_sparse_launchers(shape[0], shape[1], shape[2], 0.35, beta, 0);
+            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0, beta, beta == 0);
+            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0);
+            check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0, beta, 1);
+            check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0);
         }
     }
+    check_sparse_backward_launcher(13000, 3, 7, 0.35, 1, 1); /* the most slabs, and more rows in each */
 }
 #endif
 
