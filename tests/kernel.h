@@ -33,6 +33,9 @@
 /* Memory that a test may well die of not having; at least one byte, so that sanitizers see the first overrun. */
 static MAYBE_UNUSED void *need(size_t count, size_t size)
 {
+    if (count > (size_t)PTRDIFF_MAX / size) {
+        abort(); /* gcc takes it for possible, and warns */
+    }
     void *block = calloc(count > 0 ? count : 1, size);
     assert_non_null(block);
     return block;
