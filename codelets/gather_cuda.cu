@@ -53,16 +53,6 @@ static __global__ void mask_rows(uint32_t n_rows, row_source<sl_real> source, ui
     }
 }
 
-/* The device's address of a table in pinned main memory. */
-static enum sl_status mapped_table(const sl_real *table, const sl_real **out)
-{
-    void *mapped = nullptr;
-    enum sl_status st = sl_cuda_status(cudaHostGetDevicePointer(&mapped, (void *)table, 0),
-                                       "sl_gather: the address of the feature table, which should be pinned");
-    *out = (const sl_real *)mapped;
-    return st;
-}
-
 enum sl_status sl_gather_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *table,
                               uint32_t first, const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
                               const sl_vertex *dataset_ids, const struct sl_hotrows *hot, sl_real *x_out)
@@ -71,7 +61,7 @@ enum sl_status sl_gather_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_c
     unsigned n_blocks = sl_warp_blocks(n_rows);
     row_source<sl_real> source = {table, nullptr, nullptr, n_columns};
     if (hot != nullptr) {
-        enum sl_status st = mapped_table(table, &source.table);
+        enum sl_status st = sl_mapped(table, name, &source.table);
         if (st != SL_OK) {
             return st;
         }

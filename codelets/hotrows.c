@@ -146,6 +146,33 @@ static void want_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void fill_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct hotrows_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
+    sl_task_leave_cuda(
+        &args->head, sl_hotrows_fill_cuda(starpu_cuda_get_local_stream(), &hot, sl_buffer_columns(buffers[0]), args->n,
+                                          args->n > 0 ? sl_buffer_data(buffers[4]) : NULL, sl_buffer_data(buffers[3])));
+}
+
+static void want_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct hotrows_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_hotrows hot = hotrows_of(buffers[0], buffers[1], buffers[2]);
+    sl_task_leave_cuda(&args->head,
+                       sl_hotrows_want_cuda(starpu_cuda_get_local_stream(), &hot, args->policy, args->head.step,
+                                            args->n, sl_buffer_data(buffers[5]), args->first,
+                                            sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4])));
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel fill_model = {
@@ -159,6 +186,7 @@ static struct starpu_perfmodel want_model = {
 static struct starpu_codelet fill_cl = {
     .name = "sl_hotrows_fill",
     .cpu_funcs = {fill_cpu_task},
+    SL_CUDA_FUNC(fill_cuda_task),
     .nbuffers = STARPU_VARIABLE_NBUFFERS, /* W slot_of, slots, rows; R table; with vertices to put there R those */
     .specific_nodes = 1,
     .nodes = {HERE, HERE, HERE, MAIN, HERE},
@@ -168,6 +196,7 @@ static struct starpu_codelet fill_cl = {
 static struct starpu_codelet want_cl = {
     .name = "sl_hotrows_want",
     .cpu_funcs = {want_cpu_task},
+    SL_CUDA_FUNC(want_cuda_task),
     .nbuffers = STARPU_VARIABLE_NBUFFERS, /* RW (degree: R) slot_of, slots, rows; R table; RW tally; R frontier */
     .specific_nodes = 1,
     .nodes = {HERE, HERE, HERE, MAIN, HERE, HERE},

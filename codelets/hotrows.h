@@ -55,6 +55,16 @@ void sl_hotrows_fill_cpu(const struct sl_hotrows *hot, uint32_t n_part, uint32_t
 void sl_hotrows_want_cpu(const struct sl_hotrows *hot, enum sl_hotrows_policy policy, uint64_t step, uint32_t n,
                          const sl_vertex *ids, uint32_t first, const sl_real *table, struct sl_hot_tally *tally);
 
+#ifdef SL_CUDA
+/* The same on a device; the table is pinned main memory. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_hotrows_fill_cuda(cudaStream_t stream, const struct sl_hotrows *hot, uint32_t n_part,
+                                                uint32_t n_fixed, const uint32_t *vertices, const sl_real *table);
+SL_EXTERN_C enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struct sl_hotrows *hot,
+                                                enum sl_hotrows_policy policy, uint64_t step, uint32_t n,
+                                                const sl_vertex *ids, uint32_t first, const sl_real *table,
+                                                struct sl_hot_tally *tally);
+#endif
+
 /* ---- submissions: local, one thread submits. SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* One PE's cache in StarPU's hands. */

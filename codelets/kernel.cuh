@@ -90,6 +90,17 @@ static inline enum sl_status sl_cuda_status(cudaError_t error, const char *what)
                                           cudaGetErrorName(error));
 }
 
+/* The device's address of a table in main memory, which must be pinned. */
+static inline enum sl_status sl_mapped(const sl_real *table, const char *name, const sl_real **out)
+{
+    void *mapped = nullptr;
+    cudaError_t error = cudaHostGetDevicePointer(&mapped, (void *)(uintptr_t)table, 0);
+    *out = (const sl_real *)mapped;
+    return error == cudaSuccess ? SL_OK
+                                : sl_fail(SL_ECUDA, "%s: a table in main memory that the device cannot read: %s", name,
+                                          cudaGetErrorString(error));
+}
+
 /* Start kernel<<<n_blocks, SL_THREADS, 0, stream>>>(arguments). */
 template <typename... Parameters>
 static inline enum sl_status sl_launch(const char *name, cudaStream_t stream, unsigned n_blocks,

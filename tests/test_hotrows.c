@@ -199,6 +199,75 @@ static void test_degree(void **state)
     free_case(&c);
 }
 
+#ifdef SL_CUDA
+/* Step by step the same cache as on the CPU, slot for slot. */
+static void check_launchers(enum sl_hotrows_policy policy, uint32_t n_part, uint32_t n_slots, uint32_t n_most)
+{
+    struct case_ c = make_case(n_part, n_slots);
+    struct sl_hotrows hot = c.hot;
+    size_t table_bytes = (size_t)n_part * COLUMNS * sizeof *c.table;
+    uint32_t n_fixed = policy == SL_HOTROWS_DEGREE ? n_slots / 2 : 0;
+    uint32_t *vertices = need(n_slots, sizeof *vertices);
+    uint32_t *slot_of = need(n_part, sizeof *slot_of);
+    struct sl_hot_slot *slots = need(n_slots, sizeof *slots);
+    sl_real *rows = need((size_t)n_slots * COLUMNS, sizeof *rows);
+    struct sl_hot_tally tally = {0};
+    sl_real *table;
+    for (uint32_t s = 0; s < n_fixed; s++) {
+        vertices[s] = (s * 7 + 1) % n_part;
+    }
+    assert_int_equal(cudaMallocHost((void **)&table, table_bytes), cudaSuccess);
+    memcpy(table, c.table, table_bytes);
+    hot.slot_of = device_room(n_part * sizeof *slot_of);
+    hot.slot = device_room(n_slots * sizeof *slots);
+    hot.rows = device_room((size_t)n_slots * COLUMNS * sizeof *rows);
+    uint32_t *fixed = on_device(vertices, n_slots * sizeof *vertices);
+    struct sl_hot_tally *tally_on_device = on_device(&tally, sizeof tally);
+    sl_hotrows_fill_cpu(&c.hot, n_part, n_fixed, vertices, c.table);
+    expect_launched(sl_hotrows_fill_cuda(NULL, &hot, n_part, n_fixed, fixed, table));
+    for (uint64_t step = 0; step < 8; step++) {
+        uint32_t n = step == 3 ? 0 : draw_frontier(&c, step, n_most);
+        sl_vertex *ids = on_device(c.ids, n * sizeof *ids);
+        sl_hotrows_want_cpu(&c.hot, policy, step, n, c.ids, FIRST, c.table, &c.tally);
+        expect_launched(sl_hotrows_want_cuda(NULL, &hot, policy, step, n, ids, FIRST, table, tally_on_device));
+        cudaFree(ids);
+    }
+    from_device(slot_of, hot.slot_of, n_part * sizeof *slot_of);
+    from_device(slots, hot.slot, n_slots * sizeof *slots);
+    from_device(rows, hot.rows, (size_t)n_slots * COLUMNS * sizeof *rows);
+    from_device(&tally, tally_on_device, sizeof tally);
+    expect_same("slot of", n_part, sizeof *slot_of, slot_of, c.hot.slot_of);
+    for (uint32_t s = 0; s < n_slots; s++) {
+        assert_int_equal(slots[s].wanted, c.hot.slot[s].wanted);
+        assert_int_equal(slots[s].vertex, c.hot.slot[s].vertex);
+        if (slots[s].vertex != SL_NONE) {
+            assert_memory_equal(rows + (size_t)s * COLUMNS, c.table + (size_t)slots[s].vertex * COLUMNS,
+                                COLUMNS * sizeof *rows);
+        }
+    }
+    assert_int_equal(tally.rows, c.tally.rows);
+    assert_int_equal(tally.hits, c.tally.hits);
+    cudaFree(fixed);
+    cudaFreeHost(table);
+    free(vertices);
+    free(slot_of);
+    free(slots);
+    free(rows);
+    free_case(&c);
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    need_device();
+    check_launchers(SL_HOTROWS_LRU, 200, 50, 30);
+    check_launchers(SL_HOTROWS_LRU, 200, 50, 300);
+    check_launchers(SL_HOTROWS_LRU, 3000, 1200, 900);
+    check_launchers(SL_HOTROWS_LRU, 40, 1, 10);
+    check_launchers(SL_HOTROWS_DEGREE, 200, 50, 100);
+}
+#endif
+
 /* ---- submissions ---- */
 
 static struct sl_hotrows_handles handles_of(const struct case_ *c, struct sl_hot_tally *tally)
@@ -304,6 +373,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lru),
         cmocka_unit_test(test_degree),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+#endif
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_refusals),
     };

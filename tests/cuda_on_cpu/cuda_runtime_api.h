@@ -34,6 +34,16 @@ static inline cudaError_t cudaFree(void *data)
     return cudaSuccess;
 }
 
+static inline cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+    return cudaMalloc(out, bytes);
+}
+
+static inline cudaError_t cudaFreeHost(void *data)
+{
+    return cudaFree(data);
+}
+
 static inline cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 {
     (void)stream;

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The cache of hot rows on a device. As on the CPU, the slots that give way are those wanted no later than the k-th of them, in
+ * the order of their numbers; k, how many missing rows are taken in, is known to the device alone. */
+#include "codelets/cub.cuh"
+#include "codelets/hotrows.h"
+#include "codelets/kernel.cuh"
+
+/* ---- filling ---- */
+
+static __global__ void clear_slots(struct sl_hotrows hot)
+{
+    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
+        hot.slot[s].wanted = s;
+        hot.slot[s].vertex = SL_NONE;
+    }
+}
+
+/* One warp copies a row from the table into a slot. */
+static __device__ void load_row(const struct sl_hotrows &hot, uint32_t s, uint32_t vertex, const sl_real *table)
+{
+    const sl_real *from = table + (size_t)vertex * hot.n_columns;
+    sl_real *to = hot.rows + (size_t)s * hot.n_columns;
+    for (uint32_t c = sl_lane(); c < hot.n_columns; c += SL_WARP) {
+        to[c] = from[c];
+    }
+}
+
+static __global__ void put_vertices(struct sl_hotrows hot, uint32_t n, const uint32_t *vertices, const sl_real *table)
+{
+    for (uint64_t s = sl_warp(); s < n; s += sl_n_warps()) {
+        if (sl_lane() == 0) {
+            hot.slot[s].vertex = vertices[s];
+            hot.slot_of[vertices[s]] = (uint32_t)s;
+        }
+        load_row(hot, (uint32_t)s, vertices[s], table);
+    }
+}
+
+enum sl_status sl_hotrows_fill_cuda(cudaStream_t stream, const struct sl_hotrows *hot, uint32_t n_part,
+                                    uint32_t n_fixed, const uint32_t *vertices, const sl_real *table)
+{
+    const char *name = "sl_hotrows_fill";
+    const sl_real *mapped;
+    enum sl_status st = sl_mapped(table, name, &mapped);
+    if (st == SL_OK) {
+        st = sl_cuda_status(cudaMemsetAsync(hot->slot_of, 0xff, (size_t)n_part * sizeof *hot->slot_of, stream), name);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_blocks(hot->n_slots), clear_slots, *hot);
+    }
+    if (st == SL_OK && n_fixed > 0) {
+        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, *hot, n_fixed, vertices, mapped);
+    }
+    return st;
+}
+
+/* ---- wanting ---- */
+
+/* missing [n + 1]: 1 where a row is not there, 0 behind the last. */
+static __global__ void mark_missing(struct sl_hotrows hot, bool touch, uint64_t now, uint32_t n, const sl_vertex *ids,
+                                    uint32_t first, uint32_t *missing)
+{
+    for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
+        uint32_t s = i < n ? hot.slot_of[ids[i] - first] : 0;
+        missing[i] = s == SL_NONE;
+        if (touch && i < n && s != SL_NONE) {
+            hot.slot[s].wanted = now | i;
+        }
+    }
+}
+
+static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct sl_hot_tally *tally)
+{
+    if (sl_thread() == 0) {
+        tally->rows += n;
+        tally->hits += n - *n_missing;
+    }
+}
+
+static __global__ void list_slots(struct sl_hotrows hot, uint64_t *wanted, uint32_t *number)
+{
+    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
+        wanted[s] = hot.slot[s].wanted;
+        number[s] = (uint32_t)s;
+    }
+}
+
+/* What is known once the missing rows are numbered (missing: the sums before each) and the times of wanting are sorted. */
+struct admission {
+    uint32_t n; /* rows of the frontier */
+    const uint32_t *missing;
+    const uint64_t *sorted;
+
+    /* How many missing rows are taken in: as many as there are slots that the frontier does not want. */
+    __device__ uint32_t n_admitted(uint32_t n_slots) const
+    {
+        uint32_t n_free = n_slots - (n - missing[n]);
+        return missing[n] < n_free ? missing[n] : n_free;
+    }
+
+    __device__ bool gives_way(uint64_t wanted, uint32_t n_slots) const
+    {
+        uint32_t k = n_admitted(n_slots);
+        return k > 0 && wanted <= sorted[k - 1];
+    }
+};
+
+static __global__ void mark_free(struct sl_hotrows hot, struct admission in, uint32_t *place)
+{
+    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
+        place[s] = in.gives_way(hot.slot[s].wanted, hot.n_slots);
+    }
+}
+
+static __global__ void list_free(struct sl_hotrows hot, struct admission in, const uint32_t *place, uint32_t *freed)
+{
+    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
+        if (in.gives_way(hot.slot[s].wanted, hot.n_slots)) {
+            freed[place[s]] = (uint32_t)s;
+        }
+    }
+}
+
+/* No slot is given to two rows, and no vertex that loses its slot is of this frontier: warps do not meet. */
+static __global__ void take_in(struct sl_hotrows hot, struct admission in, uint64_t now, const sl_vertex *ids,
+                               uint32_t first, const uint32_t *freed, const sl_real *table)
+{
+    const uint32_t n_admitted = in.n_admitted(hot.n_slots);
+    for (uint64_t i = sl_warp(); i < in.n; i += sl_n_warps()) {
+        uint32_t j = in.missing[i];
+        if (in.missing[i + 1] == j || j >= n_admitted) {
+            continue;
+        }
+        uint32_t s = freed[j];
+        uint32_t vertex = ids[i] - first;
+        if (sl_lane() == 0) {
+            uint32_t old = hot.slot[s].vertex;
+            if (old != SL_NONE) {
+                hot.slot_of[old] = SL_NONE;
+            }
+            hot.slot[s].wanted = now | i;
+            hot.slot[s].vertex = vertex;
+            hot.slot_of[vertex] = s;
+        }
+        load_row(hot, s, vertex, table);
+    }
+}
+
+/* Find the slots that give way, and fill them. */
+static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now, uint32_t n,
+                            const sl_vertex *ids, uint32_t first, const uint32_t *missing, const sl_real *table)
+{
+    const char *name = "sl_hotrows_want";
+    const size_t n_slots = hot->n_slots;
+    sl_scratch room(stream);
+    unsigned n_blocks = sl_blocks(n_slots);
+    enum sl_status st = room.take(n_slots * (2 * sizeof(uint64_t) + 4 * sizeof(uint32_t)), name);
+    uint64_t *wanted = room.as<uint64_t>();
+    uint64_t *sorted = wanted + n_slots;
+    uint32_t *number = (uint32_t *)(sorted + n_slots);
+    uint32_t *sorted_number = number + n_slots;
+    uint32_t *place = sorted_number + n_slots;
+    uint32_t *freed = place + n_slots;
+    struct admission in = {n, missing, sorted};
+    if (st == SL_OK) {
+        st = sl_start(name, stream, n_blocks, list_slots, *hot, wanted, number);
+    }
+    if (st == SL_OK) {
+        st = sl_sort_pairs(stream, hot->n_slots, 64, wanted, number, sorted, sorted_number);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, n_blocks, mark_free, *hot, in, place);
+    }
+    if (st == SL_OK) {
+        st = sl_exclusive_sum(stream, hot->n_slots, place);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, n_blocks, list_free, *hot, in, place, freed);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_warp_blocks(n), take_in, *hot, in, now, ids, first, freed, table);
+    }
+    return st;
+}
+
+enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struct sl_hotrows *hot, enum sl_hotrows_policy policy,
+                                    uint64_t step, uint32_t n, const sl_vertex *ids, uint32_t first,
+                                    const sl_real *table, struct sl_hot_tally *tally)
+{
+    const char *name = "sl_hotrows_want";
+    const bool lru = policy == SL_HOTROWS_LRU;
+    const uint64_t now = (step + 1) << 32;
+    const sl_real *mapped;
+    sl_scratch room(stream);
+    enum sl_status st = sl_mapped(table, name, &mapped);
+    if (st == SL_OK) {
+        st = room.take(((size_t)n + 1) * sizeof(uint32_t), name);
+    }
+    uint32_t *missing = room.as<uint32_t>();
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *hot, lru, now, n, ids, first, missing);
+    }
+    if (st == SL_OK) {
+        st = sl_exclusive_sum(stream, n + 1, missing);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, 1, count_rows, n, missing + n, tally);
+    }
+    if (st == SL_OK && lru && n > 0) {
+        st = admit(stream, hot, now, n, ids, first, missing, mapped);
+    }
+    return st;
+}
