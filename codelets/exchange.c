@@ -119,6 +119,51 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void merge_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct merge_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const uint32_t *request[SL_MAX_PES];
+    for (uint32_t p = 0; p < args->n_parts; p++) {
+        request[p] = sl_buffer_data(buffers[4 + p]);
+    }
+    uint32_t n_part = args->part_end - args->part_first;
+    uint32_t *row_of = sl_buffer_data(buffers[1]);
+    uint64_t *words = (uint64_t *)(void *)(row_of + n_part + (n_part & 1));
+    enum sl_status st = sl_merge_cuda(starpu_cuda_get_local_stream(), args->n_parts, args->owner, request,
+                                      args->part_first, n_part, args->head.hop, sl_buffer_data(buffers[2]),
+                                      sl_buffer_data(buffers[0]), row_of, words, sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void pack_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct pack_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_real *chunk[SL_MAX_CHUNKS];
+    sl_real *packed[SL_MAX_PES];
+    uint32_t n_rows[SL_MAX_PES];
+    uint32_t n_columns = 0;
+    for (uint32_t c = 0; c < args->n_chunks; c++) {
+        chunk[c] = sl_buffer_data(buffers[1 + args->n_requesters + c]);
+    }
+    for (uint32_t r = 0; r < args->n_requesters; r++) {
+        packed[r] = sl_buffer_data(buffers[1 + r]);
+        n_rows[r] = sl_buffer_rows(buffers[1 + r]);
+        n_columns = sl_buffer_columns(buffers[1 + r]);
+    }
+    enum sl_status st =
+        sl_pack_cuda(starpu_cuda_get_local_stream(), n_columns, args->n_chunks, args->shift, chunk, args->n_parts,
+                     sl_buffer_data(buffers[0]), args->n_requesters, args->requester, n_rows, packed);
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel merge_model = {
@@ -129,6 +174,7 @@ static struct starpu_perfmodel pack_model = {
 static struct starpu_codelet merge_cl = {
     .name = "sl_merge",
     .cpu_funcs = {merge_cpu_task},
+    SL_CUDA_FUNC(merge_cuda_task),
     /* RW frontier, index, counts; W inverse; R one request per PE of the group */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &merge_model,
@@ -137,6 +183,7 @@ static struct starpu_codelet merge_cl = {
 static struct starpu_codelet pack_cl = {
     .name = "sl_pack",
     .cpu_funcs = {pack_cpu_task},
+    SL_CUDA_FUNC(pack_cuda_task),
     .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverse; W packed; R all chunks of the rows */
     .model = &pack_model,
 };

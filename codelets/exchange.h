@@ -38,6 +38,25 @@ static inline size_t sl_index_bytes(uint32_t n_part)
     return 4 * ((size_t)n_part + (n_part & 1)) + 8 * (((size_t)n_part + 63) / 64);
 }
 
+#ifdef SL_CUDA
+/* ---- launchers: the same on the stream's device; SL_ECUDA ---- */
+
+/* request: the host's array of n_parts pointers to device memory; all others are device pointers. counts: its rows of `level` are
+ * read, those of level + 1 written. */
+SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, uint32_t n_parts, uint32_t owner,
+                                         const uint32_t *const *request, uint32_t first, uint32_t n_part,
+                                         uint32_t level, uint32_t *counts, sl_vertex *frontier, uint32_t *row_of,
+                                         uint64_t *words, uint32_t *inverse_out);
+
+/* For all requesters at once. n_chunks, shift, chunk: the host's array of the bases, in device memory, of the owner's rows.
+ * inverse: a list of n_parts in device memory; requester, n_rows, packed_out: the host's arrays of n_requesters, whose matrices
+ * [n_rows[r] x n_columns] are in device memory. */
+SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_chunks, uint32_t shift,
+                                        const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
+                                        uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
+                                        sl_real *const *packed_out);
+#endif
+
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Sampling phase. owner: which PE of the group merges, its part being part_first .. part_end - 1. request: one handle per PE of

@@ -31,6 +31,14 @@ static inline unsigned sl_blocks(uint64_t n_items)
     return n == 0 ? 1 : n > SL_MAX_BLOCKS ? SL_MAX_BLOCKS : (unsigned)n;
 }
 
+/* Blocks for a kernel that is told its size by device memory: as many as fill a device, and no more than n_items, the most it
+ * may be told, have a use for. */
+static inline unsigned sl_few_blocks(uint64_t n_items)
+{
+    unsigned n = sl_blocks(n_items);
+    return n < 2048 ? n : 2048;
+}
+
 /* Blocks for one warp an item. */
 static inline unsigned sl_warp_blocks(uint64_t n_items)
 {

@@ -11,40 +11,6 @@
 
 /* ---- kernels, CPU ---- */
 
-/* Insert `value` into the ascending picked[0 .. n); returns 0 where it was there already. Fanouts are small: a scan from the
- * end beats a search. */
-static int insert_sorted(uint32_t *picked, uint32_t n, uint32_t value)
-{
-    uint32_t at = n;
-    while (at > 0 && picked[at - 1] > value) {
-        at--;
-    }
-    if (at > 0 && picked[at - 1] == value) {
-        return 0;
-    }
-    for (uint32_t i = n; i > at; i--) {
-        picked[i] = picked[i - 1];
-    }
-    picked[at] = value;
-    return 1;
-}
-
-/* k of the positions 0 .. degree - 1 without replacement, ascending: Floyd's algorithm (Bentley, Floyd 1987). A value drawn
- * twice gives way to the round's largest, which no earlier round can have picked. */
-static void pick_neighbor(const struct sl_draw *draw, uint32_t vertex, uint32_t degree, uint32_t k, uint32_t *picked)
-{
-    uint32_t bits[4] = {0};
-    for (uint32_t i = 0; i < k; i++) {
-        if (i % 4 == 0) {
-            sl_random4(draw, vertex, i / 4, bits);
-        }
-        uint32_t last = degree - k + i;
-        if (!insert_sorted(picked, i, sl_random_below(bits[i % 4], last + 1))) {
-            picked[i] = last;
-        }
-    }
-}
-
 static int pick_less(const struct sl_labor_pick *a, const struct sl_labor_pick *b)
 {
     return a->key < b->key || (a->key == b->key && a->position < b->position);
@@ -156,7 +122,7 @@ static uint32_t draw_positions(const struct sl_sample_part *part, const struct s
             n_edges += all_positions(from, picked);
         } else {
             if (rule->method == SL_SAMPLE_NEIGHBOR) {
-                pick_neighbor(draw, part->dataset_ids[frontier[d]], from.degree, rule->fanout, picked);
+                sl_pick_neighbor(draw, part->dataset_ids[frontier[d]], from.degree, rule->fanout, 1, picked);
             } else {
                 pick_labor(turn, from.ids, part->dataset_ids, from.degree, rule->fanout, heap, picked);
             }
@@ -372,6 +338,24 @@ static void seed_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+static struct sl_sample_part task_part(void *buffers[], const struct sample_args *args)
+{
+    return (struct sl_sample_part){sl_buffer_data(buffers[0]),
+                                   sl_buffer_data(buffers[1]),
+                                   sl_buffer_data(buffers[2]),
+                                   sl_buffer_data(buffers[3]),
+                                   args->n_parts,
+                                   args->part};
+}
+
+static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
+{
+    struct sl_sample_marks marks = {.heap = sl_buffer_data(buffers[5])};
+    marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
+    marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
+    return marks;
+}
+
 static void sample_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct sample_args *args = cl_arg;
@@ -379,15 +363,8 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sample_part part = {sl_buffer_data(buffers[0]),
-                                  sl_buffer_data(buffers[1]),
-                                  sl_buffer_data(buffers[2]),
-                                  sl_buffer_data(buffers[3]),
-                                  args->n_parts,
-                                  args->part};
-    struct sl_sample_marks marks = {.heap = sl_buffer_data(buffers[5])};
-    marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
-    marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
+    struct sl_sample_part part = task_part(buffers, args);
+    struct sl_sample_marks marks = task_marks(buffers, args);
     uint32_t *counts = sl_buffer_data(buffers[6]);
     const uint32_t *request = sl_buffer_data(buffers[11]);
     uint32_t hop = args->head.hop;
@@ -399,6 +376,50 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
            ((size_t)args->n_parts + 1) * sizeof *request);
     sl_task_leave(&args->head, start_s);
 }
+
+#ifdef SL_CUDA
+static void permute_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct permute_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st =
+        sl_permute_cuda(starpu_cuda_get_local_stream(), args->seed, args->epoch, args->n, sl_buffer_data(buffers[0]),
+                        sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void seed_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct seed_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_vertex *order = sl_buffer_data(buffers[0]);
+    enum sl_status st = sl_seed_cuda(starpu_cuda_get_local_stream(), args->end - args->begin, order + args->begin,
+                                     args->part_first, args->part_end, args->n_hops, sl_buffer_data(buffers[3]),
+                                     sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void sample_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct sample_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_sample_part part = task_part(buffers, args);
+    struct sl_sample_marks marks = task_marks(buffers, args);
+    uint32_t max_rows = sl_buffer_columns(buffers[7]) - 1;
+    enum sl_status st =
+        sl_sample_cuda(starpu_cuda_get_local_stream(), &part, &args->rule, args->seed, args->head.step, args->n_hops,
+                       args->head.hop, args->n_vertices, max_rows, sl_buffer_data(buffers[4]), &marks,
+                       sl_buffer_data(buffers[6]), sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]),
+                       sl_buffer_data(buffers[9]), sl_buffer_data(buffers[10]), sl_buffer_data(buffers[11]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
 
 /* ---- codelets ---- */
 
@@ -412,6 +433,7 @@ static struct starpu_perfmodel sample_model = {
 static struct starpu_codelet permute_cl = {
     .name = "sl_permute",
     .cpu_funcs = {permute_cpu_task},
+    SL_CUDA_FUNC(permute_cuda_task),
     .nbuffers = 4, /* train dataset ids, new ids, keys, order */
     .modes = {STARPU_R, STARPU_R, STARPU_W, STARPU_W},
     .model = &permute_model,
@@ -420,6 +442,7 @@ static struct starpu_codelet permute_cl = {
 static struct starpu_codelet seed_cl = {
     .name = "sl_seed",
     .cpu_funcs = {seed_cpu_task},
+    SL_CUDA_FUNC(seed_cuda_task),
     .nbuffers = 4, /* order, frontier, index, counts */
     .modes = {STARPU_R, STARPU_RW, STARPU_RW, STARPU_RW},
     .model = &seed_model,
@@ -428,6 +451,7 @@ static struct starpu_codelet seed_cl = {
 static struct starpu_codelet sample_cl = {
     .name = "sl_sample",
     .cpu_funcs = {sample_cpu_task},
+    SL_CUDA_FUNC(sample_cuda_task),
     /* R offsets, sources, dataset ids, first, frontier; RW marks, counts; W edge offsets, edge sources, back offsets,
      * back rows, request: more than a codelet can state */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,

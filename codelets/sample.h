@@ -69,21 +69,63 @@ static inline uint32_t sl_counts_request(uint32_t n_hops, uint32_t n_parts, uint
 /* ---- lists by PE ---- */
 
 /* The entries of all PEs, and those of PE q. */
-static inline uint32_t *sl_list_entries(uint32_t *list, uint32_t n_parts)
+static inline SL_HOST_DEVICE uint32_t *sl_list_entries(uint32_t *list, uint32_t n_parts)
 {
     return list + n_parts + 1;
 }
-static inline const uint32_t *sl_list_of(const uint32_t *list, uint32_t n_parts, uint32_t q)
+static inline SL_HOST_DEVICE const uint32_t *sl_list_of(const uint32_t *list, uint32_t n_parts, uint32_t q)
 {
     return list + n_parts + 1 + list[q];
 }
 /* How many entries PE q has. */
-static inline uint32_t sl_list_count(const uint32_t *list, uint32_t q)
+static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32_t q)
 {
     return list[q + 1] - list[q];
 }
 
 /* ---- arithmetic of one item, host and device ---- */
+
+/* How many edges the rule draws for a vertex of this degree: all of them where they are no more than the fanout. */
+static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rule *rule, uint32_t degree)
+{
+    return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
+}
+
+/* Insert `value` into the ascending picked[0], picked[stride], .., n of them; returns 0 where it was there already. Fanouts are
+ * small: a scan from the end beats a search. */
+static inline SL_HOST_DEVICE int sl_insert_sorted(uint32_t value, uint32_t n, uint32_t stride, uint32_t *picked)
+{
+    uint32_t at = n;
+    while (at > 0 && picked[(size_t)(at - 1) * stride] > value) {
+        at--;
+    }
+    if (at > 0 && picked[(size_t)(at - 1) * stride] == value) {
+        return 0;
+    }
+    for (uint32_t i = n; i > at; i--) {
+        picked[(size_t)i * stride] = picked[(size_t)(i - 1) * stride];
+    }
+    picked[(size_t)at * stride] = value;
+    return 1;
+}
+
+/* k of the positions 0 .. degree - 1 without replacement, ascending: Floyd's algorithm (Bentley, Floyd 1987). A value drawn
+ * twice gives way to the round's largest, which no earlier round can have picked. `vertex` is a dataset id, k < degree; the
+ * i-th position is left in picked_out[i * stride]. */
+static inline SL_HOST_DEVICE void sl_pick_neighbor(const struct sl_draw *draw, uint32_t vertex, uint32_t degree,
+                                                   uint32_t k, uint32_t stride, uint32_t *picked_out)
+{
+    for (uint32_t i0 = 0; i0 < k; i0 += 4) {
+        uint32_t bits[4];
+        sl_random4(draw, vertex, i0 / 4, bits);
+        for (uint32_t j = 0; j < 4 && i0 + j < k; j++) {
+            uint32_t last = degree - k + i0 + j;
+            if (!sl_insert_sorted(sl_random_below(bits[j], last + 1), i0 + j, stride, picked_out)) {
+                picked_out[(size_t)(i0 + j) * stride] = last;
+            }
+        }
+    }
+}
 
 /* Which slowly turning variate a step uses: n_t = c * N(z1, t) + s * N(z2, t), c = cos(pi/2 (step mod kappa) / kappa), s the
  * sine, z_j = hash(seed, floor(step / kappa) + j) (Balin et al. 2023, dependent minibatches). Unit variance for every step. */
@@ -93,7 +135,8 @@ struct sl_labor_turn {
 };
 
 /* cos and sin are taken here, once, on the host. */
-struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, const struct sl_sample_rule *rule);
+SL_EXTERN_C struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop,
+                                               const struct sl_sample_rule *rule);
 
 /* The key that orders in-neighbours: smaller is picked first; `vertex` is a dataset id. Ties are broken by the id. */
 static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *turn, uint32_t vertex)
@@ -160,6 +203,31 @@ void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *
  * [first, end) owns the new frontier, in order. Returns how many. */
 uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t n_old,
                      sl_vertex *frontier, uint32_t *row_of);
+
+#ifdef SL_CUDA
+/* ---- launchers: the same on the stream's device, all pointers to its memory but for the structs themselves; SL_ECUDA ---- */
+
+/* counts: of L = n_hops levels; its entries of the hop are read (rows) and written (edges, positions of the request). n_vertices:
+ * N. max_rows: what edge_offsets_out has room for, less one; all of it is written. marks: heap is not used. The stream is waited
+ * for once, since the number of edges decides how much is launched. The edges are those of sl_sample_cpu; of LABOR with kappa
+ * they are so unless two keys differ by no more than two logarithms do, the device's and the host's. */
+SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part,
+                                          const struct sl_sample_rule *rule, uint64_t seed, uint64_t step,
+                                          uint32_t n_hops, uint32_t hop, uint32_t n_vertices, uint32_t max_rows,
+                                          const sl_vertex *frontier, const struct sl_sample_marks *marks,
+                                          uint32_t *counts, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
+                                          uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out);
+
+/* train_dataset_ids ascend, as a split's do. */
+SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoch, uint32_t n,
+                                           const sl_vertex *train_dataset_ids, const sl_vertex *new_ids,
+                                           struct sl_permute_key *keys, sl_vertex *order_out);
+
+/* counts: of L = n_hops levels; the rows of level L, which are cleared, are read there, and those of level 0 written. */
+SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t first,
+                                        uint32_t end, uint32_t n_hops, uint32_t *counts, sl_vertex *frontier,
+                                        uint32_t *row_of);
+#endif
 
 /* ---- submissions: sampling phase; local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 

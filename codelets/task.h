@@ -12,6 +12,10 @@
 
 #include "codelets/handle.h"
 
+/* Most PEs of a group, and most chunks of a PE's rows: what wrappers and kernels keep pointers for. */
+#define SL_MAX_PES 256
+#define SL_MAX_CHUNKS 64
+
 #ifdef SL_KERNELS_ONLY
 struct sl_task_args;
 #else
@@ -145,10 +149,6 @@ size_t sl_task_size_base(struct starpu_task *task, unsigned n_implementation);
 uint32_t sl_task_footprint(struct starpu_task *task);
 
 #define SL_TASK_INLINE 16
-
-/* Most PEs of a group, and most chunks of a PE's rows: what wrappers keep pointers for. */
-#define SL_MAX_PES 256
-#define SL_MAX_CHUNKS 64
 
 /* A task being filled. */
 struct sl_task {

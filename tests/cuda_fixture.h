@@ -54,4 +54,13 @@ static MAYBE_UNUSED void from_device(void *host, void *data, size_t bytes)
     assert_int_equal(cudaFree(data), cudaSuccess);
 }
 
+/* The device's n elements of `size` bytes are those wanted, to the bit; releases them. */
+static MAYBE_UNUSED void expect_on_device(const char *what, void *data, size_t n, size_t size, const void *wanted)
+{
+    void *host = need(n, size);
+    from_device(host, data, n * size);
+    expect_same(what, n, size, host, wanted);
+    free(host);
+}
+
 #endif

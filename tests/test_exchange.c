@@ -7,6 +7,9 @@
 
 #include "tests/group_fixture.h"
 #include "tests/order_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 #define SEED 77
 
@@ -321,6 +324,119 @@ static void test_pack(void **state)
         check_pack(40, 32, widths[w], 2);
     }
 }
+
+/* ---- launchers ---- */
+
+#ifdef SL_CUDA
+
+static void check_merge_launcher(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
+{
+    struct ask ask = make_ask(first, n_part, n_parts, density);
+    const size_t n_words = ((size_t)n_part + 63) / 64;
+    const uint32_t **request = need(n_parts, sizeof *request);
+    uint32_t counts[4] = {77, ask.n_rows, 77, 77};
+    for (uint32_t p = 0; p < n_parts; p++) {
+        request[p] = on_device(ask.request[p], (n_parts + 1 + ask.request[p][n_parts]) * 4);
+    }
+    void *there[] = {on_device(ask.frontier, n_part * 4), on_device(ask.row_of, n_part * 4),
+                     on_device(ask.words, n_words * 8), on_device(counts, sizeof counts),
+                     device_room(ask.n_inverse * 4)};
+    expect_launched(sl_merge_cuda(NULL, n_parts, ask.owner, request, first, n_part, 1, there[3], there[0], there[1],
+                                  there[2], there[4]));
+    counts[2] = merge(&ask);
+    expect_on_device("frontier", there[0], n_part, 4, ask.frontier);
+    expect_on_device("row of", there[1], n_part, 4, ask.row_of);
+    expect_on_device("words", there[2], n_words, 8, ask.words);
+    expect_on_device("counts", there[3], 4, 4, counts);
+    expect_on_device("inverse", there[4], ask.n_inverse, 4, ask.inverse);
+    for (uint32_t p = 0; p < n_parts; p++) {
+        cudaFree((void *)(uintptr_t)request[p]);
+    }
+    free(request);
+    free_ask(&ask);
+}
+
+static void test_merge_launcher(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {0, 1, 2, 63, 64, 65, 127, 128, 129, 300, 2000};
+    const double densities[] = {0, 0.1, 0.6, 1};
+    need_device();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (int d = 0; d < 4; d++) {
+            check_merge_launcher(0, sizes[s], 1, densities[d]);
+            check_merge_launcher(1001, sizes[s], 3, densities[d]);
+            check_merge_launcher(UINT32_MAX - 1 - sizes[s], sizes[s], 5, densities[d]);
+        }
+    }
+    check_merge_launcher(50, 100, SL_MAX_PES, 0.3);
+}
+
+/* Every other PE of n_parts is a requester, of 0, 1, 2 .. rows; `skew` puts the bases of all rows off their alignment. */
+static void check_pack_launcher(uint32_t n_parts, uint32_t n_rows, uint32_t n_columns, uint32_t shift, uint32_t skew)
+{
+    struct chunks rows = make_chunks(n_rows, n_columns, shift, 3);
+    const uint32_t n_requesters = n_parts / 2;
+    uint32_t *inverse = need((size_t)n_parts + 1 + (size_t)n_parts * n_parts, sizeof *inverse);
+    uint32_t *entries = sl_list_entries(inverse, n_parts);
+    uint32_t *requester = need(n_requesters, sizeof *requester);
+    uint32_t *n = need(n_requesters, sizeof *n);
+    sl_real **packed = need(n_requesters, sizeof *packed);
+    const sl_real *chunk[MAX_CHUNKS];
+    sl_real *chunk_there[MAX_CHUNKS];
+    for (uint32_t p = 0; p < n_parts; p++) {
+        inverse[p + 1] = inverse[p] + p / 2;
+        for (uint32_t i = inverse[p]; i < inverse[p + 1]; i++) {
+            entries[i] = (i * 7 + n_rows - 1) % n_rows;
+        }
+    }
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        requester[r] = 2 * r + 1;
+        n[r] = sl_list_count(inverse, requester[r]);
+        packed[r] = device_room((size_t)n[r] * n_columns * sizeof(sl_real));
+    }
+    for (uint32_t c = 0; c < rows.n; c++) {
+        size_t bytes = (size_t)sl_split_size(&rows.split, c) * n_columns * sizeof(sl_real);
+        chunk_there[c] = device_room(bytes + skew * sizeof(sl_real));
+        assert_int_equal(cudaMemcpy(chunk_there[c] + skew, rows.base[c], bytes, cudaMemcpyHostToDevice), cudaSuccess);
+        chunk[c] = chunk_there[c] + skew;
+    }
+    uint32_t *inverse_there = on_device(inverse, ((size_t)n_parts + 1 + inverse[n_parts]) * 4);
+    expect_launched(sl_pack_cuda(NULL, n_columns, rows.n, shift, chunk, n_parts, inverse_there, n_requesters, requester,
+                                 n, packed));
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        sl_real *wanted = need((size_t)n[r] * n_columns, sizeof *wanted);
+        struct sl_view view = {(const sl_real *const *)rows.base, shift, sl_list_of(inverse, n_parts, requester[r])};
+        sl_pack_cpu(n[r], n_columns, &view, wanted);
+        expect_on_device("packed", packed[r], (size_t)n[r] * n_columns, sizeof *wanted, wanted);
+        free(wanted);
+    }
+    for (uint32_t c = 0; c < rows.n; c++) {
+        cudaFree(chunk_there[c]);
+    }
+    cudaFree(inverse_there);
+    free(inverse);
+    free(requester);
+    free(n);
+    free(packed);
+    free_chunks(&rows);
+}
+
+static void test_pack_launcher(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 33, 128, 256, 516};
+    need_device();
+    for (int w = 0; w < 7; w++) {
+        check_pack_launcher(1, 5, widths[w], 31, 0);
+        check_pack_launcher(20, 33, widths[w], 31, 0);
+        check_pack_launcher(20, 33, widths[w], 3, 0);
+        check_pack_launcher(20, 32, widths[w], 2, 1);
+    }
+    check_pack_launcher(SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
+}
+
+#endif /* SL_CUDA */
 
 /* ---- submissions ---- */
 
@@ -678,6 +794,10 @@ int main(void)
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_coverage),
         cmocka_unit_test(test_pack),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_merge_launcher),
+        cmocka_unit_test(test_pack_launcher),
+#endif
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_slot_is_used_again),
         cmocka_unit_test(test_outputs_are_written),

@@ -7,6 +7,9 @@
 
 #include "tests/group_fixture.h"
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 #define SEED 4242
 
@@ -907,6 +910,244 @@ static void test_counts_layout(void **state)
     }
 }
 
+/* ---- launchers ---- */
+
+#ifdef SL_CUDA
+
+#define HOPS 3
+#define SPARE 3 /* rows that a block has room for beyond the frontier's */
+
+/* What is there before a call, so that an entry that is not its business is seen. */
+static uint32_t *make_counts(uint32_t n_parts)
+{
+    uint32_t n = sl_counts_size(HOPS, n_parts);
+    uint32_t *counts = need(n, sizeof *counts);
+    for (uint32_t i = 0; i < n; i++) {
+        counts[i] = 1000 + i;
+    }
+    return counts;
+}
+
+/* The device's block is the CPU's. */
+static void check_launcher(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint32_t hop,
+                           uint32_t n_rows, const sl_vertex *frontier)
+{
+    const uint32_t n = part->first[part->n_parts];
+    const uint32_t n_part = part->first[part->part + 1] - part->first[part->part];
+    const uint32_t n_head = part->n_parts + 1;
+    const size_t n_words = ((size_t)n + 63) / 64;
+    struct group_block block;
+    sample_block(part, rule, SEED, 29, hop, n_rows, frontier, &block);
+
+    uint32_t *counts = make_counts(part->n_parts);
+    counts[sl_counts_rows(hop)] = n_rows;
+    uint32_t *counts_there = on_device(counts, sl_counts_size(HOPS, part->n_parts) * 4);
+    counts[sl_counts_edges(HOPS, hop)] = block.n_edges;
+    memcpy(counts + sl_counts_request(HOPS, part->n_parts, hop), block.request, n_head * 4);
+    uint32_t *edge_offsets = need((size_t)n_rows + SPARE + 1, 4);
+    memcpy(edge_offsets, block.edge_offsets, ((size_t)n_rows + 1) * 4);
+    for (uint32_t d = n_rows; d <= n_rows + SPARE; d++) {
+        edge_offsets[d] = block.n_edges;
+    }
+
+    void *inputs[] = {on_device(part->offsets, ((size_t)n_part + 1) * 8),
+                      on_device(part->sources, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4),
+                      on_device(part->dataset_ids, (size_t)n * 4), on_device(part->first, n_head * 4),
+                      on_device(frontier, (size_t)n_rows * 4)};
+    struct sl_sample_part there = {inputs[0], inputs[1], inputs[2], inputs[3], part->n_parts, part->part};
+    uint64_t *no_words = need(n_words, 8);
+    struct sl_sample_marks marks = {on_device(no_words, n_words * 8), device_room(n_words * 4), NULL};
+    void *out[] = {device_room(((size_t)n_rows + SPARE + 1) * 4), device_room((size_t)block.n_edges * 4),
+                   device_room(((size_t)block.n_sources + 1) * 4), device_room((size_t)block.n_edges * 4),
+                   device_room(((size_t)n_head + block.n_sources) * 4)};
+    expect_launched(sl_sample_cuda(NULL, &there, rule, SEED, 29, HOPS, hop, n, n_rows + SPARE, inputs[4], &marks,
+                                   counts_there, out[0], out[1], out[2], out[3], out[4]));
+    expect_on_device("counts", counts_there, sl_counts_size(HOPS, part->n_parts), 4, counts);
+    expect_on_device("edge offsets", out[0], n_rows + SPARE + 1, 4, edge_offsets);
+    expect_on_device("edge sources", out[1], block.n_edges, 4, block.edge_sources);
+    expect_on_device("back offsets", out[2], block.n_sources + 1, 4, block.back_offsets);
+    expect_on_device("back rows", out[3], block.n_edges, 4, block.back_rows);
+    expect_on_device("request", out[4], n_head + block.n_sources, 4, block.request);
+    expect_on_device("marks", marks.words, n_words, 8, no_words);
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        cudaFree(inputs[i]);
+    }
+    cudaFree(marks.ranks);
+    free(no_words);
+    free(edge_offsets);
+    free(counts);
+    free_block(&block);
+}
+
+/* All rules for each part, whose every other vertex is in the frontier, the last id first; none, and parts without vertices. */
+static void check_launchers(const struct sl_partition *partition)
+{
+    for (uint32_t p = 0; p < partition->n_parts; p++) {
+        struct sl_sample_part part = part_of(partition, p);
+        uint32_t n_rows = (part.first[p + 1] - part.first[p]) / 2;
+        sl_vertex *frontier = need(n_rows, sizeof *frontier);
+        for (uint32_t d = 0; d < n_rows; d++) {
+            frontier[d] = part.first[p + 1] - 1 - 2 * d;
+        }
+        for (int kind = 0; kind < N_RULES; kind++) {
+            struct sl_sample_rule rules[HOPS];
+            make_rules(kind, rules);
+            for (uint32_t hop = 0; hop < HOPS; hop++) {
+                check_launcher(&part, &rules[hop], hop, n_rows, frontier);
+            }
+            check_launcher(&part, &rules[0], 0, 0, frontier);
+        }
+        free(frontier);
+    }
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    need_device();
+    for (int graph = 0; graph < N_GRAPHS; graph++) {
+        struct graph_shape shape = {.kind = graph, .n_vertices = 128 + graph, .directed = graph == GRAPH_POWER_LAW};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
+            struct sl_partition partition;
+            make_split_of(&dataset, split, 1 + 3 * split, &partition);
+            check_launchers(&partition);
+            sl_partition_free(&partition);
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
+/* Fanouts and lists on both sides of what the kernels keep where it is fast; three destinations with the same list, and one
+ * without. */
+static void check_fan(const struct sl_partition *fan, uint32_t degree, uint32_t fanout, const sl_vertex *dataset_ids)
+{
+    const sl_vertex frontier[] = {degree + 1, degree, 0, degree + 2};
+    struct sl_sample_part part = part_of(fan, 0);
+    part.dataset_ids = dataset_ids;
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[HOPS];
+        make_rules(kind, rules);
+        rules[2].fanout = fanout;
+        check_launcher(&part, &rules[2], 2, 4, frontier);
+    }
+}
+
+static void test_launcher_many_neighbours(void **state)
+{
+    (void)state;
+    const uint32_t degrees[] = {33, 127, 128, 129, 300, 511, 512, 513, 1024, 1025, 13000};
+    need_device();
+    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
+        const uint32_t fanouts[] = {1, 10, 32, 33, degrees[i] / 2, degrees[i] - 1, degrees[i], degrees[i] + 1};
+        struct sl_partition fan = make_fan(degrees[i], 2);
+        for (size_t j = 0; j < sizeof fanouts / sizeof fanouts[0]; j++) {
+            check_fan(&fan, degrees[i], fanouts[j], fan.dataset_ids);
+        }
+        sl_partition_free(&fan);
+    }
+}
+
+/* Vertices of one dataset id, which no graph has, have equal keys: the first in the list are picked. */
+static void test_launcher_equal_keys(void **state)
+{
+    (void)state;
+    const uint32_t degrees[] = {40, 700};
+    need_device();
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t n_ids = 1; n_ids < 20; n_ids += 6) {
+            struct sl_partition fan = make_fan(degrees[i], 2);
+            sl_vertex *dataset_ids = need(degrees[i] + 3, sizeof *dataset_ids);
+            for (uint32_t v = 0; v < degrees[i] + 3; v++) {
+                dataset_ids[v] = v * 7 % n_ids;
+            }
+            for (uint32_t fanout = 1; fanout < degrees[i]; fanout += degrees[i] / 5) {
+                check_fan(&fan, degrees[i], fanout, dataset_ids);
+            }
+            free(dataset_ids);
+            sl_partition_free(&fan);
+        }
+    }
+}
+
+static void test_permute_launcher(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {0, 1, 2, 255, 256, 3000};
+    need_device();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const uint32_t n = sizes[s];
+        sl_vertex *train = need(n, sizeof *train);
+        sl_vertex *new_ids = need(3 * (size_t)n, sizeof *new_ids);
+        sl_vertex *wanted = need(n, sizeof *wanted);
+        struct sl_permute_key *keys = need(n, sizeof *keys);
+        for (uint32_t i = 0; i < 3 * n; i++) {
+            train[i / 3] = i;
+            new_ids[i] = 3 * n - 1 - i;
+        }
+        sl_permute_cpu(SEED, 9, n, train, new_ids, keys, wanted);
+        void *inputs[] = {on_device(train, n * 4), on_device(new_ids, 3 * (size_t)n * 4),
+                          device_room(n * sizeof *keys)};
+        sl_vertex *order = device_room(n * 4);
+        expect_launched(sl_permute_cuda(NULL, SEED, 9, n, inputs[0], inputs[1], inputs[2], order));
+        expect_on_device("order", order, n, 4, wanted);
+        for (int i = 0; i < 3; i++) {
+            cudaFree(inputs[i]);
+        }
+        free(keys);
+        free(wanted);
+        free(new_ids);
+        free(train);
+    }
+}
+
+/* Batches of an order one after the other, each of which must find the index as the last one left it. */
+static void test_seed_launcher(void **state)
+{
+    (void)state;
+    const uint32_t batches[] = {700, 0, 1, 256, 43};
+    const uint32_t first = 300;
+    const uint32_t end = 900;
+    sl_vertex order[1000];
+    sl_vertex frontier[600];
+    uint32_t row_of[600];
+    uint32_t *counts = make_counts(1);
+    uint32_t begin = 0;
+    need_device();
+    for (uint32_t i = 0; i < 1000; i++) {
+        order[i] = (i * 337 + 5) % 1000;
+    }
+    memset(row_of, 0xff, sizeof row_of);
+    memset(frontier, 0xa5, sizeof frontier);
+    counts[sl_counts_rows(HOPS)] = 0;
+    sl_vertex *order_there = on_device(order, sizeof order);
+    sl_vertex *frontier_there = on_device(frontier, sizeof frontier);
+    uint32_t *row_of_there = on_device(row_of, sizeof row_of);
+    uint32_t *counts_there = on_device(counts, sl_counts_size(HOPS, 1) * 4);
+    for (int b = 0; b < 5; b++) {
+        uint32_t n_old = counts[sl_counts_rows(HOPS)];
+        uint32_t n_rows = sl_seed_cpu(batches[b], order + begin, first, end, n_old, frontier, row_of);
+        expect_launched(sl_seed_cuda(NULL, batches[b], order_there + begin, first, end, HOPS, counts_there,
+                                     frontier_there, row_of_there));
+        counts[sl_counts_rows(0)] = n_rows;
+        uint32_t *counts_here = need(sl_counts_size(HOPS, 1), 4);
+        from_device(counts_here, counts_there, sl_counts_size(HOPS, 1) * 4);
+        expect_same("counts", sl_counts_size(HOPS, 1), 4, counts_here, counts);
+        free(counts_here);
+        counts[sl_counts_rows(HOPS)] = n_rows; /* no hop adds a row */
+        counts_there = on_device(counts, sl_counts_size(HOPS, 1) * 4);
+        begin += batches[b];
+    }
+    cudaFree(counts_there);
+    cudaFree(order_there);
+    expect_on_device("frontier", frontier_there, 600, 4, frontier);
+    expect_on_device("row of", row_of_there, 600, 4, row_of);
+    free(counts);
+}
+
+#endif /* SL_CUDA */
+
 /* ---- submissions ---- */
 
 /* The sampling phase of one part through StarPU. */
@@ -1116,6 +1357,13 @@ int main(void)
         cmocka_unit_test(test_permutation),
         cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_counts_layout),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_launcher_many_neighbours),
+        cmocka_unit_test(test_launcher_equal_keys),
+        cmocka_unit_test(test_permute_launcher),
+        cmocka_unit_test(test_seed_launcher),
+#endif
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_permute_submission),
         cmocka_unit_test(test_refusals_and_failure),

@@ -56,6 +56,7 @@ void sl_emulate_grid(dim3 grid, dim3 block, void (*thread)(void *), void *what);
 void __syncthreads();
 void __syncwarp(unsigned mask = 0xffffffffu);
 uint64_t sl_emulate_shuffle(uint64_t bits, int from); /* of a full warp: what lane `from` has given */
+unsigned __ballot_sync(unsigned mask, int flag);      /* of a full warp */
 
 template <typename T> static inline T __shfl_sync(unsigned mask, T x, int from)
 {

@@ -139,6 +139,23 @@ uint64_t sl_emulate_shuffle(uint64_t bits, int from)
     return result;
 }
 
+unsigned __ballot_sync(unsigned mask, int flag)
+{
+    unsigned warp = block.current / WARP * WARP;
+    unsigned flags = 0;
+    block.threads[block.current].given = flag != 0;
+    wait(State::waits_for_warp);
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        if (mask != 0xffffffffu || warp + lane >= block.n || block.threads[warp + lane].state == State::done) {
+            fprintf(stderr, "a kernel's ballot wants all lanes, but lane %u of block %u has gone\n", lane, blockIdx.x);
+            abort();
+        }
+        flags |= (unsigned)block.threads[warp + lane].given << lane;
+    }
+    wait(State::waits_for_warp);
+    return flags;
+}
+
 void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
 {
     if (block.threads.size() < size.x) {

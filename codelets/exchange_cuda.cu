@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Requests merged by the same bitmap as on the CPU, whose words are counted and summed up; rows packed by a warp a row. */
+#include "codelets/exchange.h"
+#include "codelets/marks.cuh"
+#include "codelets/sample.h"
+
+/* ---- merge ---- */
+
+/* What the PEs of a group ask of one of them. */
+struct requests {
+    uint32_t n_parts;
+    uint32_t owner;
+    const uint32_t *list[SL_MAX_PES];
+};
+
+/* Mark the local ids that are asked for and have no row yet. */
+static __global__ void mark_new(struct requests request, uint32_t first, const uint32_t *row_of, uint64_t *words)
+{
+    for (uint32_t p = 0; p < request.n_parts; p++) {
+        const uint32_t *ids = sl_list_of(request.list[p], request.n_parts, request.owner);
+        const uint32_t n = sl_list_count(request.list[p], request.owner);
+        for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+            uint32_t local = ids[i] - first;
+            if (row_of[local] == SL_NONE) {
+                sl_mark(words, local);
+            }
+        }
+    }
+}
+
+/* Append the marked local ids to the frontier, ascending, and clear the marks. before: how many are marked in the words before
+ * each. */
+static __global__ void append_marked(uint32_t first, uint32_t n_words, const uint32_t *before, const uint32_t *n_rows,
+                                     uint64_t *words, sl_vertex *frontier, uint32_t *row_of, uint32_t *n_rows_out)
+{
+    if (n_words == 0 && sl_thread() == 0) {
+        *n_rows_out = *n_rows;
+    }
+    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
+        uint32_t row = *n_rows + before[w];
+        for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+            uint32_t local = 64 * (uint32_t)w + sl_first_mark(bits);
+            row_of[local] = row;
+            frontier[row++] = first + local;
+        }
+        words[w] = 0;
+        if (w + 1 == n_words) {
+            *n_rows_out = row;
+        }
+    }
+}
+
+static __global__ void answer(struct requests request, uint32_t first, const uint32_t *row_of, uint32_t *inverse_out)
+{
+    uint32_t *rows = sl_list_entries(inverse_out, request.n_parts);
+    uint32_t begin = 0;
+    for (uint32_t p = 0; p < request.n_parts; p++) {
+        const uint32_t *ids = sl_list_of(request.list[p], request.n_parts, request.owner);
+        const uint32_t n = sl_list_count(request.list[p], request.owner);
+        for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+            rows[begin + i] = row_of[ids[i] - first];
+        }
+        if (sl_thread() == 0) {
+            inverse_out[p] = begin;
+            inverse_out[p + 1] = begin + n;
+        }
+        begin += n;
+    }
+}
+
+enum sl_status sl_merge_cuda(cudaStream_t stream, uint32_t n_parts, uint32_t owner, const uint32_t *const *request,
+                             uint32_t first, uint32_t n_part, uint32_t level, uint32_t *counts, sl_vertex *frontier,
+                             uint32_t *row_of, uint64_t *words, uint32_t *inverse_out)
+{
+    const char *name = "sl_merge";
+    const uint32_t n_words = sl_n_words(n_part);
+    struct requests all = {n_parts, owner, {nullptr}};
+    sl_scratch before(stream);
+    enum sl_status st;
+    for (uint32_t p = 0; p < n_parts; p++) {
+        all.list[p] = request[p];
+    }
+    SL_TRY(st, before.take(n_words * sizeof(uint32_t), name), done);
+    SL_TRY(st, sl_start(name, stream, sl_few_blocks(n_part), mark_new, all, first, row_of, words), done);
+    SL_TRY(st, sl_rank_words(name, stream, n_words, words, before.as<uint32_t>()), done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(),
+                    counts + sl_counts_rows(level), words, frontier, row_of, counts + sl_counts_rows(level + 1)),
+           done);
+    st = sl_start(name, stream, sl_few_blocks(n_part), answer, all, first, row_of, inverse_out);
+done:
+    return st;
+}
+
+/* ---- pack ---- */
+
+#define MAX_PACKS 64 /* requesters of one launch: what a kernel's parameters have room for */
+
+/* The rows of several requesters, one after the other: those of requester r are begin[r] .. begin[r + 1] - 1. */
+struct packs {
+    uint32_t n;
+    uint32_t n_parts;
+    uint32_t shift; /* row i of the owner is row (i & mask) of chunk i >> shift */
+    uint32_t begin[MAX_PACKS + 1];
+    uint32_t requester[MAX_PACKS];
+    sl_real *packed[MAX_PACKS];
+    const sl_real *chunk[SL_MAX_CHUNKS];
+};
+
+/* Copy rows of n_columns of T. */
+template <typename T> static __global__ void pack_rows(struct packs packs, uint32_t n_columns, const uint32_t *inverse)
+{
+    const uint32_t mask = (1u << packs.shift) - 1;
+    uint32_t r = 0; /* a warp's rows ascend */
+    for (uint64_t row = sl_warp(); row < packs.begin[packs.n]; row += sl_n_warps()) {
+        while (row >= packs.begin[r + 1]) {
+            r++;
+        }
+        uint32_t i = (uint32_t)row - packs.begin[r];
+        uint32_t own = sl_list_of(inverse, packs.n_parts, packs.requester[r])[i];
+        const T *from = (const T *)packs.chunk[own >> packs.shift] + (size_t)(own & mask) * n_columns;
+        T *to = (T *)packs.packed[r] + (size_t)i * n_columns;
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            to[c] = from[c];
+        }
+    }
+}
+
+/* Up to MAX_PACKS requesters. */
+static enum sl_status pack_some(cudaStream_t stream, uint32_t n_columns, uint32_t n_chunks, uint32_t shift,
+                                const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
+                                uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
+                                sl_real *const *packed_out)
+{
+    const char *name = "sl_pack";
+    struct packs packs = {n_requesters, n_parts, shift, {0}, {0}, {nullptr}, {nullptr}};
+    uintptr_t addresses = 0;
+    for (uint32_t c = 0; c < n_chunks; c++) {
+        packs.chunk[c] = chunk[c];
+        addresses |= (uintptr_t)chunk[c];
+    }
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        packs.begin[r + 1] = packs.begin[r] + n_rows[r];
+        packs.requester[r] = requester[r];
+        packs.packed[r] = packed_out[r];
+        addresses |= (uintptr_t)packed_out[r];
+    }
+    unsigned n_blocks = sl_warp_blocks(packs.begin[n_requesters]);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return sl_start(name, stream, n_blocks, pack_rows<float4>, packs, n_columns / 4, inverse);
+    }
+    return sl_start(name, stream, n_blocks, pack_rows<sl_real>, packs, n_columns, inverse);
+}
+
+enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_chunks, uint32_t shift,
+                            const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
+                            uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
+                            sl_real *const *packed_out)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < n_requesters && st == SL_OK; r += MAX_PACKS) {
+        uint32_t n = n_requesters - r < MAX_PACKS ? n_requesters - r : MAX_PACKS;
+        st = pack_some(stream, n_columns, n_chunks, shift, chunk, n_parts, inverse, n, requester + r, n_rows + r,
+                       packed_out + r);
+    }
+    return st;
+}

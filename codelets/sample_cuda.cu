@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Seeds and sampled blocks. Destinations have a thread each, LABOR's a warp, or a block where there are many in-neighbours to
+ * choose from; edges have a thread each, which finds its destination, so that no hub holds up others. */
+#include "codelets/marks.cuh"
+#include "codelets/sample.h"
+
+#define ALL_LANES 0xffffffffu
+
+/* ---- the part ---- */
+
+struct neighbours {
+    const sl_vertex *ids;
+    uint32_t degree;
+};
+
+static inline __device__ struct neighbours neighbours_of(const struct sl_sample_part &part, sl_vertex vertex)
+{
+    const uint64_t *bounds = part.offsets + (vertex - part.first[part.part]);
+    return {part.sources + (bounds[0] - part.offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
+}
+
+/* How many edges each destination gets; none where there is no destination. */
+static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
+                                   const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
+{
+    for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
+        n_edges_out[d] = d < *n_rows ? sl_sample_count(&rule, neighbours_of(part, frontier[d]).degree) : 0;
+    }
+}
+
+/* ---- neighbor ---- */
+
+#define SHARED_PICKS 32 /* more are picked in the edge array itself */
+
+static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw draw, uint32_t k, uint32_t n_rows,
+                                     const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
+{
+    __shared__ uint32_t shared[SHARED_PICKS * SL_THREADS];
+    for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
+        uint32_t degree = neighbours_of(part, frontier[d]).degree;
+        uint32_t vertex = part.dataset_ids[frontier[d]];
+        uint32_t *row = edges + edge_offsets[d];
+        if (degree > k && k > SHARED_PICKS) {
+            sl_pick_neighbor(&draw, vertex, degree, k, 1, row);
+        } else if (degree > k) {
+            sl_pick_neighbor(&draw, vertex, degree, k, SL_THREADS, shared + threadIdx.x);
+            for (uint32_t i = 0; i < k; i++) {
+                row[i] = shared[i * SL_THREADS + threadIdx.x];
+            }
+        }
+    }
+}
+
+/* ---- LABOR: the k smallest keys of a list, by a group of threads, a warp or a block ----
+ *
+ * Keys become integers of the same order. Their k-th smallest is found digit by digit, from the most significant, until those
+ * that begin like it are just as many as are still wanted, or equal; then all that are less, and the first of those, are listed
+ * in the order of their positions. */
+
+#define KEPT 4             /* keys of a thread that are kept; others are worked out each time */
+#define LONG_LIST 512      /* in-neighbours from which on a block draws */
+#define N_DIGITS (1u << 8) /* of eight bits */
+
+template <unsigned GROUP> struct labor_room {
+    uint64_t key[KEPT * GROUP];
+    uint32_t n_with[N_DIGITS]; /* how many keys have this digit next */
+    uint32_t digit, n_below;   /* the digit of the k-th smallest, and how many keys have a smaller one */
+    uint32_t n_flags[GROUP / SL_WARP];
+};
+
+struct labor_list {
+    struct neighbours from;
+    const sl_vertex *dataset_ids;
+    struct sl_labor_turn turn;
+};
+
+template <unsigned GROUP> static inline __device__ void wait_for_group()
+{
+    if (GROUP == SL_WARP) {
+        __syncwarp();
+    } else {
+        __syncthreads();
+    }
+}
+
+/* A key as an integer of the same order. One that does not turn is a multiple of 2^-53 below 1; of the others both zeros are
+ * the same. */
+static inline __device__ uint64_t ordered_key(const struct labor_list &list, uint32_t position)
+{
+    double key = sl_labor_key(&list.turn, list.dataset_ids[list.from.ids[position]]);
+    if (list.turn.sine == 0) {
+        return (uint64_t)(key * 0x1p64);
+    }
+    uint64_t bits;
+    key += 0.0;
+    memcpy(&bits, &key, sizeof bits);
+    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
+/* A thread asks for positions that are its own only: no wait between keeping and reading. */
+template <unsigned GROUP>
+static inline __device__ uint64_t key_of(const struct labor_list &list, const struct labor_room<GROUP> *room,
+                                         uint32_t position)
+{
+    return position < KEPT * GROUP ? room->key[position] : ordered_key(list, position);
+}
+
+/* A warp looks for the digit of the want-th smallest key, 1 the first. */
+template <unsigned GROUP> static inline __device__ void find_digit(struct labor_room<GROUP> *room, uint32_t want)
+{
+    const uint32_t lane = sl_lane();
+    uint32_t digit = N_DIGITS / SL_WARP * lane;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < N_DIGITS / SL_WARP; i++) {
+        n += room->n_with[digit + i];
+    }
+    uint32_t below = n;
+    for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
+        uint32_t x = __shfl_sync(ALL_LANES, below, (int)((lane - distance) % SL_WARP));
+        below += lane >= distance ? x : 0;
+    }
+    below -= n;
+    if (below < want && want - below <= n) {
+        while (want - below > room->n_with[digit]) {
+            below += room->n_with[digit++];
+        }
+        room->digit = digit;
+        room->n_below = below;
+    }
+}
+
+/* How many threads of the group before this one have set the flag; *n_out: all of them. The whole group calls. */
+template <unsigned GROUP>
+static inline __device__ uint32_t count_before(bool flag, struct labor_room<GROUP> *room, uint32_t *n_out)
+{
+    const uint32_t warp = threadIdx.x % GROUP / SL_WARP;
+    const unsigned flags = __ballot_sync(ALL_LANES, flag);
+    uint32_t before = (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
+    uint32_t n = (uint32_t)__popc(flags);
+    if (GROUP > SL_WARP) {
+        room->n_flags[warp] = n;
+        __syncthreads();
+        n = 0;
+        for (uint32_t w = 0; w < GROUP / SL_WARP; w++) {
+            before += w < warp ? room->n_flags[w] : 0;
+            n += room->n_flags[w];
+        }
+        __syncthreads();
+    }
+    *n_out = n;
+    return before;
+}
+
+/* k < degree. */
+template <unsigned GROUP>
+static __device__ void draw_labor(const struct labor_list &list, uint32_t k, struct labor_room<GROUP> *room,
+                                  uint32_t *picked_out)
+{
+    const uint32_t self = threadIdx.x % GROUP;
+    const uint32_t degree = list.from.degree;
+    uint64_t prefix = 0; /* of the k-th smallest key: its bits from `shift` on */
+    unsigned shift = 64;
+    uint32_t want = k; /* of the keys with the prefix */
+    uint32_t n_equal;  /* that there are */
+    for (uint32_t i = self; i < degree && i < KEPT * GROUP; i += GROUP) {
+        room->key[i] = ordered_key(list, i);
+    }
+    do {
+        for (uint32_t digit = self; digit < N_DIGITS; digit += GROUP) {
+            room->n_with[digit] = 0;
+        }
+        wait_for_group<GROUP>();
+        for (uint32_t i = self; i < degree; i += GROUP) {
+            uint64_t key = key_of(list, room, i);
+            if (shift == 64 || key >> shift == prefix) {
+                atomicAdd(&room->n_with[key >> (shift - 8) & (N_DIGITS - 1)], 1u);
+            }
+        }
+        wait_for_group<GROUP>();
+        if (self < SL_WARP) {
+            find_digit(room, want);
+        }
+        wait_for_group<GROUP>();
+        shift -= 8;
+        prefix = prefix << 8 | room->digit;
+        want -= room->n_below;
+        n_equal = room->n_with[room->digit];
+        wait_for_group<GROUP>();
+    } while (n_equal > want && shift > 0);
+
+    uint32_t n_less = 0;
+    n_equal = 0;
+    for (uint32_t base = 0; n_less + n_equal < k; base += GROUP) {
+        const uint32_t i = base + self;
+        const uint64_t key = i < degree ? key_of(list, room, i) >> shift : UINT64_MAX;
+        uint32_t n_less_here;
+        uint32_t n_equal_here;
+        uint32_t less = n_less + count_before(i < degree && key < prefix, room, &n_less_here);
+        uint32_t equal = n_equal + count_before(i < degree && key == prefix, room, &n_equal_here);
+        if (i < degree && (key < prefix || (key == prefix && equal < want))) {
+            picked_out[less + (equal < want ? equal : want)] = i;
+        }
+        n_less += n_less_here;
+        n_equal += n_equal_here;
+        n_equal = n_equal < want ? n_equal : want;
+    }
+}
+
+static __global__ void draw_labor_short(struct sl_sample_part part, struct sl_labor_turn turn, uint32_t k,
+                                        uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                        uint32_t *edges)
+{
+    __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
+    for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
+        struct labor_list list = {neighbours_of(part, frontier[d]), part.dataset_ids, turn};
+        if (list.from.degree > k && list.from.degree < LONG_LIST) {
+            draw_labor(list, k, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
+        }
+    }
+}
+
+/* A block looks at as many destinations as it has threads, then draws for those with long lists. */
+static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_labor_turn turn, uint32_t k,
+                                       uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                       uint32_t *edges)
+{
+    __shared__ struct labor_room<SL_THREADS> room;
+    __shared__ uint32_t n_long;
+    __shared__ uint32_t long_row[SL_THREADS];
+    for (uint64_t d0 = (uint64_t)blockIdx.x * blockDim.x; d0 < n_rows; d0 += sl_n_threads()) {
+        const uint64_t d = d0 + threadIdx.x;
+        if (threadIdx.x == 0) {
+            n_long = 0;
+        }
+        __syncthreads();
+        uint32_t degree = d < n_rows ? neighbours_of(part, frontier[d]).degree : 0;
+        if (degree > k && degree >= LONG_LIST) {
+            long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order: each has its own edges */
+        }
+        __syncthreads();
+        for (uint32_t i = 0; i < n_long; i++) {
+            struct labor_list list = {neighbours_of(part, frontier[long_row[i]]), part.dataset_ids, turn};
+            draw_labor(list, k, &room, edges + edge_offsets[long_row[i]]);
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- edges, and their distinct sources as marks of a bitmap ---- */
+
+/* The destination of an edge: the last whose edges begin no later. */
+static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *edge_offsets, uint32_t e)
+{
+    uint32_t low = 0;
+    uint32_t high = n_rows;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (edge_offsets[middle] <= e) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* From positions drawn in a list, or all of it, to ids, which are marked; each edge's destination too. */
+static __global__ void take_edges(struct sl_sample_part part, uint32_t n_rows, uint32_t n_edges,
+                                  const sl_vertex *frontier, const uint32_t *edge_offsets, uint64_t *words,
+                                  uint32_t *edges, uint32_t *rows_out)
+{
+    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
+        uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
+        struct neighbours from = neighbours_of(part, frontier[d]);
+        bool all = from.degree == edge_offsets[d + 1] - edge_offsets[d];
+        sl_vertex id = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
+        edges[e] = id;
+        rows_out[e] = d;
+        sl_mark(words, id);
+    }
+}
+
+/* The request, positions and ids, and what the host wants to know. */
+static __global__ void list_marked(struct sl_sample_part part, uint32_t n_words, const uint64_t *words,
+                                   const uint32_t *ranks, uint32_t n_edges, uint32_t *request_out,
+                                   uint32_t *n_edges_out, uint32_t *positions_out)
+{
+    uint32_t *ids = sl_list_entries(request_out, part.n_parts);
+    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
+        uint32_t n = ranks[w];
+        for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+            ids[n++] = 64 * (uint32_t)w + sl_first_mark(bits);
+        }
+    }
+    for (uint64_t q = sl_thread(); q <= part.n_parts; q += sl_n_threads()) {
+        request_out[q] = positions_out[q] = sl_rank_of(n_words, words, ranks, part.first[q]);
+        if (q == 0) {
+            *n_edges_out = n_edges;
+        }
+    }
+}
+
+static __global__ void rank_edges(uint32_t n_edges, uint32_t n_words, const uint64_t *words, const uint32_t *ranks,
+                                  uint32_t *edges)
+{
+    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
+        edges[e] = sl_rank_of(n_words, words, ranks, edges[e]);
+    }
+}
+
+/* Where each source's edges begin, once they are sorted by source. */
+static __global__ void find_borders(uint32_t n_edges, const uint32_t *sorted, uint32_t *back_offsets_out)
+{
+    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
+        if (e == 0 || sorted[e] != sorted[e - 1]) {
+            back_offsets_out[sorted[e]] = (uint32_t)e;
+        }
+        if (e + 1 == n_edges) {
+            back_offsets_out[sorted[e] + 1] = n_edges;
+        }
+    }
+}
+
+/* ---- the launcher ---- */
+
+/* What the stages of one call share. */
+struct sample_call {
+    cudaStream_t stream;
+    struct sl_sample_part part;
+    const struct sl_sample_rule *rule;
+    uint32_t n_rows, n_edges, n_words;
+    const sl_vertex *frontier;
+    const uint32_t *edge_offsets;
+    uint64_t *words;
+    uint32_t *ranks;
+};
+
+/* The number of rows and edges. */
+static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_rows, const uint32_t *n_edges)
+{
+    const char *name = "sl_sample: its sizes";
+    cudaError_t error = cudaMemcpyAsync(&call->n_rows, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, call->stream);
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(&call->n_edges, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, call->stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(call->stream);
+    }
+    return sl_cuda_status(error, name);
+}
+
+/* Positions of the edges of destinations that have more in-neighbours than the fanout. */
+static enum sl_status draw_edges(const struct sample_call *call, uint64_t seed, uint64_t step, uint32_t hop,
+                                 uint32_t *edges)
+{
+    uint32_t k = call->rule->fanout;
+    if (call->rule->method == SL_SAMPLE_FULL) {
+        return SL_OK;
+    }
+    if (call->rule->method == SL_SAMPLE_NEIGHBOR) {
+        struct sl_draw draw = {seed, step, SL_FOR_SAMPLING, hop};
+        return sl_start("sl_sample: neighbor", call->stream, sl_blocks(call->n_rows), draw_neighbor, call->part, draw,
+                        k, call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
+    struct sl_labor_turn turn = sl_labor_turn(seed, step, hop, call->rule);
+    enum sl_status st = sl_start("sl_sample: labor", call->stream, sl_warp_blocks(call->n_rows), draw_labor_short,
+                                 call->part, turn, k, call->n_rows, call->frontier, call->edge_offsets, edges);
+    if (st == SL_OK) {
+        st = sl_start("sl_sample: labor", call->stream, sl_blocks(call->n_rows), draw_labor_long, call->part, turn, k,
+                      call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
+    return st;
+}
+
+/* Ids of all sources, ranked and listed; edges become positions among them. */
+static enum sl_status list_sources(const struct sample_call *call, uint32_t *edges, uint32_t *rows,
+                                   uint32_t *request_out, uint32_t *n_edges_out, uint32_t *positions_out)
+{
+    cudaStream_t stream = call->stream;
+    const unsigned edge_blocks = sl_blocks(call->n_edges);
+    const unsigned word_blocks = sl_blocks(call->n_words);
+    enum sl_status st;
+    SL_TRY(st,
+           sl_start("sl_sample: edges", stream, edge_blocks, take_edges, call->part, call->n_rows, call->n_edges,
+                    call->frontier, call->edge_offsets, call->words, edges, rows),
+           done);
+    SL_TRY(st, sl_rank_words("sl_sample: marks", stream, call->n_words, call->words, call->ranks), done);
+    SL_TRY(st,
+           sl_start("sl_sample: request", stream, word_blocks, list_marked, call->part, call->n_words, call->words,
+                    call->ranks, call->n_edges, request_out, n_edges_out, positions_out),
+           done);
+    SL_TRY(st,
+           sl_start("sl_sample: sources", stream, edge_blocks, rank_edges, call->n_edges, call->n_words, call->words,
+                    call->ranks, edges),
+           done);
+    st = sl_cuda_status(cudaMemsetAsync(call->words, 0, (size_t)call->n_words * sizeof *call->words, stream),
+                        "sl_sample: marks");
+done:
+    return st;
+}
+
+/* Bits of the numbers 0 .. n - 1; at least one. */
+static int bits_below(uint64_t n)
+{
+    int n_bits = 1;
+    while (n > UINT64_C(1) << n_bits) {
+        n_bits++;
+    }
+    return n_bits;
+}
+
+/* The block by source: a stable sort of the edges. */
+static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *sources,
+                                const uint32_t *rows, uint32_t *sorted, uint32_t *back_offsets_out,
+                                uint32_t *back_rows_out)
+{
+    uint32_t most = n_vertices < call->n_edges ? n_vertices : call->n_edges;
+    if (call->n_edges == 0) {
+        return sl_cuda_status(cudaMemsetAsync(back_offsets_out, 0, sizeof *back_offsets_out, call->stream),
+                              "sl_sample: back offsets");
+    }
+    enum sl_status st =
+        sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, rows, sorted, back_rows_out);
+    if (st == SL_OK) {
+        st = sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
+                      sorted, back_offsets_out);
+    }
+    return st;
+}
+
+enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                              uint64_t seed, uint64_t step, uint32_t n_hops, uint32_t hop, uint32_t n_vertices,
+                              uint32_t max_rows, const sl_vertex *frontier, const struct sl_sample_marks *marks,
+                              uint32_t *counts, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
+                              uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out)
+{
+    const uint32_t *n_rows = counts + sl_counts_rows(hop);
+    struct sample_call call = {stream,           *part,        rule,        0, 0, sl_n_words(n_vertices), frontier,
+                               edge_offsets_out, marks->words, marks->ranks};
+    sl_scratch scratch(stream);
+    enum sl_status st;
+    SL_TRY(st,
+           sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
+                    max_rows, n_rows, frontier, edge_offsets_out),
+           done);
+    SL_TRY(st, sl_exclusive_sum(stream, max_rows + 1, edge_offsets_out), done);
+    SL_TRY(st, read_sizes(&call, n_rows, edge_offsets_out + max_rows), done);
+    SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
+    SL_TRY(st, draw_edges(&call, seed, step, hop, edge_sources_out), done);
+    SL_TRY(st,
+           list_sources(&call, edge_sources_out, scratch.as<uint32_t>(), request_out,
+                        counts + sl_counts_edges(n_hops, hop), counts + sl_counts_request(n_hops, part->n_parts, hop)),
+           done);
+    st = transpose(&call, n_vertices, edge_sources_out, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges,
+                   back_offsets_out, back_rows_out);
+done:
+    return st;
+}
+
+/* ---- the epoch's order ---- */
+
+static __global__ void hash_ids(struct sl_draw draw, uint32_t n, const sl_vertex *dataset_ids, const sl_vertex *new_ids,
+                                uint64_t *hashes_out, sl_vertex *ids_out)
+{
+    for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+        hashes_out[i] = sl_random_u64(&draw, dataset_ids[i], 0);
+        ids_out[i] = new_ids[dataset_ids[i]];
+    }
+}
+
+enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoch, uint32_t n,
+                               const sl_vertex *train_dataset_ids, const sl_vertex *new_ids,
+                               struct sl_permute_key *keys, sl_vertex *order_out)
+{
+    const char *name = "sl_permute";
+    struct sl_draw draw = {seed, epoch, SL_FOR_PERMUTATION, 0};
+    uint64_t *hashes = (uint64_t *)(void *)keys; /* a key is as large as two */
+    sl_scratch ids(stream);
+    enum sl_status st;
+    SL_TRY(st, ids.take((size_t)n * sizeof(sl_vertex), name), done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n), hash_ids, draw, n, train_dataset_ids, new_ids, hashes,
+                    ids.as<sl_vertex>()),
+           done);
+    st = sl_sort_pairs(stream, n, 64, hashes, ids.as<sl_vertex>(), hashes + n, order_out);
+done:
+    return st;
+}
+
+/* ---- seeds ---- */
+
+static __global__ void forget_rows(const uint32_t *n_old, const sl_vertex *frontier, uint32_t first, uint32_t *row_of)
+{
+    for (uint64_t r = sl_thread(); r < *n_old; r += sl_n_threads()) {
+        row_of[frontier[r] - first] = SL_NONE;
+    }
+}
+
+static inline __device__ bool is_between(sl_vertex id, uint32_t first, uint32_t end)
+{
+    return id >= first && id < end;
+}
+
+/* 1 for ids of the part; one more entry behind the last, for the sum of all. */
+static __global__ void flag_seeds(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t *flags_out)
+{
+    for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
+        flags_out[i] = i < n && is_between(order[i], first, end);
+    }
+}
+
+static __global__ void place_seeds(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end,
+                                   const uint32_t *rows, sl_vertex *frontier_out, uint32_t *row_of_out,
+                                   uint32_t *n_rows_out)
+{
+    for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
+        if (i == n) {
+            *n_rows_out = rows[n];
+        } else if (is_between(order[i], first, end)) {
+            frontier_out[rows[i]] = order[i];
+            row_of_out[order[i] - first] = rows[i];
+        }
+    }
+}
+
+enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end,
+                            uint32_t n_hops, uint32_t *counts, sl_vertex *frontier, uint32_t *row_of)
+{
+    const char *name = "sl_seed";
+    const unsigned n_blocks = sl_blocks((uint64_t)n + 1);
+    sl_scratch rows(stream);
+    enum sl_status st;
+    SL_TRY(st, rows.take(((size_t)n + 1) * sizeof(uint32_t), name), done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_few_blocks(end - first), forget_rows, counts + sl_counts_rows(n_hops), frontier,
+                    first, row_of),
+           done);
+    SL_TRY(st, sl_start(name, stream, n_blocks, flag_seeds, n, order, first, end, rows.as<uint32_t>()), done);
+    SL_TRY(st, sl_exclusive_sum(stream, n + 1, rows.as<uint32_t>()), done);
+    st = sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier, row_of,
+                  counts + sl_counts_rows(0));
+done:
+    return st;
+}
