@@ -371,13 +371,11 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lru),
-        cmocka_unit_test(test_degree),
+        cmocka_unit_test(test_lru),         cmocka_unit_test(test_degree),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_submissions), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,8 @@ static void measure_ceilings(void)
     copy_bandwidth = 2 * (double)bytes / median_s(copy, &c);
     cudaFree(c.to);
     uint32_t n = 8192;
-    struct product p = {n, n, n, c.from, (const sl_real *)c.from + (size_t)n * n, NULL, room((size_t)n * n * sizeof(sl_real))};
+    struct product p = {
+        n, n, n, c.from, (const sl_real *)c.from + (size_t)n * n, NULL, room((size_t)n * n * sizeof(sl_real))};
     int repeats = n_repeats;
     n_repeats = repeats < 10 ? repeats : 10;
     gemm_rate = 2.0 * n * n * n / median_s(forward_product, &p);
@@ -331,7 +332,8 @@ static enum sl_status input_product(const void *what)
 static enum sl_status weight_product(const void *what)
 {
     const struct product *p = what; /* GW [k x n] = X^T GZ, bias its gradient */
-    return sl_dense_backward_weight_cuda(stream, cublas, p->m, p->k, p->n, p->x, p->w, p->z, (sl_real *)(uintptr_t)p->bias);
+    return sl_dense_backward_weight_cuda(stream, cublas, p->m, p->k, p->n, p->x, p->w, p->z,
+                                         (sl_real *)(uintptr_t)p->bias);
 }
 
 static void measure_dense(const sl_real *table, uint32_t m, uint32_t k, uint32_t n)
@@ -387,7 +389,8 @@ static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_a
     r.gb = room(n_columns * sizeof *r.gb);
     snprintf(shape, sizeof shape, "%u x %u, dropout, %s", ROWS, n_columns, name);
     report_bytes("activate forward", shape, entries * 9, median_s(activate, &r));
-    report_bytes("activate backward", shape, entries * (norm == SL_ACTIVATE_PLAIN ? 9 : 13), median_s(activate_back, &r));
+    report_bytes("activate backward", shape, entries * (norm == SL_ACTIVATE_PLAIN ? 9 : 13),
+                 median_s(activate_back, &r));
     cudaFree((void *)(uintptr_t)r.a.ids);
     cudaFree(r.gate);
     cudaFree(r.h);
