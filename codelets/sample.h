@@ -93,7 +93,7 @@ static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rul
 
 /* Insert `value` into the ascending picked[0], picked[stride], .., n of them; returns 0 where it was there already. Fanouts are
  * small: a scan from the end beats a search. */
-static inline SL_HOST_DEVICE int sl_insert_sorted(uint32_t value, uint32_t n, uint32_t stride, uint32_t *picked)
+SL_INLINE SL_HOST_DEVICE int sl_insert_sorted(uint32_t value, uint32_t n, uint32_t stride, uint32_t *picked)
 {
     uint32_t at = n;
     while (at > 0 && picked[(size_t)(at - 1) * stride] > value) {
@@ -112,8 +112,8 @@ static inline SL_HOST_DEVICE int sl_insert_sorted(uint32_t value, uint32_t n, ui
 /* k of the positions 0 .. degree - 1 without replacement, ascending: Floyd's algorithm (Bentley, Floyd 1987). A value drawn
  * twice gives way to the round's largest, which no earlier round can have picked. `vertex` is a dataset id, k < degree; the
  * i-th position is left in picked_out[i * stride]. */
-static inline SL_HOST_DEVICE void sl_pick_neighbor(const struct sl_draw *draw, uint32_t vertex, uint32_t degree,
-                                                   uint32_t k, uint32_t stride, uint32_t *picked_out)
+SL_INLINE SL_HOST_DEVICE void sl_pick_neighbor(const struct sl_draw *draw, uint32_t vertex, uint32_t degree, uint32_t k,
+                                               uint32_t stride, uint32_t *picked_out)
 {
     for (uint32_t i0 = 0; i0 < k; i0 += 4) {
         uint32_t bits[4];

@@ -140,7 +140,9 @@ static inline __device__ uint32_t count_before(bool flag, struct labor_room<GROU
     uint32_t before = (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
     uint32_t n = (uint32_t)__popc(flags);
     if (GROUP > SL_WARP) {
-        room->n_flags[warp] = n;
+        if (sl_lane() == 0) {
+            room->n_flags[warp] = n;
+        }
         __syncthreads();
         n = 0;
         for (uint32_t w = 0; w < GROUP / SL_WARP; w++) {
