@@ -4,7 +4,6 @@
  * Normalise, gate and scale rows, block of columns by block of columns; and the adjoint. */
 #include "codelets/activate.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "codelets/dropout.h"
@@ -67,24 +66,17 @@ static inline sl_real sum(uint32_t n, const sl_real *x)
     return add_lanes(&lane);
 }
 
-/* Mean and 1 / sqrt(variance + eps) of one row. */
-struct row_norm {
-    sl_real mean;
-    sl_real rstd;
-};
-
-static inline struct row_norm row_norm(uint32_t n, const sl_real *z)
+static inline struct sl_activate_row row_norm(uint32_t n, const sl_real *z)
 {
     sl_real mean = sum(n, z) / (sl_real)n;
-    sl_real variance = dot(n, z, mean, z, mean) / (sl_real)n;
-    return (struct row_norm){mean, 1 / (sl_real)sqrt((double)variance + SL_NORM_EPSILON)};
+    return sl_activate_row(mean, dot(n, z, mean, z, mean) / (sl_real)n);
 }
 
-static inline void normalise_by_row(uint32_t n, struct row_norm norm, const sl_real *restrict z,
+static inline void normalise_by_row(uint32_t n, struct sl_activate_row norm, const sl_real *restrict z,
                                     const sl_real *restrict weight, const sl_real *restrict bias, sl_real *restrict y)
 {
     for (uint32_t c = 0; c < n; c++) {
-        y[c] = weight[c] * ((z[c] - norm.mean) * norm.rstd) + bias[c];
+        y[c] = sl_activate_normalise(z[c], norm.mean, norm.rstd, weight[c], bias[c]);
     }
 }
 
@@ -93,25 +85,25 @@ static inline void normalise_by_column(uint32_t n, const sl_real *restrict mean,
                                        const sl_real *restrict bias, sl_real *restrict y)
 {
     for (uint32_t c = 0; c < n; c++) {
-        y[c] = weight[c] * ((z[c] - mean[c]) * rstd[c]) + bias[c];
+        y[c] = sl_activate_normalise(z[c], mean[c], rstd[c], weight[c], bias[c]);
     }
 }
 
-/* h = gate * scale * y + r. A product rather than a choice, so that a y that is not a number is seen in the loss. */
+/* h = gate * scale * y + r. */
 static inline void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, const uint8_t *restrict keep,
                               const sl_real *restrict residual, uint8_t *restrict gate, sl_real *restrict h)
 {
     for (uint32_t c = 0; c < n; c++) {
-        gate[c] = keep[c] & (y[c] > 0);
+        gate[c] = sl_activate_gate(keep[c], y[c]);
     }
     if (residual == NULL) {
         for (uint32_t c = 0; c < n; c++) {
-            h[c] = (sl_real)gate[c] * scale * y[c] + 0; /* no negative zero */
+            h[c] = sl_activate_pass(gate[c], scale, y[c]) + 0; /* no negative zero */
         }
         return;
     }
     for (uint32_t c = 0; c < n; c++) {
-        h[c] = (sl_real)gate[c] * scale * y[c] + residual[c];
+        h[c] = sl_activate_pass(gate[c], scale, y[c]) + residual[c];
     }
 }
 
@@ -121,8 +113,8 @@ static inline uint32_t block_size(uint32_t n_columns, uint32_t c0)
 }
 
 /* y of the columns c0 .. c0 + n - 1 of one row: z itself, or its normalisation in `room`. */
-static inline const sl_real *normalise_block(const struct sl_activate *a, struct row_norm norm, uint32_t c0, uint32_t n,
-                                             const sl_real *z, sl_real room[BLOCK])
+static inline const sl_real *normalise_block(const struct sl_activate *a, struct sl_activate_row norm, uint32_t c0,
+                                             uint32_t n, const sl_real *z, sl_real room[BLOCK])
 {
     switch (a->norm) {
     case SL_ACTIVATE_LAYER: normalise_by_row(n, norm, z, a->weight + c0, a->bias + c0, room); return room;
@@ -142,7 +134,7 @@ SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_rea
     memset(keep, 1, sizeof keep);
     for (uint32_t i = 0; i < a->n_rows; i++) {
         size_t row = (size_t)i * a->n_columns;
-        struct row_norm norm = {0, 1};
+        struct sl_activate_row norm = {0, 1};
         if (a->norm == SL_ACTIVATE_LAYER) {
             norm = row_norm(a->n_columns, z + row);
         }
@@ -163,25 +155,26 @@ static inline void backward_plain(uint32_t n, sl_real scale, const uint8_t *rest
                                   sl_real *restrict gz)
 {
     for (uint32_t c = 0; c < n; c++) {
-        gz[c] = (sl_real)gate[c] * scale * gh[c];
+        gz[c] = sl_activate_pass(gate[c], scale, gh[c]);
     }
 }
 
 /* One row of layer norm; with a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). GW, GB are added to. */
-static inline void backward_layer(uint32_t n, sl_real scale, struct row_norm norm, const sl_real *restrict weight,
-                                  const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
-                                  sl_real *restrict gz, sl_real *restrict gw, sl_real *restrict gb)
+static inline void backward_layer(uint32_t n, sl_real scale, struct sl_activate_row norm,
+                                  const sl_real *restrict weight, const sl_real *restrict z,
+                                  const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz,
+                                  sl_real *restrict gw, sl_real *restrict gb)
 {
     for (uint32_t c = 0; c < n; c++) {
-        sl_real gy = (sl_real)gate[c] * scale * gh[c];
-        gw[c] += gy * ((z[c] - norm.mean) * norm.rstd);
+        sl_real gy = sl_activate_pass(gate[c], scale, gh[c]);
+        gw[c] += gy * sl_activate_zhat(z[c], norm.mean, norm.rstd);
         gb[c] += gy;
         gz[c] = gy * weight[c];
     }
     sl_real mean = sum(n, gz) / (sl_real)n;
     sl_real slope = dot(n, gz, 0, z, norm.mean) * norm.rstd / (sl_real)n;
     for (uint32_t c = 0; c < n; c++) {
-        gz[c] = norm.rstd * (gz[c] - mean - (z[c] - norm.mean) * norm.rstd * slope);
+        gz[c] = sl_activate_layer_gz(norm, z[c], gz[c], mean, slope);
     }
 }
 
@@ -195,9 +188,9 @@ static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl
     const sl_real *restrict mean = a->mean;
     const sl_real *restrict rstd = a->rstd;
     for (uint32_t c = 0; c < a->n_columns; c++) {
-        sl_real gy = (sl_real)gate[c] * scale * gh[c];
-        sl_real zhat = (z[c] - mean[c]) * rstd[c];
-        gz[c] = weight[c] * rstd[c] * (gy - share * offset[c] - zhat * (share * slope[c]));
+        sl_real gy = sl_activate_pass(gate[c], scale, gh[c]);
+        sl_real zhat = sl_activate_zhat(z[c], mean[c], rstd[c]);
+        gz[c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, share, slope[c], offset[c]);
     }
 }
 
@@ -238,8 +231,8 @@ static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, ui
     for (uint32_t i = begin; i < end; i++) {
         size_t at = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            sl_real gy = (sl_real)gate[at + c] * scale * gh[at + c];
-            slope[c] += gy * ((z[at + c] - mean[c]) * rstd[c]);
+            sl_real gy = sl_activate_pass(gate[at + c], scale, gh[at + c]);
+            slope[c] += gy * sl_activate_zhat(z[at + c], mean[c], rstd[c]);
             offset[c] += gy;
         }
     }
@@ -321,30 +314,62 @@ static struct sl_activate operands(const struct activate_args *args, void *z)
     };
 }
 
+/* The operands of the forward direction; returns the residual's rows, NULL: none. */
+static const sl_real *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
+{
+    const sl_real *residual = NULL;
+    void **next = buffers + 3;
+    *a = operands(args, buffers[0]);
+    if (a->norm != SL_ACTIVATE_PLAIN) {
+        a->weight = sl_buffer_data(*next++);
+        a->bias = sl_buffer_data(*next++);
+    }
+    if (a->norm == SL_ACTIVATE_BATCH) {
+        set_statistics(a, *next++);
+    }
+    if (args->has_residual) {
+        residual = (const sl_real *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a->n_columns;
+    }
+    if (a->threshold > 0) {
+        a->ids = (const sl_vertex *)sl_buffer_data(*next++) + args->row0;
+        a->dataset_ids = sl_buffer_data(*next++);
+    }
+    return residual;
+}
+
+/* What the norms read and write backward, beside z, gate, gh and gz. */
+struct backward {
+    const sl_real *sums;
+    sl_real *gw, *gb;
+};
+
+static struct backward backward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
+{
+    struct backward b = {NULL, NULL, NULL};
+    *a = operands(args, buffers[0]);
+    if (a->norm != SL_ACTIVATE_PLAIN) {
+        a->weight = sl_buffer_data(buffers[4]);
+    }
+    if (a->norm == SL_ACTIVATE_LAYER) {
+        b.gw = sl_buffer_data(buffers[5]);
+        b.gb = sl_buffer_data(buffers[6]);
+    }
+    if (a->norm == SL_ACTIVATE_BATCH) {
+        set_statistics(a, buffers[5]);
+        b.sums = sl_buffer_data(buffers[6]);
+    }
+    return b;
+}
+
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
-    struct sl_activate a = operands(args, buffers[0]);
-    const sl_real *residual = NULL;
-    void **next = buffers + 3;
+    struct sl_activate a;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    if (a.norm != SL_ACTIVATE_PLAIN) {
-        a.weight = sl_buffer_data(*next++);
-        a.bias = sl_buffer_data(*next++);
-    }
-    if (a.norm == SL_ACTIVATE_BATCH) {
-        set_statistics(&a, *next++);
-    }
-    if (args->has_residual) {
-        residual = (const sl_real *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a.n_columns;
-    }
-    if (a.threshold > 0) {
-        a.ids = (const sl_vertex *)sl_buffer_data(*next++) + args->row0;
-        a.dataset_ids = sl_buffer_data(*next++);
-    }
+    const sl_real *residual = forward_operands(args, buffers, &a);
     sl_activate_forward_cpu(&a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
                             sl_buffer_data(buffers[2]));
     sl_task_leave(&args->head, start_s);
@@ -353,27 +378,14 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
 static void backward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
-    struct sl_activate a = operands(args, buffers[0]);
-    const sl_real *sums = NULL;
-    sl_real *gw = NULL;
-    sl_real *gb = NULL;
+    struct sl_activate a;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    if (a.norm != SL_ACTIVATE_PLAIN) {
-        a.weight = sl_buffer_data(buffers[4]);
-    }
-    if (a.norm == SL_ACTIVATE_LAYER) {
-        gw = sl_buffer_data(buffers[5]);
-        gb = sl_buffer_data(buffers[6]);
-    }
-    if (a.norm == SL_ACTIVATE_BATCH) {
-        set_statistics(&a, buffers[5]);
-        sums = sl_buffer_data(buffers[6]);
-    }
+    struct backward b = backward_operands(args, buffers, &a);
     sl_activate_backward_cpu(&a, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                             sums, args->n_group, sl_buffer_data(buffers[3]), gw, gb);
+                             b.sums, args->n_group, sl_buffer_data(buffers[3]), b.gw, b.gb);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -404,6 +416,62 @@ static void residual_backward_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void forward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct activate_args *args = cl_arg;
+    struct sl_activate a;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_real *residual = forward_operands(args, buffers, &a);
+    enum sl_status st = sl_activate_forward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
+                                                 residual, sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void backward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct activate_args *args = cl_arg;
+    struct sl_activate a;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct backward b = backward_operands(args, buffers, &a);
+    enum sl_status st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
+                                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), b.sums,
+                                                  args->n_group, sl_buffer_data(buffers[3]), b.gw, b.gb);
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void batch_sums_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct activate_args *args = cl_arg;
+    struct sl_activate a = operands(args, buffers[0]);
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    set_statistics(&a, buffers[3]);
+    enum sl_status st =
+        sl_activate_batch_sums_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
+                                    sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[4]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void residual_backward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct activate_args *args = cl_arg;
+    uint32_t n_columns = sl_buffer_columns(buffers[0]);
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_activate_residual_backward_cuda(
+        starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), n_columns, sl_buffer_data(buffers[0]),
+        (sl_real *)sl_buffer_data(buffers[1]) + (size_t)args->row0 * n_columns);
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel forward_model = {
@@ -418,6 +486,7 @@ static struct starpu_perfmodel residual_backward_model = {
 static struct starpu_codelet forward_cl = {
     .name = "sl_activate_forward",
     .cpu_funcs = {forward_cpu_task},
+    SL_CUDA_FUNC(forward_cuda_task),
     /* R z; W gate, h; with a norm R weight, bias; batch R statistics; with a residual R residual; with dropout R frontier,
      * dataset ids */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
@@ -427,6 +496,7 @@ static struct starpu_codelet forward_cl = {
 static struct starpu_codelet backward_cl = {
     .name = "sl_activate_backward",
     .cpu_funcs = {backward_cpu_task},
+    SL_CUDA_FUNC(backward_cuda_task),
     /* R z, gate, gh; W gz; layer R weight, W gw, gb; batch R weight, statistics, sums */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
@@ -435,6 +505,7 @@ static struct starpu_codelet backward_cl = {
 static struct starpu_codelet batch_sums_cl = {
     .name = "sl_activate_batch_sums",
     .cpu_funcs = {batch_sums_cpu_task},
+    SL_CUDA_FUNC(batch_sums_cuda_task),
     .nbuffers = 5, /* z, gate, gh, statistics, sums */
     .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_R, STARPU_W},
     .model = &batch_sums_model,
@@ -443,6 +514,7 @@ static struct starpu_codelet batch_sums_cl = {
 static struct starpu_codelet residual_backward_cl = {
     .name = "sl_activate_residual_backward",
     .cpu_funcs = {residual_backward_cpu_task},
+    SL_CUDA_FUNC(residual_backward_cuda_task),
     .nbuffers = 2, /* gh, gr */
     .modes = {STARPU_R, STARPU_RW},
     .model = &residual_backward_model,

@@ -18,14 +18,69 @@
 #ifndef SL_CODELETS_ACTIVATE_H
 #define SL_CODELETS_ACTIVATE_H
 
+#include <math.h>
+
 #include "codelets/task.h"
 #include "support/random.h"
+#include "support/real.h"
 
 #define SL_NORM_EPSILON 1e-5
 
 enum sl_activate_norm { SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH };
 
-/* ---- kernels, CPU ---- */
+/* ---- arithmetic of one entry, host and device ---- */
+
+/* Mean and 1 / deviation of a row (layer). */
+struct sl_activate_row {
+    sl_real mean, rstd;
+};
+
+static inline SL_HOST_DEVICE struct sl_activate_row sl_activate_row(sl_real mean, sl_real variance)
+{
+    struct sl_activate_row row = {mean, 1 / (sl_real)sqrt((double)variance + SL_NORM_EPSILON)};
+    return row;
+}
+
+static inline SL_HOST_DEVICE sl_real sl_activate_zhat(sl_real z, sl_real mean, sl_real rstd)
+{
+    return (z - mean) * rstd;
+}
+
+/* y of layer and batch. */
+static inline SL_HOST_DEVICE sl_real sl_activate_normalise(sl_real z, sl_real mean, sl_real rstd, sl_real weight,
+                                                           sl_real bias)
+{
+    return weight * sl_activate_zhat(z, mean, rstd) + bias;
+}
+
+/* keep: 1 or 0. */
+static inline SL_HOST_DEVICE uint8_t sl_activate_gate(uint8_t keep, sl_real y)
+{
+    return keep & (y > 0);
+}
+
+/* gate * scale * x, of Y and of GH alike. A product rather than a choice, so that an x that is not a number is seen in the
+ * loss. */
+static inline SL_HOST_DEVICE sl_real sl_activate_pass(uint8_t gate, sl_real scale, sl_real x)
+{
+    return (sl_real)gate * scale * x;
+}
+
+/* GZ of layer norm: a = w GY, mean that of a over the row, slope that of a * zhat. */
+static inline SL_HOST_DEVICE sl_real sl_activate_layer_gz(struct sl_activate_row row, sl_real z, sl_real a,
+                                                          sl_real mean, sl_real slope)
+{
+    return row.rstd * (a - mean - sl_activate_zhat(z, row.mean, row.rstd) * slope);
+}
+
+/* GZ of batch norm; slope and offset are the group's sums of GY * zhat and GY, share = 1 / rows of the group. */
+static inline SL_HOST_DEVICE sl_real sl_activate_batch_gz(sl_real weight, sl_real rstd, sl_real gy, sl_real zhat,
+                                                          sl_real share, sl_real slope, sl_real offset)
+{
+    return weight * rstd * (gy - share * offset - zhat * (share * slope));
+}
+
+/* ---- kernels ---- */
 
 /* One chunk's operands. Pointers a norm does not need are NULL. */
 struct sl_activate {
@@ -54,6 +109,22 @@ void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, c
 
 /* GR[row0 + i] += GH[i]. */
 void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
+
+#ifdef SL_CUDA
+/* The same on the stream's device; all pointers, those in *a too, are to its memory. Sums along rows and columns are taken in
+ * another order than on the CPU, always the same one. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                                    const sl_real *residual, uint8_t *gate_out, sl_real *h_out);
+SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                                     const uint8_t *gate, const sl_real *gh, const sl_real *sums,
+                                                     uint64_t n_group, sl_real *gz_out, sl_real *gw_out,
+                                                     sl_real *gb_out);
+SL_EXTERN_C enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a,
+                                                       const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                                       sl_real *sums_out);
+SL_EXTERN_C enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                                              const sl_real *gh, sl_real *gr);
+#endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. ---- */
 

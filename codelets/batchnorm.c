@@ -4,10 +4,8 @@
  * Moments of chunks, their merger, and the running statistics. */
 #include "codelets/batchnorm.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "codelets/activate.h"
 #include "codelets/rows.h"
 #include "support/memory.h"
 
@@ -36,29 +34,18 @@ SL_CLONES void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, con
     }
 }
 
-static sl_real inverse_deviation(double variance)
-{
-    return (sl_real)(1 / sqrt(variance + SL_NORM_EPSILON));
-}
-
 void sl_batchnorm_merge_cpu(uint32_t n, uint32_t n_columns, const double *const *moments, const uint32_t *counts,
                             sl_real *statistics_out, double *unbiased_out)
 {
     for (uint32_t c = 0; c < n_columns; c++) {
-        double count = counts[0];
-        double mean = moments[0][c];
-        double m2 = moments[0][n_columns + c];
-        for (uint32_t i = 1; i < n; i++) {
-            double total = count + counts[i];
-            double delta = moments[i][c] - mean;
-            mean += delta * counts[i] / total;
-            m2 += moments[i][n_columns + c] + delta * delta * count * counts[i] / total;
-            count = total;
+        struct sl_moments all = {0, 0, 0};
+        for (uint32_t i = 0; i < n; i++) {
+            all = sl_moments_join(all, (struct sl_moments){counts[i], moments[i][c], moments[i][n_columns + c]});
         }
-        statistics_out[c] = (sl_real)mean;
-        statistics_out[n_columns + c] = inverse_deviation(m2 / count);
-        unbiased_out[c] = mean;
-        unbiased_out[n_columns + c] = m2 / (count > 1 ? count - 1 : 1);
+        statistics_out[c] = (sl_real)all.mean;
+        statistics_out[n_columns + c] = sl_batchnorm_rstd(all.m2 / all.count);
+        unbiased_out[c] = all.mean;
+        unbiased_out[n_columns + c] = sl_moments_unbiased(all);
     }
 }
 
@@ -69,7 +56,7 @@ void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *cons
         for (uint32_t i = 0; i < n; i++) {
             sum += unbiased[i][c];
         }
-        running[c] = (sl_real)((1 - SL_BATCHNORM_MOMENTUM) * (double)running[c] + SL_BATCHNORM_MOMENTUM * sum / n);
+        running[c] = sl_batchnorm_move(running[c], sum, n);
     }
 }
 
@@ -77,7 +64,7 @@ void sl_batchnorm_fixed_cpu(uint32_t n_columns, const sl_real *running, sl_real 
 {
     for (uint32_t c = 0; c < n_columns; c++) {
         statistics_out[c] = running[c];
-        statistics_out[n_columns + c] = inverse_deviation((double)running[n_columns + c]);
+        statistics_out[n_columns + c] = sl_batchnorm_rstd((double)running[n_columns + c]);
     }
 }
 
@@ -184,6 +171,81 @@ static void gradient_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void moments_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct batchnorm_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_batchnorm_moments_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]),
+                                                  sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
+                                                  sl_buffer_data(buffers[1]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void merge_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct batchnorm_args *args = cl_arg;
+    void **moments = NULL;
+    enum sl_status st;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    SL_TRY(st, sl_buffers_data(buffers + 2, args->n, &moments), done);
+    st = sl_batchnorm_merge_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
+                                 (const double *const *)moments, args->counts, sl_buffer_data(buffers[0]),
+                                 sl_buffer_data(buffers[1]));
+done:
+    sl_free(moments);
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void running_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct batchnorm_args *args = cl_arg;
+    void **unbiased = NULL;
+    enum sl_status st;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    SL_TRY(st, sl_buffers_data(buffers + 1, args->n, &unbiased), done);
+    st = sl_batchnorm_running_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
+                                   (const double *const *)unbiased, sl_buffer_data(buffers[0]));
+done:
+    sl_free(unbiased);
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void fixed_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct batchnorm_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_batchnorm_fixed_cuda(starpu_cuda_get_local_stream(), sl_buffer_columns(buffers[0]),
+                                                sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void gradient_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct batchnorm_args *args = cl_arg;
+    void **sums = NULL;
+    enum sl_status st;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    SL_TRY(st, sl_buffers_data(buffers + 2, args->n, &sums), done);
+    st = sl_batchnorm_gradient_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
+                                    (const sl_real *const *)sums, sl_buffer_data(buffers[0]),
+                                    sl_buffer_data(buffers[1]));
+done:
+    sl_free(sums);
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel moments_model = {
@@ -201,6 +263,7 @@ static struct starpu_perfmodel gradient_model = {
 static struct starpu_codelet moments_cl = {
     .name = "sl_batchnorm_moments",
     .cpu_funcs = {moments_cpu_task},
+    SL_CUDA_FUNC(moments_cuda_task),
     .nbuffers = 2, /* z, moments */
     .modes = {STARPU_R, STARPU_W},
     .model = &moments_model,
@@ -209,6 +272,7 @@ static struct starpu_codelet moments_cl = {
 static struct starpu_codelet merge_cl = {
     .name = "sl_batchnorm_merge",
     .cpu_funcs = {merge_cpu_task},
+    SL_CUDA_FUNC(merge_cuda_task),
     /* W statistics, unbiased; R the moments of each chunk */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &merge_model,
@@ -217,6 +281,7 @@ static struct starpu_codelet merge_cl = {
 static struct starpu_codelet running_cl = {
     .name = "sl_batchnorm_running",
     .cpu_funcs = {running_cpu_task},
+    SL_CUDA_FUNC(running_cuda_task),
     /* RW running; R the unbiased statistics of each group */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &running_model,
@@ -225,6 +290,7 @@ static struct starpu_codelet running_cl = {
 static struct starpu_codelet fixed_cl = {
     .name = "sl_batchnorm_fixed",
     .cpu_funcs = {fixed_cpu_task},
+    SL_CUDA_FUNC(fixed_cuda_task),
     .nbuffers = 2, /* running, statistics */
     .modes = {STARPU_R, STARPU_W},
     .model = &fixed_model,
@@ -233,12 +299,22 @@ static struct starpu_codelet fixed_cl = {
 static struct starpu_codelet gradient_cl = {
     .name = "sl_batchnorm_gradient",
     .cpu_funcs = {gradient_cpu_task},
+    SL_CUDA_FUNC(gradient_cuda_task),
     /* W gradients of weight and bias; R the sums of each group */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &gradient_model,
 };
 
 /* ---- submissions ---- */
+
+/* The number of groups is one the kernels have room for. */
+static enum sl_status check_groups(const char *name, uint32_t n, uint32_t at_least)
+{
+    if (n >= at_least && n <= SL_MAX_PES) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %u groups; expected %u to %u", name, n, at_least, SL_MAX_PES);
+}
 
 /* `handle` holds two rows of n_columns elements of `element` bytes. */
 static enum sl_status check_pair(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_columns,
@@ -324,9 +400,7 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
     enum sl_status st;
-    if (n == 0) {
-        return sl_fail(SL_EINVAL, "%s: statistics of no group; expected at least 1", name);
-    }
+    SL_TRY(st, check_groups(name, n, 1), failed);
     SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)), failed);
@@ -371,7 +445,10 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
     uint32_t n_columns = sl_handle_columns(gw);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    enum sl_status st = SL_OK;
+    enum sl_status st = check_groups(name, n, 0);
+    if (st != SL_OK) {
+        return st;
+    }
     if (sl_handle_rows(gw) != 1 || sl_handle_rows(gb) != 1 || sl_handle_columns(gb) != n_columns) {
         return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] and [%u x %u]; expected [1 x %u] twice", name,
                        sl_handle_rows(gw), n_columns, sl_handle_rows(gb), sl_handle_columns(gb), n_columns);

@@ -13,9 +13,48 @@
 #ifndef SL_CODELETS_BATCHNORM_H
 #define SL_CODELETS_BATCHNORM_H
 
+#include "codelets/activate.h"
 #include "codelets/task.h"
 
 #define SL_BATCHNORM_MOMENTUM 0.1
+
+/* ---- arithmetic of one column, host and device ---- */
+
+/* count rows, their mean and sum of squared deviations. */
+struct sl_moments {
+    double count, mean, m2;
+};
+
+/* Those of both; a count may be 0. */
+static inline SL_HOST_DEVICE struct sl_moments sl_moments_join(struct sl_moments a, struct sl_moments b)
+{
+    if (a.count == 0 || b.count == 0) {
+        return a.count == 0 ? b : a;
+    }
+    double total = a.count + b.count;
+    double delta = b.mean - a.mean;
+    struct sl_moments both = {total, a.mean + delta * b.count / total,
+                              a.m2 + (b.m2 + delta * delta * a.count * b.count / total)};
+    return both;
+}
+
+static inline SL_HOST_DEVICE double sl_moments_unbiased(struct sl_moments m)
+{
+    return m.m2 / (m.count > 1 ? m.count - 1 : 1);
+}
+
+static inline SL_HOST_DEVICE sl_real sl_batchnorm_rstd(double variance)
+{
+    return (sl_real)(1 / sqrt(variance + SL_NORM_EPSILON));
+}
+
+/* sum: over n groups. */
+static inline SL_HOST_DEVICE sl_real sl_batchnorm_move(sl_real running, double sum, uint32_t n)
+{
+    return (sl_real)((1 - SL_BATCHNORM_MOMENTUM) * (double)running + SL_BATCHNORM_MOMENTUM * sum / n);
+}
+
+/* ---- kernels ---- */
 
 /* moments_out: 2 F doubles, means then M2. n_rows >= 1. */
 void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, double *moments_out);
@@ -28,7 +67,24 @@ void sl_batchnorm_merge_cpu(uint32_t n, uint32_t n_columns, const double *const 
 /* running [2 F]: mean and variance, moved towards the mean over n groups' unbiased statistics. */
 void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *const *unbiased, sl_real *running);
 
-/* Submissions: local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM.
+#ifdef SL_CUDA
+/* The same on the stream's device. Device memory: all numbers, and what the pointers of a list point to; the lists themselves
+ * and counts are the host's, and are free again when a launcher returns. The moments are those of slabs of rows, joined in a
+ * fixed order. At most SL_MAX_PES groups. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_batchnorm_moments_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                                     const sl_real *z, double *moments_out);
+SL_EXTERN_C enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
+                                                   const double *const *moments, const uint32_t *counts,
+                                                   sl_real *statistics_out, double *unbiased_out);
+SL_EXTERN_C enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
+                                                     const double *const *unbiased, sl_real *running);
+SL_EXTERN_C enum sl_status sl_batchnorm_gradient_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
+                                                      const sl_real *const *sums, sl_real *gw_out, sl_real *gb_out);
+SL_EXTERN_C enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t n_columns, const sl_real *running,
+                                                   sl_real *statistics_out);
+#endif
+
+/* Submissions: local, one thread submits; SL_EINVAL on shapes and on more than SL_MAX_PES groups, SL_ESTARPU, SL_ENOMEM.
  * z: chunk [D x F]; moments, unbiased: matrix [2 x F] of doubles; statistics, running: matrix [2 x F] of sl_real. */
 enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                                            starpu_data_handle_t moments);

@@ -7,6 +7,9 @@
 #include "codelets/batchnorm.h"
 #include "codelets/dropout.h"
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 #define SEED 31
 #define N_VERTICES 400
@@ -366,6 +369,147 @@ static void test_central_differences(void **state)
 }
 #endif
 
+/* What an implementation wrote into a case against what the CPU's kernels write. Layer norm and column sums may be added up in
+ * another order where there is CUDA, and a gate may differ where y is next to nothing; else the bits are the same. */
+static void expect_agreement(const struct case_ *got, const struct case_ *wanted)
+{
+    size_t n = (size_t)wanted->a.n_rows * wanted->a.n_columns;
+#ifdef SL_CUDA
+    double tolerance = tolerance_of(wanted, wanted->a.n_columns + wanted->a.n_rows);
+#else
+    double tolerance = 0;
+#endif
+    double of_rows = wanted->a.norm == SL_ACTIVATE_LAYER ? tolerance : 0;
+    for (size_t i = 0; i < n; i++) {
+        expect_near_at("H", i, (double)got->h[i], (double)wanted->h[i], of_rows);
+        expect_near_at("GZ", i, (double)got->gz[i], (double)wanted->gz[i], of_rows);
+        if (of_rows == 0 ||
+            fabs(y_of(wanted, (uint32_t)(i / wanted->a.n_columns), (uint32_t)(i % wanted->a.n_columns))) > tolerance) {
+            assert_int_equal(got->gate[i], wanted->gate[i]);
+        }
+    }
+    for (size_t k = 0; k < wanted->a.n_columns; k++) {
+        expect_near_at("GW", k, (double)got->gw[k], (double)wanted->gw[k], tolerance);
+        expect_near_at("GB", k, (double)got->gb[k], (double)wanted->gb[k], tolerance);
+    }
+    for (size_t k = 0; k < 2 * wanted->a.n_columns; k++) {
+        expect_near_at("sums", k, (double)got->sums[k], (double)wanted->sums[k], tolerance);
+    }
+}
+
+#ifdef SL_CUDA
+/* Which of an array's first elements a launcher's operand starts at: at 1, no row is aligned. */
+static void *place(const void *host, size_t bytes, size_t shift, void **block)
+{
+    *block = device_room(bytes + shift);
+    assert_int_equal(cudaMemcpy((char *)*block + shift, host, bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    return (char *)*block + shift;
+}
+
+/* Copy back to where it came from. */
+static void fetch(void *host, const void *data, size_t bytes)
+{
+    assert_int_equal(cudaMemcpy(host, data, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+}
+
+/* All launchers on a case, and what they write copied back into it; `gate` is what backward reads. shift: bytes by which rows
+ * are off their alignment. */
+static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, size_t shift)
+{
+    enum { MOST = 16 };
+    void *block[MOST];
+    int n_blocks = 0;
+    uint32_t columns = c->a.n_columns;
+    size_t n = (size_t)c->a.n_rows * columns * sizeof(sl_real);
+    size_t f = columns * sizeof(sl_real);
+    struct sl_activate a = c->a;
+    sl_real *statistics = place(c->statistics, 2 * f, shift, &block[n_blocks++]);
+    a.weight = place(c->weight, f, shift, &block[n_blocks++]);
+    a.bias = place(c->bias, f, shift, &block[n_blocks++]);
+    a.mean = statistics;
+    a.rstd = statistics + columns;
+    a.ids = place(c->ids, c->a.n_rows * sizeof *c->ids, 0, &block[n_blocks++]);
+    a.dataset_ids = place(c->dataset_ids, N_VERTICES * sizeof *c->dataset_ids, 0, &block[n_blocks++]);
+    sl_real *z = place(c->z, n, shift, &block[n_blocks++]);
+    sl_real *residual = place(c->residual, n, shift, &block[n_blocks++]);
+    sl_real *gh = place(c->gh, n, shift, &block[n_blocks++]);
+    uint8_t *opened = place(c->gate, n / sizeof *z, shift / sizeof *z, &block[n_blocks++]);
+    uint8_t *read = place(gate, n / sizeof *z, shift / sizeof *z, &block[n_blocks++]);
+    sl_real *h = place(c->h, n, shift, &block[n_blocks++]);
+    sl_real *gz = place(c->gz, n, shift, &block[n_blocks++]);
+    sl_real *gw = place(c->gw, f, shift, &block[n_blocks++]);
+    sl_real *gb = place(c->gb, f, shift, &block[n_blocks++]);
+    sl_real *sums = place(c->sums, 2 * f, shift, &block[n_blocks++]);
+    expect_launched(sl_activate_forward_cuda(NULL, &a, z, with_residual ? residual : NULL, opened, h));
+    if (a.norm == SL_ACTIVATE_BATCH) {
+        expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, sums));
+    }
+    expect_launched(sl_activate_backward_cuda(NULL, &a, z, read, gh, sums, c->a.n_rows + 3, gz, gw, gb));
+    expect_launched(sl_activate_residual_backward_cuda(NULL, c->a.n_rows, columns, gh, residual));
+    fetch(c->gate, opened, n / sizeof *z);
+    fetch(c->h, h, n);
+    fetch(c->gz, gz, n);
+    fetch(c->gw, gw, f);
+    fetch(c->gb, gb, f);
+    fetch(c->sums, sums, 2 * f);
+    fetch(c->residual, residual, n);
+    assert_true(n_blocks <= MOST);
+    while (n_blocks > 0) {
+        assert_int_equal(cudaFree(block[--n_blocks]), cudaSuccess);
+    }
+}
+
+static void check_launchers(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout,
+                            int with_residual, size_t shift)
+{
+    size_t n = (size_t)rows * columns;
+    struct case_ *wanted = make_case(rows, columns, norm, dropout);
+    struct case_ *got = make_case(rows, columns, norm, dropout);
+    struct case_ *again = make_case(rows, columns, norm, dropout);
+    sl_activate_forward_cpu(&wanted->a, wanted->z, with_residual ? wanted->residual : NULL, wanted->gate, wanted->h);
+    if (norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums);
+        memcpy(again->sums, wanted->sums, 2 * columns * sizeof *wanted->sums);
+    }
+    launch_all(got, wanted->gate, with_residual, shift);
+    launch_all(again, wanted->gate, with_residual, shift);
+    /* The CPU's backward with the sums of the launcher, so that GZ is the same to the bit. */
+    memcpy(wanted->sums, norm == SL_ACTIVATE_BATCH ? got->sums : wanted->sums, 2 * columns * sizeof *wanted->sums);
+    sl_activate_backward_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums, rows + 3, wanted->gz,
+                             wanted->gw, wanted->gb);
+    if (norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums);
+    }
+    expect_agreement(got, wanted);
+    sl_activate_residual_backward_cpu(rows, columns, wanted->gh, wanted->residual);
+    expect_same("GR", n, sizeof(sl_real), got->residual, wanted->residual);
+    expect_same("H again", n, sizeof(sl_real), again->h, got->h);
+    expect_same("GZ again", n, sizeof(sl_real), again->gz, got->gz);
+    expect_same("GW again", columns, sizeof(sl_real), again->gw, got->gw);
+    expect_same("GB again", columns, sizeof(sl_real), again->gb, got->gb);
+    expect_same("sums again", 2 * (size_t)columns, sizeof(sl_real), again->sums, got->sums);
+    free_case(wanted);
+    free_case(got);
+    free_case(again);
+}
+
+/* The CPU's shapes, and more rows than a block adds up. */
+static void test_launchers(void **state)
+{
+    (void)state;
+    const uint32_t more[][2] = {{70, 128}, {31, 24}, {600, 12}, {2100, 3}, {33, 512}};
+    need_device();
+    for (size_t s = 0; s < N_SHAPES + sizeof more / sizeof more[0]; s++) {
+        const uint32_t *shape = s < N_SHAPES ? shapes[s] : more[s - N_SHAPES];
+        for (int n = 0; n < 3; n++) {
+            check_launchers(shape[0], shape[1], norms[n], 0, 1, 0);
+            check_launchers(shape[0], shape[1], norms[n], 0.45, 0, 0);
+            check_launchers(shape[0], shape[1], norms[n], 0.45, 1, sizeof(sl_real));
+        }
+    }
+}
+#endif
+
 static void test_residual_backward(void **state)
 {
     (void)state;
@@ -455,12 +599,7 @@ static void check_submissions(enum sl_activate_norm norm, double dropout, int wi
     }
     sl_activate_backward_cpu(&k->a, k->z, k->gate, k->gh, k->sums, 100, k->gz, k->gw, k->gb);
     sl_activate_residual_backward_cpu(D, F, k->gh, level_wanted + 3 * F);
-    expect_same("H", D * F, sizeof(sl_real), c->h, k->h);
-    expect_same("gate", D * F, 1, c->gate, k->gate);
-    expect_same("GZ", D * F, sizeof(sl_real), c->gz, k->gz);
-    expect_same("GW", F, sizeof(sl_real), c->gw, k->gw);
-    expect_same("GB", F, sizeof(sl_real), c->gb, k->gb);
-    expect_same("sums", 2 * F, sizeof(sl_real), c->sums, k->sums);
+    expect_agreement(c, k);
     expect_same("GR", LEVEL * F, sizeof(sl_real), level, level_wanted);
     free(level);
     free(level_wanted);
@@ -562,6 +701,9 @@ int main(void)
         cmocka_unit_test(test_batch_in_chunks),
 #ifdef SL_REAL_DOUBLE
         cmocka_unit_test(test_central_differences),
+#endif
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launchers),
 #endif
         cmocka_unit_test(test_residual_backward),
         cmocka_unit_test(test_submissions),

@@ -6,6 +6,9 @@
 
 #include "codelets/activate.h"
 #include "tests/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 /* Numbers far from zero, so that a sum of squares without its mean would lose all digits. */
 static sl_real *offset_noise(size_t n, uint64_t seed)
@@ -119,6 +122,125 @@ static void test_running(void **state)
     }
 }
 
+#ifdef SL_CUDA
+static void check_moments_launcher(uint32_t n_rows, uint32_t n_columns)
+{
+    size_t f = 2 * (size_t)n_columns;
+    sl_real *z = offset_noise((size_t)n_rows * n_columns, 6);
+    double *wanted = need(f, sizeof *wanted);
+    double *got = need(f, sizeof *got);
+    double *again = need(f, sizeof *again);
+    sl_real *z_device = on_device(z, (size_t)n_rows * n_columns * sizeof *z);
+    double *first = device_room(f * sizeof *first);
+    double *second = device_room(f * sizeof *second);
+    sl_batchnorm_moments_cpu(n_rows, n_columns, z, wanted);
+    expect_launched(sl_batchnorm_moments_cuda(NULL, n_rows, n_columns, z_device, first));
+    expect_launched(sl_batchnorm_moments_cuda(NULL, n_rows, n_columns, z_device, second));
+    from_device(got, first, f * sizeof *got);
+    from_device(again, second, f * sizeof *again);
+    for (size_t k = 0; k < f; k++) {
+        expect_near_at(k < n_columns ? "mean" : "M2", k, got[k], wanted[k], 1e-12 * 1000 * n_rows);
+    }
+    expect_same("moments again", f, sizeof *got, again, got);
+    cudaFree(z_device);
+    free(z);
+    free(wanted);
+    free(got);
+    free(again);
+}
+
+static void test_moments_launcher(void **state)
+{
+    (void)state;
+    const uint32_t shapes[][2] = {{1, 1}, {1, 9}, {50, 1}, {32, 32}, {33, 70}, {257, 40}, {2500, 5}, {5000, 33}};
+    need_device();
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        check_moments_launcher(shapes[s][0], shapes[s][1]);
+    }
+}
+
+/* The launchers of what is small, over n chunks and as many groups as there may be: the bits of the CPU. */
+static void check_small_launchers(uint32_t n, uint32_t n_columns)
+{
+    size_t f = 2 * (size_t)n_columns;
+    uint32_t n_groups = n < SL_MAX_PES ? n : SL_MAX_PES;
+    const double **moments = need(n, sizeof *moments);
+    const double **moments_device = need(n, sizeof *moments_device);
+    const sl_real **sums = need(n, sizeof *sums);
+    const sl_real **sums_device = need(n, sizeof *sums_device);
+    uint32_t *counts = need(n, sizeof *counts);
+    double *all = need(n * f, sizeof *all);
+    sl_real *all_sums = noisy(n * f, 7);
+    sl_real *wanted = noisy(4 * f, 8); /* statistics, running, gw and gb, evaluation's statistics */
+    sl_real *got = noisy(4 * f, 8);
+    double *unbiased = need(2 * f, sizeof *unbiased);
+    double *all_device = device_room(n * f * sizeof *all);
+    sl_real *all_sums_device = on_device(all_sums, n * f * sizeof *all_sums);
+    sl_real *d = on_device(got, 4 * f * sizeof *d);
+    double *unbiased_device = device_room(f * sizeof *unbiased);
+    for (size_t k = 0; k < n * f; k++) {
+        all[k] = noise(9, k) + 2;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        counts[i] = 1 + i % 5;
+        moments[i] = all + i * f;
+        moments_device[i] = all_device + i * f;
+        sums[i] = all_sums + i * f;
+        sums_device[i] = all_sums_device + i * f;
+    }
+    for (size_t k = n_columns; k < f; k++) { /* running variances */
+        wanted[f + k] += 1;
+    }
+    assert_int_equal(cudaMemcpy(all_device, all, n * f * sizeof *all, cudaMemcpyHostToDevice), cudaSuccess);
+    assert_int_equal(cudaMemcpy(d, wanted, 4 * f * sizeof *d, cudaMemcpyHostToDevice), cudaSuccess);
+    sl_batchnorm_merge_cpu(n, n_columns, moments, counts, wanted, unbiased);
+    sl_batchnorm_running_cpu(n_groups, n_columns, moments, wanted + f);
+    sl_batchnorm_gradient_cpu(n_groups, n_columns, sums, wanted + 2 * f, wanted + 2 * f + n_columns);
+    sl_batchnorm_fixed_cpu(n_columns, wanted + f, wanted + 3 * f);
+    expect_launched(sl_batchnorm_merge_cuda(NULL, n, n_columns, moments_device, counts, d, unbiased_device));
+    expect_launched(sl_batchnorm_running_cuda(NULL, n_groups, n_columns, moments_device, d + f));
+    expect_launched(
+        sl_batchnorm_gradient_cuda(NULL, n_groups, n_columns, sums_device, d + 2 * f, d + 2 * f + n_columns));
+    expect_launched(sl_batchnorm_fixed_cuda(NULL, n_columns, d + f, d + 3 * f));
+    from_device(got, d, 4 * f * sizeof *got);
+    from_device(unbiased + f, unbiased_device, f * sizeof *unbiased);
+    expect_same("statistics, running, gradients, fixed", 4 * f, sizeof *got, got, wanted);
+    expect_same("unbiased", f, sizeof *unbiased, unbiased + f, unbiased);
+    cudaFree(all_device);
+    cudaFree(all_sums_device);
+    void *blocks[] = {moments, moments_device, sums, sums_device, counts, all, all_sums, wanted, got, unbiased};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        free(blocks[i]);
+    }
+}
+
+static void test_small_launchers(void **state)
+{
+    (void)state;
+    need_device();
+    check_small_launchers(1, 1);
+    check_small_launchers(3, 300);
+    check_small_launchers(256, 7);
+    check_small_launchers(600, 40);
+}
+
+/* No group at all: both gradients are cleared. */
+static void test_gradient_of_no_group(void **state)
+{
+    (void)state;
+    sl_real got[6] = {0};
+    sl_real *d = NULL;
+    need_device();
+    d = device_room(sizeof got);
+    expect_launched(sl_batchnorm_gradient_cuda(NULL, 0, 3, NULL, d, d + 3));
+    got[0] = 1;
+    from_device(got, d, sizeof got);
+    for (int k = 0; k < 6; k++) {
+        assert_true(got[k] == 0);
+    }
+}
+#endif
+
 /* ---- submissions ---- */
 
 enum { CHUNKS = 12, ROWS = 5, F = 6 }; /* more chunks than StarPU has fixed buffers */
@@ -215,6 +337,7 @@ static void test_refusals_and_failure(void **state)
     starpu_data_handle_t s = rows_of(d->statistics, 2, F);
     starpu_data_handle_t u = matrix_of(d->unbiased[0], 2, F, 8);
     starpu_data_handle_t half = matrix_of(d->unbiased[1], 2, F, 2);
+    starpu_data_handle_t gw = rows_of(d->running, 1, F);
     assert_int_equal(sl_batchnorm_moments_submit(&head, z, narrow), SL_EINVAL);
     expect_message(sl_message(), "[1 x 6]", "[2 x 6]");
     assert_int_equal(sl_batchnorm_moments_submit(&head, z, half), SL_EINVAL);
@@ -223,6 +346,10 @@ static void test_refusals_and_failure(void **state)
     expect_message(sl_message(), "[2 x 5]", "[2 x 6]");
     assert_int_equal(sl_batchnorm_merge_submit(&head, 0, m, d->counts, s, u), SL_EINVAL);
     assert_int_equal(sl_batchnorm_running_submit(&head, 0, &u, s), SL_EINVAL);
+    assert_int_equal(sl_batchnorm_running_submit(&head, SL_MAX_PES + 1, &u, s), SL_EINVAL);
+    expect_message(sl_message(), "257 groups", "1 to 256");
+    assert_int_equal(sl_batchnorm_gradient_submit(&head, SL_MAX_PES + 1, &s, gw, gw), SL_EINVAL);
+    expect_message(sl_message(), "257 groups", "0 to 256");
     assert_int_equal(sl_batchnorm_running_submit(&head, 1, &half, s), SL_EINVAL);
     assert_int_equal(sl_batchnorm_fixed_submit(&head, s, half), SL_EINVAL);
     starpu_data_unregister(m[1]);
@@ -231,7 +358,7 @@ static void test_refusals_and_failure(void **state)
     sl_memory_ration(0);
     assert_int_equal(sl_batchnorm_merge_submit(&head, 2, m, d->counts, s, u), SL_ENOMEM);
     sl_memory_ration(-1);
-    const starpu_data_handle_t all[] = {z, m[0], m[1], narrow, s, u, half};
+    const starpu_data_handle_t all[] = {z, m[0], m[1], narrow, s, u, half, gw};
     UNREGISTER(all);
     fixture_fail();
     with_starpu(d);
@@ -268,6 +395,11 @@ int main(void)
         cmocka_unit_test(test_moments),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_running),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_moments_launcher),
+        cmocka_unit_test(test_small_launchers),
+        cmocka_unit_test(test_gradient_of_no_group),
+#endif
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_refusals_and_failure),
         cmocka_unit_test(test_task_without_memory),

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Normalise, gate and scale rows by teams of lanes, and the adjoint; sums along columns by slabs of rows.
+ *
+ * A team is a power of two lanes, at most a warp: one lane for each eight columns of a row, or a warp that goes along it. Each
+ * lane draws dropout's mask of eight columns, but reads and writes V columns here and V columns a team's width further on, so
+ * that a team's accesses lie side by side; it asks for the bits it needs of the lane that has drawn them. V is 4 where rows are
+ * 16-byte aligned, else 1. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/activate.h"
+#include "codelets/dropout.h"
+
+#define FULL 0xffffffffu
+#define STEP 8 /* columns of a lane at a time */
+#define AHEAD 8
+#define SLAB_ROWS 32                   /* rows whose columns one thread adds up in sl_real */
+#define N_SLABS (SL_THREADS / SL_WARP) /* slabs of a block */
+
+template <int V> struct alignas(V * sizeof(sl_real)) reals {
+    sl_real x[V];
+};
+template <int V> struct alignas(V) bytes {
+    uint8_t x[V];
+};
+
+template <int V> static inline __device__ reals<V> load(const sl_real *x)
+{
+    return *reinterpret_cast<const reals<V> *>(x);
+}
+
+template <int V> static inline __device__ bytes<V> load(const uint8_t *x)
+{
+    return *reinterpret_cast<const bytes<V> *>(x);
+}
+
+/* ---- teams ---- */
+
+struct team {
+    uint32_t lanes; /* of the team */
+    uint32_t first; /* its first lane in the warp */
+    uint32_t lane;  /* this one's place in the team */
+};
+
+static inline __device__ struct team this_team(uint32_t lanes)
+{
+    struct team team = {lanes, sl_lane() & ~(lanes - 1), sl_lane() & (lanes - 1)};
+    return team;
+}
+
+/* Lanes of a team for rows of n_columns. */
+static uint32_t team_lanes(uint32_t n_columns)
+{
+    uint32_t lanes = 1;
+    while (lanes < SL_WARP && STEP * lanes < n_columns) {
+        lanes *= 2;
+    }
+    return lanes;
+}
+
+/* The sum over a team, in a fixed order; every lane gets it. All lanes of the warp must come here. */
+static inline __device__ sl_real team_sum(struct team team, sl_real x)
+{
+    for (uint32_t distance = team.lanes / 2; distance > 0; distance /= 2) {
+        x += __shfl_xor_sync(FULL, x, (int)distance);
+    }
+    return x;
+}
+
+/* Where the lane's k-th V columns are, of the STEP * lanes from c0 on. */
+template <int V> static inline __device__ uint32_t column_of(struct team team, uint32_t c0, int k)
+{
+    return c0 + ((uint32_t)k * team.lanes + team.lane) * V;
+}
+
+/* Mean and 1 / deviation of a row by its team; n is 0 for a team without a row. */
+template <int V>
+static inline __device__ struct sl_activate_row row_norm(struct team team, uint32_t n, const sl_real *z)
+{
+    sl_real sum = 0;
+    sl_real squares = 0;
+    for (uint32_t c = team.lane * V; c < n; c += team.lanes * V) {
+        reals<V> row = load<V>(z + c);
+        for (int v = 0; v < V; v++) {
+            sum += row.x[v];
+        }
+    }
+    sl_real mean = team_sum(team, sum) / (sl_real)(n > 0 ? n : 1);
+    for (uint32_t c = team.lane * V; c < n; c += team.lanes * V) {
+        reals<V> row = load<V>(z + c);
+        for (int v = 0; v < V; v++) {
+            squares += (row.x[v] - mean) * (row.x[v] - mean);
+        }
+    }
+    return sl_activate_row(mean, team_sum(team, squares) / (sl_real)(n > 0 ? n : 1));
+}
+
+/* ---- forward ---- */
+
+/* y of the columns from c on: z itself, or its normalisation. */
+template <enum sl_activate_norm norm, int V>
+static inline __device__ reals<V> normalise(const struct sl_activate *a, struct sl_activate_row row, uint32_t c,
+                                            reals<V> z)
+{
+    if (norm == SL_ACTIVATE_PLAIN) {
+        return z;
+    }
+    reals<V> weight = load<V>(a->weight + c);
+    reals<V> bias = load<V>(a->bias + c);
+    reals<V> y;
+    if (norm == SL_ACTIVATE_LAYER) {
+        for (int v = 0; v < V; v++) {
+            y.x[v] = sl_activate_normalise(z.x[v], row.mean, row.rstd, weight.x[v], bias.x[v]);
+        }
+        return y;
+    }
+    reals<V> mean = load<V>(a->mean + c);
+    reals<V> rstd = load<V>(a->rstd + c);
+    for (int v = 0; v < V; v++) {
+        y.x[v] = sl_activate_normalise(z.x[v], mean.x[v], rstd.x[v], weight.x[v], bias.x[v]);
+    }
+    return y;
+}
+
+/* keep: bit v is column v's. */
+template <int V>
+static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t keep, reals<V> residual, uint8_t *gate,
+                                          sl_real *h)
+{
+    bytes<V> open;
+    reals<V> out;
+    for (int v = 0; v < V; v++) {
+        open.x[v] = sl_activate_gate(keep >> v & 1, y.x[v]);
+        out.x[v] = sl_activate_pass(open.x[v], scale, y.x[v]) + residual.x[v];
+    }
+    *reinterpret_cast<bytes<V> *>(gate) = open;
+    *reinterpret_cast<reals<V> *>(h) = out;
+}
+
+template <enum sl_activate_norm norm, int V>
+static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
+                                      const sl_real *__restrict__ residual, uint8_t *__restrict__ gate,
+                                      sl_real *__restrict__ h)
+{
+    const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
+    const struct team team = this_team(lanes);
+    const uint32_t n_teams = SL_WARP / lanes;
+    for (uint64_t i0 = sl_warp() * n_teams; i0 < a.n_rows; i0 += sl_n_warps() * n_teams) {
+        const uint64_t i = i0 + team.first / lanes;
+        const uint32_t n = i < a.n_rows ? a.n_columns : 0;
+        const size_t at = (size_t)i * a.n_columns;
+        const uint32_t vertex = a.threshold > 0 && n > 0 ? a.dataset_ids[a.ids[i]] : 0;
+        struct sl_activate_row row = {0, 1};
+        if (norm == SL_ACTIVATE_LAYER) {
+            row = row_norm<V>(team, n, z + at);
+        }
+        for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
+            reals<V> x[STEP / V] = {};
+            reals<V> r[STEP / V] = {};
+            for (int k = 0; k < STEP / V; k++) {
+                uint32_t c = column_of<V>(team, c0, k);
+                if (c < n) {
+                    x[k] = load<V>(z + at + c);
+                }
+                if (c < n && residual != nullptr) {
+                    r[k] = load<V>(residual + at + c);
+                }
+            }
+            uint32_t group = c0 / STEP + team.lane;
+            uint32_t mask = 0xff;
+            if (a.threshold > 0 && STEP * group < n) {
+                mask = sl_dropout_mask(&a.draw, vertex, group, a.threshold);
+            }
+            for (int k = 0; k < STEP / V; k++) {
+                uint32_t c = column_of<V>(team, c0, k);
+                uint32_t keep = __shfl_sync(FULL, mask, (int)(team.first + (c - c0) / STEP)) >> c % STEP;
+                if (c < n) {
+                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + at + c, h + at + c);
+                }
+            }
+        }
+    }
+}
+
+/* ---- backward ---- */
+
+template <int V> static inline __device__ reals<V> gated(sl_real scale, bytes<V> gate, reals<V> gh)
+{
+    reals<V> gy;
+    for (int v = 0; v < V; v++) {
+        gy.x[v] = sl_activate_pass(gate.x[v], scale, gh.x[v]);
+    }
+    return gy;
+}
+
+/* GZ of the columns from c on, of batch norm. */
+template <int V>
+static inline __device__ reals<V> batch_gz(const struct sl_activate *a, sl_real share, const sl_real *sums, uint32_t c,
+                                           reals<V> z, reals<V> gy)
+{
+    reals<V> weight = load<V>(a->weight + c);
+    reals<V> mean = load<V>(a->mean + c);
+    reals<V> rstd = load<V>(a->rstd + c);
+    reals<V> slope = load<V>(sums + c);
+    reals<V> offset = load<V>(sums + a->n_columns + c);
+    reals<V> gz;
+    for (int v = 0; v < V; v++) {
+        sl_real zhat = sl_activate_zhat(z.x[v], mean.x[v], rstd.x[v]);
+        gz.x[v] = sl_activate_batch_gz(weight.x[v], rstd.x[v], gy.x[v], zhat, share, slope.x[v], offset.x[v]);
+    }
+    return gz;
+}
+
+/* PLAIN and BATCH: each entry by itself. */
+template <enum sl_activate_norm norm, int V>
+static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
+                                       const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
+                                       const sl_real *__restrict__ sums, sl_real share, sl_real *__restrict__ gz)
+{
+    const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
+    const struct team team = this_team(lanes);
+    const uint32_t n_teams = SL_WARP / lanes;
+    for (uint64_t i = sl_warp() * n_teams + team.first / lanes; i < a.n_rows; i += sl_n_warps() * n_teams) {
+        const size_t at = (size_t)i * a.n_columns;
+        for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
+            reals<V> x[STEP / V] = {};
+            reals<V> g[STEP / V] = {};
+            bytes<V> open[STEP / V] = {};
+            for (int k = 0; k < STEP / V; k++) {
+                uint32_t c = column_of<V>(team, c0, k);
+                if (c < a.n_columns) {
+                    g[k] = load<V>(gh + at + c);
+                    open[k] = load<V>(gate + at + c);
+                }
+                if (norm == SL_ACTIVATE_BATCH && c < a.n_columns) {
+                    x[k] = load<V>(z + at + c);
+                }
+            }
+            for (int k = 0; k < STEP / V; k++) {
+                uint32_t c = column_of<V>(team, c0, k);
+                if (c < a.n_columns) {
+                    reals<V> gy = gated<V>(scale, open[k], g[k]);
+                    *reinterpret_cast<reals<V> *>(gz + at + c) =
+                        norm == SL_ACTIVATE_BATCH ? batch_gz<V>(&a, share, sums, c, x[k], gy) : gy;
+                }
+            }
+        }
+    }
+}
+
+/* LAYER: a row by its team. rows_out: what the column sums need of each row. */
+template <int V>
+static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
+                                             const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
+                                             sl_real *__restrict__ gz, struct sl_activate_row *__restrict__ rows_out)
+{
+    const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
+    const struct team team = this_team(lanes);
+    const uint32_t n_teams = SL_WARP / lanes;
+    for (uint64_t i0 = sl_warp() * n_teams; i0 < a.n_rows; i0 += sl_n_warps() * n_teams) {
+        const uint64_t i = i0 + team.first / lanes;
+        const uint32_t n = i < a.n_rows ? a.n_columns : 0;
+        const size_t at = (size_t)i * a.n_columns;
+        const struct sl_activate_row row = row_norm<V>(team, n, z + at);
+        sl_real sum = 0;
+        sl_real slope = 0;
+        for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
+            reals<V> gy = gated<V>(scale, load<V>(gate + at + c), load<V>(gh + at + c));
+            reals<V> weight = load<V>(a.weight + c);
+            reals<V> x = load<V>(z + at + c);
+            for (int v = 0; v < V; v++) {
+                sum += gy.x[v] * weight.x[v];
+                slope += gy.x[v] * weight.x[v] * (x.x[v] - row.mean);
+            }
+        }
+        sum = team_sum(team, sum) / (sl_real)a.n_columns;
+        slope = team_sum(team, slope) * row.rstd / (sl_real)a.n_columns;
+        for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
+            reals<V> gy = gated<V>(scale, load<V>(gate + at + c), load<V>(gh + at + c));
+            reals<V> weight = load<V>(a.weight + c);
+            reals<V> x = load<V>(z + at + c);
+            for (int v = 0; v < V; v++) {
+                x.x[v] = sl_activate_layer_gz(row, x.x[v], gy.x[v] * weight.x[v], sum, slope);
+            }
+            *reinterpret_cast<reals<V> *>(gz + at + c) = x;
+        }
+        if (n > 0 && team.lane == 0) {
+            rows_out[i] = row;
+        }
+    }
+}
+
+/* ---- column sums: GY * zhat and GY ---- */
+
+/* Adds rows begin .. end - 1 of column c; AHEAD rows are on their way from memory at a time. */
+template <enum sl_activate_norm norm>
+static inline __device__ void add_rows(const struct sl_activate *a, const struct sl_activate_row *rows,
+                                       const sl_real *z, const uint8_t *gate, const sl_real *gh, uint64_t begin,
+                                       uint64_t end, uint32_t c, sl_real *slope, sl_real *offset)
+{
+    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    const struct sl_activate_row column = {norm == SL_ACTIVATE_BATCH ? a->mean[c] : 0,
+                                           norm == SL_ACTIVATE_BATCH ? a->rstd[c] : 0};
+    for (uint64_t i0 = begin; i0 < end; i0 += AHEAD) {
+        struct sl_activate_row row[AHEAD];
+        sl_real x[AHEAD] = {};
+        sl_real g[AHEAD] = {};
+        uint8_t open[AHEAD] = {};
+#pragma unroll
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            const size_t at = (size_t)(i0 + k) * a->n_columns + c;
+            row[k] = column;
+            if (i0 + k < end) {
+                x[k] = z[at];
+                g[k] = gh[at];
+                open[k] = gate[at];
+            }
+            if (norm == SL_ACTIVATE_LAYER && i0 + k < end) {
+                row[k] = rows[i0 + k];
+            }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AHEAD; k++) {
+            sl_real gy = sl_activate_pass(open[k], scale, g[k]);
+            *slope += gy * sl_activate_zhat(x[k], row[k].mean, row[k].rstd);
+            *offset += gy;
+        }
+    }
+}
+
+/* Slabs of rows, one a warp, its columns one a lane; a block's slabs are added up in order. Columns and rows of block b:
+ * tile b % n_tiles of block of rows b / n_tiles. partial_out: 2 F for each block of rows. */
+template <enum sl_activate_norm norm>
+static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_activate_row *__restrict__ rows,
+                                          const sl_real *__restrict__ z, const uint8_t *__restrict__ gate,
+                                          const sl_real *__restrict__ gh, uint32_t n_blocks,
+                                          double *__restrict__ partial_out)
+{
+    __shared__ sl_real part[2][N_SLABS][SL_WARP];
+    const uint32_t n_tiles = (a.n_columns + SL_WARP - 1) / SL_WARP;
+    const uint32_t slab = threadIdx.x / SL_WARP;
+    for (uint64_t b = blockIdx.x; b < (uint64_t)n_blocks * n_tiles; b += gridDim.x) {
+        const uint64_t block = b / n_tiles;
+        const uint64_t begin = (block * N_SLABS + slab) * SLAB_ROWS;
+        const uint64_t end = begin + SLAB_ROWS < a.n_rows ? begin + SLAB_ROWS : a.n_rows;
+        const uint32_t c = (uint32_t)(b % n_tiles) * SL_WARP + sl_lane();
+        sl_real slope = 0;
+        sl_real offset = 0;
+        if (c < a.n_columns) {
+            add_rows<norm>(&a, rows, z, gate, gh, begin, end, c, &slope, &offset);
+        }
+        part[0][slab][sl_lane()] = slope;
+        part[1][slab][sl_lane()] = offset;
+        __syncthreads();
+        if (slab < 2 && c < a.n_columns) {
+            double sum = 0;
+            for (uint32_t s = 0; s < N_SLABS; s++) {
+                sum += (double)part[slab][s][sl_lane()];
+            }
+            partial_out[(block * 2 + slab) * a.n_columns + c] = sum;
+        }
+        __syncthreads();
+    }
+}
+
+/* The sum of n rows of doubles, column by column: a warp's share of rows in order, then the warps' in order. */
+static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ partial,
+                                           sl_real *__restrict__ slope_out, sl_real *__restrict__ offset_out)
+{
+    __shared__ double part[N_SLABS][SL_WARP];
+    const uint32_t n_wide = 2 * n_columns;
+    const uint32_t share = (n + N_SLABS - 1) / N_SLABS;
+    const uint32_t warp = threadIdx.x / SL_WARP;
+    const uint32_t end = (warp + 1) * share < n ? (warp + 1) * share : n;
+    for (uint32_t c0 = blockIdx.x * SL_WARP; c0 < n_wide; c0 += gridDim.x * SL_WARP) {
+        const uint32_t c = c0 + sl_lane();
+        double sum = 0;
+        if (c < n_wide) {
+#pragma unroll 8
+            for (uint32_t i = warp * share; i < end; i++) {
+                sum += partial[(size_t)i * n_wide + c];
+            }
+        }
+        part[warp][sl_lane()] = sum;
+        __syncthreads();
+        if (warp == 0 && c < n_wide) {
+            sum = 0;
+            for (uint32_t w = 0; w < N_SLABS; w++) {
+                sum += part[w][sl_lane()];
+            }
+            *(c < n_columns ? slope_out + c : offset_out + (c - n_columns)) = (sl_real)sum;
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- the residual ---- */
+
+template <int V> static __global__ void add_kernel(uint64_t n, const sl_real *__restrict__ gh, sl_real *__restrict__ gr)
+{
+    for (uint64_t i = sl_thread() * V; i < n; i += sl_n_threads() * V) {
+        reals<V> x = load<V>(gh + i);
+        reals<V> sum = load<V>(gr + i);
+        for (int v = 0; v < V; v++) {
+            sum.x[v] += x.x[v];
+        }
+        *reinterpret_cast<reals<V> *>(gr + i) = sum;
+    }
+}
+
+/* ---- launchers ---- */
+
+/* Rows of n columns may be read four at a time, from all of these addresses on; of an absent operand it is 0. */
+static bool is_aligned(uint64_t n, uintptr_t addresses)
+{
+    return n % 4 == 0 && addresses % sizeof(reals<4>) == 0;
+}
+
+static uintptr_t address(const void *data)
+{
+    return (uintptr_t)data;
+}
+
+/* Blocks for a team a row. */
+static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
+{
+    return sl_blocks((uint64_t)n_rows * lanes);
+}
+
+template <enum sl_activate_norm norm>
+static enum sl_status start_forward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                    const sl_real *residual, uint8_t *gate, sl_real *h)
+{
+    uint32_t lanes = team_lanes(a->n_columns);
+    uintptr_t all = address(z) | address(residual) | address(gate) | address(h) | address(a->weight) |
+                    address(a->bias) | address(a->mean) | address(a->rstd);
+    return sl_start("sl_activate_forward", stream, team_blocks(a->n_rows, lanes),
+                    is_aligned(a->n_columns, all) ? forward_kernel<norm, 4> : forward_kernel<norm, 1>, *a, lanes, z,
+                    residual, gate, h);
+}
+
+enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                        const sl_real *residual, uint8_t *gate_out, sl_real *h_out)
+{
+    switch (a->norm) {
+    case SL_ACTIVATE_LAYER: return start_forward<SL_ACTIVATE_LAYER>(stream, a, z, residual, gate_out, h_out);
+    case SL_ACTIVATE_BATCH: return start_forward<SL_ACTIVATE_BATCH>(stream, a, z, residual, gate_out, h_out);
+    default: return start_forward<SL_ACTIVATE_PLAIN>(stream, a, z, residual, gate_out, h_out);
+    }
+}
+
+/* slope_out, offset_out: F each. rows: layer only. */
+template <enum sl_activate_norm norm>
+static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *a, const struct sl_activate_row *rows,
+                                 const sl_real *z, const uint8_t *gate, const sl_real *gh, sl_real *slope_out,
+                                 sl_real *offset_out)
+{
+    const char *name = "sl_activate column sums";
+    uint32_t n = (uint32_t)(((uint64_t)a->n_rows + N_SLABS * SLAB_ROWS - 1) / (N_SLABS * SLAB_ROWS));
+    uint64_t n_tiles = ((uint64_t)a->n_columns + SL_WARP - 1) / SL_WARP;
+    sl_scratch partial(stream);
+    enum sl_status st;
+    SL_TRY(st, partial.take((size_t)n * 2 * a->n_columns * sizeof(double), name), failed);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm>, *a, rows, z, gate, gh,
+                    n, partial.as<double>()),
+           failed);
+    st = sl_start(name, stream, sl_warp_blocks(2 * n_tiles * N_SLABS), add_partials_kernel, n, a->n_columns,
+                  partial.as<double>(), slope_out, offset_out);
+failed:
+    return st;
+}
+
+static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                           const uint8_t *gate, const sl_real *gh, sl_real *gz, sl_real *gw,
+                                           sl_real *gb)
+{
+    const char *name = "sl_activate_backward";
+    uint32_t lanes = team_lanes(a->n_columns);
+    uintptr_t all = address(z) | address(gate) | address(gh) | address(gz) | address(a->weight);
+    sl_scratch rows(stream);
+    enum sl_status st;
+    SL_TRY(st, rows.take(a->n_rows * sizeof(struct sl_activate_row), name), failed);
+    SL_TRY(st,
+           sl_start(name, stream, team_blocks(a->n_rows, lanes),
+                    is_aligned(a->n_columns, all) ? backward_layer_kernel<4> : backward_layer_kernel<1>, *a, lanes, z,
+                    gate, gh, gz, rows.as<struct sl_activate_row>()),
+           failed);
+    st = start_sums<SL_ACTIVATE_LAYER>(stream, a, rows.as<struct sl_activate_row>(), z, gate, gh, gw, gb);
+failed:
+    return st;
+}
+
+template <enum sl_activate_norm norm>
+static enum sl_status start_backward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                     const uint8_t *gate, const sl_real *gh, const sl_real *sums, uint64_t n_group,
+                                     sl_real *gz)
+{
+    uint32_t lanes = team_lanes(a->n_columns);
+    uintptr_t all = address(z) | address(gate) | address(gh) | address(sums) | address(gz) | address(a->weight) |
+                    address(a->mean) | address(a->rstd);
+    return sl_start("sl_activate_backward", stream, team_blocks(a->n_rows, lanes),
+                    is_aligned(a->n_columns, all) ? backward_kernel<norm, 4> : backward_kernel<norm, 1>, *a, lanes, z,
+                    gate, gh, sums, (sl_real)(1.0 / (double)n_group), gz);
+}
+
+enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                         const uint8_t *gate, const sl_real *gh, const sl_real *sums, uint64_t n_group,
+                                         sl_real *gz_out, sl_real *gw_out, sl_real *gb_out)
+{
+    switch (a->norm) {
+    case SL_ACTIVATE_LAYER: return start_backward_layer(stream, a, z, gate, gh, gz_out, gw_out, gb_out);
+    case SL_ACTIVATE_BATCH: return start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, sums, n_group, gz_out);
+    default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, gate, gh, sums, n_group, gz_out);
+    }
+}
+
+enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                           const uint8_t *gate, const sl_real *gh, sl_real *sums_out)
+{
+    return start_sums<SL_ACTIVATE_BATCH>(stream, a, nullptr, z, gate, gh, sums_out, sums_out + a->n_columns);
+}
+
+enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                                  const sl_real *gh, sl_real *gr)
+{
+    uint64_t n = (uint64_t)n_rows * n_columns;
+    bool quads = is_aligned(n, address(gh) | address(gr));
+    return sl_start("sl_activate_residual_backward", stream, sl_blocks(quads ? n / 4 : n),
+                    quads ? add_kernel<4> : add_kernel<1>, n, gh, gr);
+}
