@@ -125,28 +125,43 @@ static inline const sl_real *normalise_block(const struct sl_activate *a, struct
     }
 }
 
+/* Forward of the rows i0 .. i0 + n_rows - 1, whose masks are drawn together. keep: all 1 where there is no dropout. */
+static inline void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n_rows, const sl_real *z,
+                                const sl_real *residual, sl_real scale, uint8_t keep[BLOCK], uint8_t *gate_out,
+                                sl_real *h_out)
+{
+    struct sl_activate_row norm[SL_DROPOUT_ROWS];
+    sl_vertex vertices[SL_DROPOUT_ROWS];
+    sl_real room[BLOCK];
+    for (uint32_t r = 0; r < n_rows; r++) {
+        norm[r] = a->norm == SL_ACTIVATE_LAYER ? row_norm(a->n_columns, z + (size_t)(i0 + r) * a->n_columns)
+                                               : (struct sl_activate_row){0, 1};
+        vertices[r] = a->threshold > 0 ? a->dataset_ids[a->ids[i0 + r]] : 0;
+    }
+    for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
+        uint32_t n = block_size(a->n_columns, c0);
+        if (a->threshold > 0) {
+            sl_dropout_keep(&a->draw, n_rows, vertices, a->threshold, c0, n, keep);
+        }
+        for (uint32_t r = 0; r < n_rows; r++) {
+            size_t at = (size_t)(i0 + r) * a->n_columns + c0;
+            const sl_real *y = normalise_block(a, norm[r], c0, n, z + at, room);
+            gate_block(n, scale, y, keep + r * sl_dropout_stride(n), residual == NULL ? NULL : residual + at,
+                       gate_out + at, h_out + at);
+        }
+    }
+}
+
 SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual,
                                        uint8_t *gate_out, sl_real *h_out)
 {
-    sl_real room[BLOCK];
-    uint8_t keep[BLOCK];
+    _Alignas(64) uint8_t keep[BLOCK];
     sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    uint32_t together = a->n_columns > 0 ? sl_dropout_rows(a->n_columns) : 1;
     memset(keep, 1, sizeof keep);
-    for (uint32_t i = 0; i < a->n_rows; i++) {
-        size_t row = (size_t)i * a->n_columns;
-        struct sl_activate_row norm = {0, 1};
-        if (a->norm == SL_ACTIVATE_LAYER) {
-            norm = row_norm(a->n_columns, z + row);
-        }
-        for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
-            uint32_t n = block_size(a->n_columns, c0);
-            const sl_real *y = normalise_block(a, norm, c0, n, z + row + c0, room);
-            if (a->threshold > 0) {
-                sl_dropout_keep(&a->draw, a->dataset_ids[a->ids[i]], a->threshold, c0, n, keep);
-            }
-            gate_block(n, scale, y, keep, residual == NULL ? NULL : residual + row + c0, gate_out + row + c0,
-                       h_out + row + c0);
-        }
+    for (uint32_t i = 0; i < a->n_rows; i += together) {
+        uint32_t n_rows = a->n_rows - i < together ? a->n_rows - i : together;
+        forward_rows(a, i, n_rows, z, residual, scale, keep, gate_out, h_out);
     }
 }
 

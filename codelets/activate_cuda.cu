@@ -307,7 +307,6 @@ static inline __device__ void add_rows(const struct sl_activate *a, const struct
         sl_real x[AHEAD] = {};
         sl_real g[AHEAD] = {};
         uint8_t open[AHEAD] = {};
-#pragma unroll
         for (uint32_t k = 0; k < AHEAD; k++) {
             const size_t at = (size_t)(i0 + k) * a->n_columns + c;
             row[k] = column;
@@ -320,7 +319,6 @@ static inline __device__ void add_rows(const struct sl_activate *a, const struct
                 row[k] = rows[i0 + k];
             }
         }
-#pragma unroll
         for (uint32_t k = 0; k < AHEAD; k++) {
             sl_real gy = sl_activate_pass(open[k], scale, g[k]);
             *slope += gy * sl_activate_zhat(x[k], row[k].mean, row[k].rstd);
@@ -377,7 +375,6 @@ static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const
         const uint32_t c = c0 + sl_lane();
         double sum = 0;
         if (c < n_wide) {
-#pragma unroll 8
             for (uint32_t i = warp * share; i < end; i++) {
                 sum += partial[(size_t)i * n_wide + c];
             }

@@ -27,16 +27,13 @@ static inline __device__ struct sl_moments slab_moments(uint32_t n, uint32_t n_c
 {
     struct sl_moments m = {(double)n, 0, 0};
     sl_real x[SLAB_ROWS];
-#pragma unroll
     for (uint32_t i = 0; i < SLAB_ROWS; i++) {
         x[i] = i < n ? z[(size_t)i * n_columns] : 0;
     }
-#pragma unroll
     for (uint32_t i = 0; i < SLAB_ROWS; i++) {
         m.mean += (double)x[i];
     }
     m.mean /= n > 0 ? n : 1;
-#pragma unroll
     for (uint32_t i = 0; i < SLAB_ROWS; i++) {
         double deviation = i < n ? (double)x[i] - m.mean : 0;
         m.m2 += deviation * deviation;

@@ -12,8 +12,9 @@
 #include "support/random.h"
 #include "support/status.h"
 
-/* The most columns of one sl_dropout_keep. */
+/* The most entries, of one row or of several, of one sl_dropout_keep, and the most rows: each takes a multiple of 64. */
 #define SL_DROPOUT_BLOCK 256
+#define SL_DROPOUT_ROWS (SL_DROPOUT_BLOCK / 64)
 
 /* An entry is dropped when its 16 bits are below this. rate in [0, 1). */
 static inline SL_HOST_DEVICE uint32_t sl_dropout_threshold(double rate)
@@ -57,9 +58,22 @@ static inline SL_HOST_DEVICE uint32_t sl_dropout_mask(const struct sl_draw *wher
  * would be kept. */
 enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *threshold_out);
 
-/* Host: which of the columns first .. first + n - 1 of a vertex's row are kept: keep_out[i] is 1 or 0, the same as
- * sl_dropout_bits says. first is a multiple of 8, n at most SL_DROPOUT_BLOCK. Entries from n on are overwritten at will. */
-void sl_dropout_keep(const struct sl_draw *where, uint32_t vertex, uint32_t threshold, uint32_t first, uint32_t n,
-                     uint8_t keep_out[SL_DROPOUT_BLOCK]);
+/* Host: bytes from row to row in what sl_dropout_keep gives for n columns. */
+static inline uint32_t sl_dropout_stride(uint32_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+/* Host: how many rows of n columns, at least 1, go into one sl_dropout_keep; 1 where they need several. */
+static inline uint32_t sl_dropout_rows(uint32_t n)
+{
+    return n > SL_DROPOUT_BLOCK / 2 ? 1 : SL_DROPOUT_BLOCK / sl_dropout_stride(n);
+}
+
+/* Host: which of the columns first .. first + n - 1 of n_rows vertices' rows are kept: entry c of row r is 1 or 0 at
+ * keep_out[r * sl_dropout_stride(n) + c], the same as sl_dropout_bits says. first is a multiple of 8, n at most
+ * SL_DROPOUT_BLOCK, n_rows at most sl_dropout_rows(n). All other entries are overwritten at will. */
+void sl_dropout_keep(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
+                     uint32_t first, uint32_t n, uint8_t keep_out[SL_DROPOUT_BLOCK]);
 
 #endif

@@ -33,33 +33,58 @@ static inline void fetch_row(uint32_t n, const sl_real *row)
     }
 }
 
-/* Where the row of a vertex (local id) is. */
-SL_INLINE const sl_real *row_of(const sl_real *table, const struct sl_hotrows *hot, uint32_t vertex, uint32_t n_columns)
+/* Where the rows to be gathered are. */
+struct source {
+    uint32_t n_columns;
+    const sl_real *table;
+    uint32_t first;
+    const sl_vertex *ids;
+    const struct sl_hotrows *hot;
+};
+
+SL_INLINE const sl_real *row_of(const struct source *from, uint32_t i)
 {
-    uint32_t slot = hot == NULL ? SL_NONE : hot->slot_of[vertex];
-    return slot == SL_NONE ? table + (size_t)vertex * n_columns : hot->rows + (size_t)slot * n_columns;
+    uint32_t vertex = from->ids[i] - from->first;
+    uint32_t slot = from->hot == NULL ? SL_NONE : from->hot->slot_of[vertex];
+    return slot == SL_NONE ? from->table + (size_t)vertex * from->n_columns
+                           : from->hot->rows + (size_t)slot * from->n_columns;
+}
+
+/* The rows i0 .. i0 + n_rows - 1 with dropout, whose masks are drawn together. */
+SL_INLINE void mask_rows(const struct source *from, uint32_t i0, uint32_t n_rows, uint32_t threshold,
+                         const struct sl_draw *draw, const sl_vertex *dataset_ids, sl_real *x_out)
+{
+    _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
+    sl_vertex vertices[SL_DROPOUT_ROWS];
+    sl_real scale = (sl_real)sl_dropout_scale(threshold);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        vertices[r] = dataset_ids[from->ids[i0 + r]];
+    }
+    for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
+        uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
+        sl_dropout_keep(draw, n_rows, vertices, threshold, c, n, keep);
+        for (uint32_t r = 0; r < n_rows; r++) {
+            mask_row(n, row_of(from, i0 + r) + c, keep + r * sl_dropout_stride(n), scale,
+                     x_out + (size_t)(i0 + r) * from->n_columns + c);
+        }
+    }
 }
 
 SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first,
                              const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
                              const sl_vertex *dataset_ids, const struct sl_hotrows *hot, sl_real *x_out)
 {
-    uint8_t keep[SL_DROPOUT_BLOCK];
-    sl_real scale = (sl_real)sl_dropout_scale(threshold);
-    for (uint32_t i = 0; i < n_rows; i++) {
-        const sl_real *row = row_of(table, hot, ids[i] - first, n_columns);
-        if (i + AHEAD < n_rows) {
-            fetch_row(n_columns, row_of(table, hot, ids[i + AHEAD] - first, n_columns));
+    struct source from = {n_columns, table, first, ids, hot};
+    uint32_t together = threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    for (uint32_t i = 0; i < n_rows; i += together) {
+        uint32_t n = n_rows - i < together ? n_rows - i : together;
+        for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
+            fetch_row(n_columns, row_of(&from, a));
         }
-        sl_real *x = x_out + (size_t)i * n_columns;
-        if (threshold == 0) {
-            copy_row(n_columns, row, x);
-            continue;
-        }
-        for (uint32_t c = 0; c < n_columns; c += SL_DROPOUT_BLOCK) {
-            uint32_t n = n_columns - c < SL_DROPOUT_BLOCK ? n_columns - c : SL_DROPOUT_BLOCK;
-            sl_dropout_keep(draw, dataset_ids[ids[i]], threshold, c, n, keep);
-            mask_row(n, row + c, keep, scale, x + c);
+        if (threshold > 0) {
+            mask_rows(&from, i, n, threshold, draw, dataset_ids, x_out);
+        } else {
+            copy_row(n_columns, row_of(&from, i), x_out + (size_t)i * n_columns);
         }
     }
 }
