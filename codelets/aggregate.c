@@ -6,6 +6,9 @@
  * written once per four. */
 #include "codelets/aggregate.h"
 
+#ifdef SL_CUDA
+#include <starpu_cusparse.h>
+#endif
 #include <string.h>
 
 #include "codelets/sample.h"
@@ -353,6 +356,144 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+/* n_chunks consecutive buffers as rows. */
+static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
+{
+    struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
+    chunk_bases(buffers, n_chunks, rows.chunk);
+    return rows;
+}
+
+static struct sl_device_sources device_sources(const struct forward_args *args, void *buffers[])
+{
+    struct sl_device_sources x = {.n_owners = args->n_owners,
+                                  .own = args->own,
+                                  .inverse = sl_buffer_data(buffers[2]),
+                                  .rows = device_rows(buffers + 4, args->n_chunks, args->shift)};
+    uint32_t next = 4 + args->n_chunks;
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        x.packed[q] = bit(args->packed, q) ? sl_buffer_data(buffers[next++]) : NULL;
+    }
+    memcpy(x.first, args->first, (args->n_owners + 1) * sizeof *x.first);
+    return x;
+}
+
+static void forward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct forward_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_device_sources x = device_sources(args, buffers);
+    const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
+    enum sl_status st = sl_aggregate_forward_cuda(
+        starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
+        edge_offsets + args->row0, sl_buffer_data(buffers[1]), &x, args->beta, sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void forward_cusparse_task(void *buffers[], void *cl_arg)
+{
+    struct forward_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_device_sources x = device_sources(args, buffers);
+    const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
+    enum sl_status st = sl_aggregate_forward_cusparse(
+        starpu_cuda_get_local_stream(), starpu_cusparse_get_local_handle(), sl_buffer_rows(buffers[3]),
+        sl_buffer_columns(buffers[3]), edge_offsets + args->row0, sl_buffer_data(buffers[1]), &x, args->beta,
+        sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+/* cuSPARSE counts edges and sources in 31 bits. */
+static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
+{
+    const struct forward_args *args = task->cl_arg;
+    (void)worker;
+    return implementation == 0 || (sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 1)) <= INT32_MAX &&
+                                   args->first[args->n_owners] <= INT32_MAX);
+}
+
+static void backward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct backward_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_device_rows gm = device_rows(buffers + 3 + args->n_owners, args->n_chunks, args->shift);
+    sl_real *packed[SL_MAX_PES];
+    uint32_t n[SL_MAX_PES];
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        packed[q] = sl_buffer_data(buffers[3 + q]);
+        n[q] = sl_buffer_rows(buffers[3 + q]);
+    }
+    enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), args->n_owners, n,
+                                                   sl_buffer_columns(buffers[3]), args->t0, sl_buffer_data(buffers[1]),
+                                                   sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, packed);
+    sl_task_leave_cuda(&args->head, st);
+}
+
+/* All shares in turn; the first that there is overwrites what was cleared. */
+static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
+{
+    sl_real *g = sl_buffer_data(buffers[3]);
+    uint32_t n_rows = sl_buffer_rows(buffers[3]);
+    uint32_t n_columns = sl_buffer_columns(buffers[3]);
+    struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
+    void **next = buffers + 5 + args->n_chunks;
+    const uint32_t *inverse = sl_buffer_data(buffers[4]);
+    int beta = 0;
+    enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, g);
+    for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
+        if (p == args->own) {
+            st = sl_accumulate_own_cuda(stream, args->n_own, n_columns, args->t0, args->n_peers, p, inverse,
+                                        sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
+                                        sl_buffer_data(buffers[0]), &gm, args->row0, n_rows, beta, g);
+            beta = 1;
+        } else if (bit(args->sent, p)) {
+            void *sent = *next++;
+            st = sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), n_columns, args->n_peers, p, inverse,
+                                         sl_buffer_data(sent), args->row0, n_rows, beta, g);
+            beta = 1;
+        }
+    }
+    return st;
+}
+
+static void accumulate_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct accumulate_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    sl_task_leave_cuda(&args->head, accumulate_cuda(args, buffers, starpu_cuda_get_local_stream()));
+}
+
+static void full_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct full_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_real *bases[SL_MAX_FULL_CHUNKS];
+    struct sl_device_part parts[SL_MAX_PES];
+    uint32_t next = 0;
+    for (uint32_t q = 0; q < args->n_parts; q++) {
+        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q], bases + next};
+        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+        next += args->chunks[q];
+    }
+    enum sl_status st = sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[3]),
+                                               sl_buffer_columns(buffers[3]), sl_buffer_data(buffers[0]), args->row0,
+                                               sl_buffer_data(buffers[1]), args->n_parts, sl_buffer_data(buffers[2]),
+                                               parts, args->beta, sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 /* ---- codelets ---- */
 
 static struct starpu_perfmodel forward_model = {
@@ -367,6 +508,10 @@ static struct starpu_perfmodel full_model = {
 static struct starpu_codelet forward_cl = {
     .name = "sl_aggregate_forward",
     .cpu_funcs = {forward_cpu_task},
+    SL_CUDA_FUNCS(forward_cuda_task, forward_cusparse_task),
+#ifdef SL_CUDA
+    .can_execute = forward_can_execute,
+#endif
     /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the others */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
@@ -375,6 +520,7 @@ static struct starpu_codelet forward_cl = {
 static struct starpu_codelet backward_cl = {
     .name = "sl_aggregate_backward",
     .cpu_funcs = {backward_cpu_task},
+    SL_CUDA_FUNC(backward_cuda_task),
     /* R edge offsets, back offsets, back rows; W packed, one per owner; R chunks of the mean's gradient */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
@@ -383,6 +529,7 @@ static struct starpu_codelet backward_cl = {
 static struct starpu_codelet accumulate_cl = {
     .name = "sl_accumulate",
     .cpu_funcs = {accumulate_cpu_task},
+    SL_CUDA_FUNC(accumulate_cuda_task),
     /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then the packed
      * gradients of other PEs */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
@@ -392,6 +539,7 @@ static struct starpu_codelet accumulate_cl = {
 static struct starpu_codelet full_cl = {
     .name = "sl_aggregate_full",
     .cpu_funcs = {full_cpu_task},
+    SL_CUDA_FUNC(full_cuda_task),
     .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R offsets, sources, first; W or RW mean; R all chunks of all parts */
     .model = &full_model,
 };

@@ -22,7 +22,15 @@
 
 #define SL_THREADS 256 /* of a block, everywhere */
 #define SL_WARP 32
+#define SL_ALL_LANES 0xffffffffu
 #define SL_MAX_BLOCKS 65535
+
+/* In front of a loop whose every turn has its own registers. */
+#ifdef __CUDACC__
+#define SL_UNROLL _Pragma("unroll")
+#else
+#define SL_UNROLL
+#endif
 
 /* Blocks for one thread an item; at least one, so that a kernel may also be told its size by device memory. */
 static inline unsigned sl_blocks(uint64_t n_items)

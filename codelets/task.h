@@ -128,12 +128,15 @@ void sl_task_leave(const struct sl_task_args *args, double start_s);
  * when the stream has got there. A wrapper begins with sl_task_enter_cuda and ends with sl_task_leave_cuda. The task's time is
  * counted when it has ended, from its call or, where the worker's device was still busy, from the end of the task before. */
 
-/* The codelet's CUDA implementation, among its initialisers. */
+/* The codelet's CUDA implementation, or two of them, among its initialisers. Of two, a scheduler without performance models takes
+ * the first that can run the task, one with them the faster. */
 #ifndef SL_CUDA_FUNC
 #ifdef SL_CUDA
 #define SL_CUDA_FUNC(function) .cuda_funcs = {function}, .cuda_flags = {STARPU_CUDA_ASYNC}
+#define SL_CUDA_FUNCS(first, second) .cuda_funcs = {first, second}, .cuda_flags = {STARPU_CUDA_ASYNC, STARPU_CUDA_ASYNC}
 #else
 #define SL_CUDA_FUNC(function) .cuda_funcs = {NULL}
+#define SL_CUDA_FUNCS(first, second) .cuda_funcs = {NULL}
 #endif
 #endif
 

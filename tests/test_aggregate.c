@@ -5,8 +5,13 @@
  * them, against plain loops in double; and the submissions against the kernels, bit for bit. */
 #include "codelets/aggregate.h"
 
+#include <sys/mman.h>
+
 #include "tests/group_fixture.h"
 #include "tests/order_fixture.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 #define SEED 31
 #define MAX_CHUNKS 64
@@ -442,6 +447,509 @@ static void test_empty_blocks(void **state)
     }
 }
 
+/* ---- launchers ---- */
+
+#ifdef SL_CUDA
+
+static void expect_near_levels(const char *what, const struct group *group, const struct level *got,
+                               const struct level *wanted, double tolerance)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        for (uint32_t r = 0; r < got->pe[p].split.n_rows; r++) {
+            for (uint32_t j = 0; j < got->pe[p].n_columns; j++) {
+                expect_near_at(what, j, (double)*entry(&got->pe[p], r, j), (double)*entry(&wanted->pe[p], r, j),
+                               tolerance);
+            }
+        }
+    }
+}
+
+static size_t chunk_bytes(const struct rows *rows, uint32_t c)
+{
+    return (size_t)sl_split_size(&rows->split, c) * rows->n_columns * sizeof(sl_real);
+}
+
+static struct sl_device_rows rows_on_device(const struct rows *rows)
+{
+    struct sl_device_rows copy = {.n_chunks = rows->split.n_chunks, .shift = rows->split.shift};
+    for (uint32_t c = 0; c < copy.n_chunks; c++) {
+        copy.chunk[c] = on_device(rows->base[c], chunk_bytes(rows, c));
+    }
+    return copy;
+}
+
+static void free_device_rows(const struct sl_device_rows *rows)
+{
+    for (uint32_t c = 0; c < rows->n_chunks; c++) {
+        cudaFree((void *)rows->chunk[c]);
+    }
+}
+
+/* A block on the device. */
+struct device_block {
+    uint32_t *edge_offsets, *edge_sources, *back_offsets, *back_rows, *inverse;
+};
+
+static struct device_block block_on_device(const struct group *group, uint32_t hop, uint32_t p)
+{
+    const struct group_block *block = &group->pe[p].block[hop];
+    struct device_block copy = {
+        .edge_offsets = on_device(block->edge_offsets, 4 * ((size_t)group->pe[p].n_rows[hop] + 1)),
+        .edge_sources = on_device(block->edge_sources, 4 * (size_t)block->n_edges),
+        .back_offsets = on_device(block->back_offsets, 4 * ((size_t)block->n_sources + 1)),
+        .back_rows = on_device(block->back_rows, 4 * (size_t)block->n_edges),
+        .inverse = on_device(block->inverse, 4 * ((size_t)group->n_parts + 1 + block->inverse[group->n_parts])),
+    };
+    return copy;
+}
+
+static void free_device_block(const struct device_block *block)
+{
+    cudaFree(block->edge_offsets);
+    cudaFree(block->edge_sources);
+    cudaFree(block->back_offsets);
+    cudaFree(block->back_rows);
+    cudaFree(block->inverse);
+}
+
+enum forward_launcher { BY_KERNEL, BY_CUSPARSE };
+
+/* Not a number, so that a product that reads what it is to overwrite is seen. */
+static void spoil(struct rows *rows)
+{
+    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+        memset(rows->base[c], 0xff, chunk_bytes(rows, c));
+    }
+}
+
+/* One PE's chunks of m; `shifted`: they begin at addresses that are no multiples of 16. */
+static void launch_means(enum forward_launcher launcher, const struct device_block *block,
+                         const struct sl_device_sources *x, int beta, bool shifted, struct rows *m)
+{
+    cusparseHandle_t handle;
+    assert_int_equal(cusparseCreate(&handle), CUSPARSE_STATUS_SUCCESS);
+    for (uint32_t c = 0; c < m->split.n_chunks; c++) {
+        sl_real *room = device_room(chunk_bytes(m, c) + sizeof *room);
+        sl_real *out = room + shifted;
+        sl_real *filled = on_device(m->base[c], chunk_bytes(m, c));
+        const uint32_t *offsets = block->edge_offsets + (c << m->split.shift);
+        uint32_t n_rows = sl_split_size(&m->split, c);
+        assert_int_equal(cudaMemcpy(out, filled, chunk_bytes(m, c), cudaMemcpyDeviceToDevice), cudaSuccess);
+        cudaFree(filled);
+        expect_launched(
+            launcher == BY_KERNEL
+                ? sl_aggregate_forward_cuda(NULL, n_rows, m->n_columns, offsets, block->edge_sources, x, beta, out)
+                : sl_aggregate_forward_cusparse(NULL, handle, n_rows, m->n_columns, offsets, block->edge_sources, x,
+                                                beta, out));
+        assert_int_equal(cudaMemcpy(m->base[c], out, chunk_bytes(m, c), cudaMemcpyDeviceToHost), cudaSuccess);
+        cudaFree(room);
+    }
+    cusparseDestroy(handle);
+}
+
+static void launch_forward(enum forward_launcher launcher, const struct group *group, uint32_t hop,
+                           const struct level *x, int beta, bool shifted, struct level *m)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_block *hosts = &group->pe[p].block[hop];
+        struct device_block block = block_on_device(group, hop, p);
+        struct sl_device_sources sources = {
+            .n_owners = group->n_parts, .own = p, .inverse = block.inverse, .rows = rows_on_device(&x->pe[p])};
+        for (uint32_t q = 0; q < group->n_parts; q++) {
+            uint32_t n = sl_list_count(hosts->request, q);
+            sources.first[q + 1] = hosts->request[q + 1];
+            if (q != p && n > 0) {
+                sl_real *packed = pack_for(group, hop, q, p, x);
+                sources.packed[q] = on_device(packed, (size_t)n * x->pe[q].n_columns * sizeof *packed);
+                free(packed);
+            }
+        }
+        launch_means(launcher, &block, &sources, beta, shifted, &m->pe[p]);
+        for (uint32_t q = 0; q < group->n_parts; q++) {
+            cudaFree((void *)sources.packed[q]);
+        }
+        free_device_rows(&sources.rows);
+        free_device_block(&block);
+    }
+}
+
+/* What p sends back, by owner; NULL where own or empty. */
+static void launch_back(const struct group *group, uint32_t hop, uint32_t p, const struct device_block *block,
+                        const struct sl_device_rows *gm, uint32_t n_columns, sl_real *sent[MAX_PARTS])
+{
+    uint32_t n[MAX_PARTS];
+    uint32_t t0[MAX_PARTS];
+    sl_real *packed[MAX_PARTS];
+    uint32_t n_owners = 0;
+    for (uint32_t q = 0; q < group->n_parts; q++) {
+        const struct group_block *hosts = &group->pe[p].block[hop];
+        sent[q] = NULL;
+        if (q != p && sl_list_count(hosts->request, q) > 0) {
+            n[n_owners] = sl_list_count(hosts->request, q);
+            t0[n_owners] = hosts->request[q];
+            sent[q] = device_room((size_t)n[n_owners] * n_columns * sizeof *sent[q]);
+            packed[n_owners++] = sent[q];
+        }
+    }
+    expect_launched(sl_aggregate_backward_cuda(NULL, n_owners, n, n_columns, t0, block->back_offsets, block->back_rows,
+                                               block->edge_offsets, gm, packed));
+}
+
+/* q's chunk c of g: the shares of all PEs, sent[p] by PE p. */
+static void launch_accumulate(const struct group *group, uint32_t hop, uint32_t q, const struct device_block *block,
+                              const struct sl_device_rows *gm, sl_real *const *sent, uint32_t c, struct rows *g)
+{
+    const struct group_block *hosts = &group->pe[q].block[hop];
+    uint32_t row0 = c << g->split.shift;
+    uint32_t n_rows = sl_split_size(&g->split, c);
+    sl_real *out = device_room(chunk_bytes(g, c));
+    int beta = 0;
+    expect_launched(sl_accumulate_clear_cuda(NULL, n_rows, g->n_columns, out));
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        if (p == q) {
+            expect_launched(sl_accumulate_own_cuda(NULL, sl_list_count(hosts->inverse, q), g->n_columns,
+                                                   hosts->request[q], group->n_parts, q, block->inverse,
+                                                   block->back_offsets, block->back_rows, block->edge_offsets, gm, row0,
+                                                   n_rows, beta, out));
+        } else if (sent[p] != NULL) {
+            expect_launched(sl_accumulate_sent_cuda(NULL, sl_list_count(hosts->inverse, p), g->n_columns,
+                                                    group->n_parts, p, block->inverse, sent[p], row0, n_rows, beta,
+                                                    out));
+        }
+        beta = beta || p == q || sent[p] != NULL;
+    }
+    from_device(g->base[c], out, chunk_bytes(g, c));
+}
+
+static void launch_backward(const struct group *group, uint32_t hop, const struct level *gm, struct level *g)
+{
+    struct device_block block[MAX_PARTS];
+    struct sl_device_rows rows[MAX_PARTS];
+    sl_real *sent[MAX_PARTS][MAX_PARTS]; /* by owner, requester */
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        sl_real *of[MAX_PARTS];
+        block[p] = block_on_device(group, hop, p);
+        rows[p] = rows_on_device(&gm->pe[p]);
+        launch_back(group, hop, p, &block[p], &rows[p], gm->pe[p].n_columns, of);
+        for (uint32_t q = 0; q < group->n_parts; q++) {
+            sent[q][p] = of[q];
+        }
+    }
+    for (uint32_t q = 0; q < group->n_parts; q++) {
+        for (uint32_t c = 0; c < g->pe[q].split.n_chunks; c++) {
+            launch_accumulate(group, hop, q, &block[q], &rows[q], sent[q], c, &g->pe[q]);
+        }
+    }
+    for (uint32_t q = 0; q < group->n_parts; q++) {
+        for (uint32_t p = 0; p < group->n_parts; p++) {
+            cudaFree(sent[q][p]);
+        }
+        free_device_rows(&rows[q]);
+        free_device_block(&block[q]);
+    }
+}
+
+/* The forward launchers against the kernel, onto nothing and onto what is there. exact: no list is so long that it is added in slices, and bits agree. */
+static void check_forward_launchers(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
+                                    uint32_t shift_out, bool shifted, bool exact)
+{
+    struct level x = make_level(group, hop + 1, n_columns, shift_in);
+    struct level m[3];
+    fill_level(group, SEED, &x);
+    for (int i = 0; i < 3; i++) {
+        m[i] = make_level(group, hop, n_columns, shift_out);
+        for (uint32_t p = 0; p < group->n_parts; p++) {
+            spoil(&m[i].pe[p]);
+        }
+    }
+    for (int beta = 0; beta < 2; beta++) {
+        forward(group, hop, &x, beta, &m[0]);
+        launch_forward(BY_KERNEL, group, hop, &x, beta, shifted, &m[1]);
+        launch_forward(BY_CUSPARSE, group, hop, &x, beta, shifted, &m[2]);
+        expect_near_levels("mean", group, &m[1], &m[0], exact ? 0 : 16 * EPSILON);
+        expect_near_levels("mean by cuSPARSE", group, &m[2], &m[0], 16 * EPSILON);
+    }
+    for (int i = 0; i < 3; i++) {
+        free_level(group, &m[i]);
+    }
+    free_level(group, &x);
+}
+
+/* The same for the way back. */
+static void check_backward_launchers(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
+                                     uint32_t shift_out, bool exact)
+{
+    struct level gm = make_level(group, hop, n_columns, shift_out);
+    struct level g[2];
+    fill_level(group, SEED, &gm);
+    for (int i = 0; i < 2; i++) {
+        g[i] = make_level(group, hop + 1, n_columns, shift_in);
+    }
+    backward(group, hop, &gm, &g[0]);
+    launch_backward(group, hop, &gm, &g[1]);
+    expect_near_levels("adjoint", group, &g[1], &g[0], exact ? 0 : rounding(600, 1));
+    for (int i = 0; i < 2; i++) {
+        free_level(group, &g[i]);
+    }
+    free_level(group, &gm);
+}
+
+static void test_launchers(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 33, 40, 132};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 60, .hub_degree = 40};
+    struct sl_dataset dataset;
+    need_device();
+    make_dataset(&shape, &dataset);
+    for (uint32_t parts = 1; parts <= 7; parts += 3) {
+        struct sl_partition partition;
+        struct group group;
+        make_group(&dataset, SPLIT_UNEVEN, parts, 9, &partition, &group); /* at 7 there are PEs without rows */
+        for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+            bool other = (parts + w) % 2;
+            uint32_t hop = (parts + w) / 2 % 2;
+            check_forward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, !other, true);
+            check_backward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, true);
+        }
+        group_free(&group);
+        sl_partition_free(&partition);
+    }
+    sl_dataset_free(&dataset);
+}
+
+/* Lists that a block adds, and short ones beside them: the hub, whose neighbours most of the other destinations are, so that as a
+ * source it has many. */
+static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, uint32_t shift_in, bool and_back)
+{
+    enum { SEEDS = 400 };
+    const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree};
+    sl_vertex seeds[SEEDS] = {shape.n_vertices / 2};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct group group;
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, parts, &partition);
+    for (sl_vertex i = 1; i < SEEDS; i++) {
+        seeds[i] = shape.n_vertices / 2 + i;
+    }
+    group_sample(&partition, 1, &full, SEED, 0, SEEDS, seeds, &group);
+    check_forward_launchers(&group, 0, n_columns, shift_in, 8, false, false);
+    if (and_back) {
+        check_backward_launchers(&group, 0, n_columns, shift_in, 8, false);
+    }
+    group_free(&group);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+static void test_launchers_many_neighbours(void **state)
+{
+    (void)state;
+    need_device();
+    check_hub(13000, 1, 40, 31, false);
+    check_hub(1500, 2, 132, 9, true);
+    check_hub(1500, 3, 3, 10, true);
+}
+
+/* As many owners as there may be, each with two sources, and the block transposed for all of them but one. */
+static void test_launchers_many_owners(void **state)
+{
+    (void)state;
+    enum { OWNERS = SL_MAX_PES, SOURCES = 2 * OWNERS, ROWS = 5, DEGREE = 80, EDGES = ROWS * DEGREE, WIDTH = 12 };
+    uint32_t offsets[ROWS + 1];
+    uint32_t edge_sources[EDGES];
+    uint32_t back_offsets[SOURCES + 1] = {0};
+    uint32_t back_rows[EDGES];
+    uint32_t first[OWNERS + 1];
+    uint32_t inverse[OWNERS + 1 + 5] = {0}; /* of the own requests: three entries of others, then rows 1 and 0 */
+    sl_real *data = noisy(SOURCES * WIDTH, SEED);
+    sl_real *gm = noisy(ROWS * WIDTH, SEED + 1);
+    const sl_real *base[OWNERS];
+    struct sl_view view[OWNERS];
+    struct sl_sources sources = {OWNERS, first, view};
+    struct sl_device_sources x = {.n_owners = OWNERS, .own = 200};
+    uint32_t n[OWNERS];
+    uint32_t t0[OWNERS];
+    sl_real *sent[OWNERS];
+    sl_real m[2][ROWS * WIDTH];
+    need_device();
+    for (uint32_t e = 0, t = 0; t < SOURCES;
+         t++) { /* source t goes to the rows d with (t + d) % 7 == 0, up to DEGREE each */
+        back_offsets[t] = e;
+        for (uint32_t d = 0; d < ROWS && e < EDGES; d++) {
+            if ((t + d) % 7 == 0) {
+                back_rows[e++] = d;
+            }
+        }
+        back_offsets[t + 1] = e;
+    }
+    for (uint32_t q = 1; q <= OWNERS; q++) {
+        inverse[q] = q <= x.own ? 3 : 5;
+    }
+    memcpy(inverse + OWNERS + 1, (uint32_t[]){9, 9, 9, 1, 0}, 5 * sizeof *inverse);
+    uint32_t n_edges = 0;
+    for (uint32_t d = 0; d < ROWS; d++) {
+        offsets[d] = n_edges;
+        for (uint32_t t = 0; t < SOURCES; t++) {
+            for (uint32_t e = back_offsets[t]; e < back_offsets[t + 1]; e++) {
+                if (back_rows[e] == d) {
+                    edge_sources[n_edges++] = t;
+                }
+            }
+        }
+    }
+    offsets[ROWS] = n_edges;
+    assert_int_equal(n_edges, back_offsets[SOURCES]);
+    assert_true(n_edges > 300);
+    for (uint32_t q = 0; q < OWNERS; q++) {
+        first[q] = x.first[q] = 2 * q;
+        base[q] = data + 2 * q * WIDTH;
+        view[q] = (struct sl_view){&base[q], 31, q == x.own ? sl_list_of(inverse, OWNERS, q) : NULL};
+        x.packed[q] = on_device(base[q], 2 * WIDTH * sizeof *data);
+        t0[q] = 2 * q;
+        n[q] = 2;
+        sent[q] = device_room(2 * WIDTH * sizeof *data);
+    }
+    first[OWNERS] = x.first[OWNERS] = SOURCES;
+    x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {x.packed[x.own]}};
+    x.inverse = on_device(inverse, sizeof inverse);
+    struct device_block block = {on_device(offsets, sizeof offsets), on_device(edge_sources, sizeof edge_sources),
+                                 on_device(back_offsets, sizeof back_offsets), on_device(back_rows, sizeof back_rows),
+                                 (uint32_t *)x.inverse};
+    sl_real *m_device = device_room(sizeof m[1]);
+    sl_aggregate_forward_cpu(ROWS, WIDTH, offsets, edge_sources, &sources, 0, m[0]);
+    expect_launched(
+        sl_aggregate_forward_cuda(NULL, ROWS, WIDTH, block.edge_offsets, block.edge_sources, &x, 0, m_device));
+    from_device(m[1], m_device, sizeof m[1]);
+    expect_same("mean", ROWS * WIDTH, sizeof(sl_real), m[1], m[0]);
+    struct sl_device_rows gm_device = {.n_chunks = 1, .shift = 31, .chunk = {on_device(gm, ROWS * WIDTH * sizeof *gm)}};
+    const sl_real *gm_base = gm;
+    struct sl_view gm_view = {&gm_base, 31, NULL};
+    expect_launched(sl_aggregate_backward_cuda(NULL, OWNERS, n, WIDTH, t0, block.back_offsets, block.back_rows,
+                                               block.edge_offsets, &gm_device, sent));
+    for (uint32_t q = 0; q < OWNERS; q++) {
+        sl_real wanted[2 * WIDTH];
+        sl_real got[2 * WIDTH];
+        sl_aggregate_backward_cpu(2, WIDTH, t0[q], back_offsets, back_rows, offsets, &gm_view, wanted);
+        from_device(got, sent[q], sizeof got);
+        expect_same("sent", 2 * WIDTH, sizeof(sl_real), got, wanted);
+        cudaFree((void *)x.packed[q]);
+    }
+    free_device_rows(&gm_device);
+    free_device_block(&block);
+    free(data);
+    free(gm);
+}
+
+/* Launchers over nothing: no rows, no columns' worth of sources, rows without edges. */
+static void test_launchers_empty(void **state)
+{
+    (void)state;
+    const uint32_t offsets[] = {0, 0, 0, 0};
+    const struct sl_device_sources none = {.n_owners = 1};
+    const struct sl_device_rows no_rows = {.shift = 31};
+    cusparseHandle_t handle;
+    sl_real m[15];
+    need_device();
+    assert_int_equal(cusparseCreate(&handle), CUSPARSE_STATUS_SUCCESS);
+    uint32_t *zeros = on_device(offsets, sizeof offsets);
+    for (int i = 0; i < 15; i++) {
+        m[i] = POISON;
+    }
+    sl_real *out = on_device(m, sizeof m);
+    expect_launched(sl_aggregate_forward_cuda(NULL, 0, 5, zeros, zeros, &none, 0, out));
+    expect_launched(sl_aggregate_forward_cuda(NULL, 3, 5, zeros, zeros, &none, 1, out));
+    expect_launched(sl_aggregate_forward_cusparse(NULL, handle, 3, 5, zeros, zeros, &none, 1, out));
+    expect_launched(sl_aggregate_backward_cuda(NULL, 0, NULL, 5, NULL, zeros, zeros, zeros, &no_rows, NULL));
+    expect_launched(sl_accumulate_sent_cuda(NULL, 0, 5, 1, 0, zeros, out, 0, 3, 1, out));
+    expect_launched(sl_accumulate_own_cuda(NULL, 0, 5, 0, 1, 0, zeros, zeros, zeros, zeros, &no_rows, 0, 3, 1, out));
+    from_device(m, out, sizeof m);
+    for (int i = 0; i < 15; i++) {
+        assert_true(m[i] == POISON);
+    }
+    for (int launcher = BY_KERNEL; launcher <= BY_CUSPARSE; launcher++) {
+        out = device_room(sizeof m);
+        expect_launched(launcher == BY_KERNEL
+                            ? sl_aggregate_forward_cuda(NULL, 3, 5, zeros, zeros, &none, 0, out)
+                            : sl_aggregate_forward_cusparse(NULL, handle, 3, 5, zeros, zeros, &none, 0, out));
+        from_device(m, out, sizeof m);
+        for (int i = 0; i < 15; i++) {
+            assert_true(m[i] == 0);
+        }
+    }
+    cusparseDestroy(handle);
+    cudaFree(zeros);
+}
+
+/* Evaluation with more chunks than one launch has parameters for, and offsets beyond 2^32. */
+static void test_launcher_full(void **state)
+{
+    (void)state;
+    enum { PARTS = 7, N = 300, WIDTH = 6 };
+    const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 280, .directed = true};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct group group;
+    struct sl_device_rows rows[PARTS];
+    struct sl_device_part parts[PARTS];
+    sl_vertex everyone[N];
+    uint32_t n_chunks = 0;
+    need_device();
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, PARTS, &partition);
+    for (sl_vertex v = 0; v < N; v++) {
+        everyone[v] = partition.dataset_ids[v]; /* frontiers in order of new ids: row i is id first + i */
+    }
+    group_sample(&partition, 1, &full, SEED, 0, N, everyone, &group);
+    struct level x = make_level(&group, 0, WIDTH, 0);
+    struct level m[2] = {make_level(&group, 0, WIDTH, 3), make_level(&group, 0, WIDTH, 3)};
+    fill_level(&group, SEED, &x);
+    forward(&group, 0, &x, 0, &m[0]);
+    sl_vertex *first = on_device(partition.first, (PARTS + 1) * sizeof *first);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        rows[p] = rows_on_device(&x.pe[p]);
+        parts[p] = (struct sl_device_part){rows[p].n_chunks, rows[p].shift, rows[p].chunk};
+        n_chunks += rows[p].n_chunks;
+    }
+    assert_true(n_chunks > 256);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        struct sl_sample_part part = part_of(&partition, p);
+        uint32_t n_part = group.pe[p].n_part;
+        uint64_t *far = need(n_part + 1, sizeof *far);
+        for (uint32_t i = 0; i <= n_part; i++) {
+            far[i] = part.offsets[i] + (UINT64_C(5) << 32);
+        }
+        uint64_t *offsets = on_device(far, (n_part + 1) * sizeof *far);
+        sl_vertex *sources = on_device(part.sources, (part.offsets[n_part] - part.offsets[0]) * sizeof *sources);
+        for (uint32_t c = 0; c < m[1].pe[p].split.n_chunks; c++) {
+            struct rows *out = &m[1].pe[p];
+            sl_real *room = device_room(chunk_bytes(out, c));
+            expect_launched(sl_aggregate_full_cuda(NULL, sl_split_size(&out->split, c), WIDTH, offsets, c << 3, sources,
+                                                   PARTS, first, parts, 0, room));
+            from_device(out->base[c], room, chunk_bytes(out, c));
+        }
+        cudaFree(offsets);
+        cudaFree(sources);
+        free(far);
+    }
+    expect_near_levels("mean of all", &group, &m[1], &m[0], 16 * EPSILON);
+    cudaFree(first);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        free_device_rows(&rows[p]);
+    }
+    free_level(&group, &x);
+    free_level(&group, &m[0]);
+    free_level(&group, &m[1]);
+    group_free(&group);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+#endif
+
 /* ---- submissions ---- */
 
 static starpu_data_handle_t wrap(starpu_data_handle_t handle, unsigned *n, starpu_data_handle_t *all)
@@ -640,6 +1148,58 @@ static void test_submissions(void **state)
         fixture_stop();
     }
 }
+
+#ifdef SL_TESTS_CUSPARSE_H
+/* Means of one block, again and again, said to be of several sizes, so that a scheduler with models learns what each implementation
+ * costs. n_edges: what the handle of edges has room for. Returns how many were by cuSPARSE. */
+static unsigned products_of(uint32_t n_edges)
+{
+    enum { RUNS = 60 };
+    uint32_t offsets[] = {0, 2, 2, 5};
+    uint32_t inverse[] = {0, 4, 3, 2, 1, 0};
+    uint32_t first[] = {0, 4};
+    sl_real rows[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const sl_real wanted[] = {4, 5, 0, 0, 3, 4};
+    starpu_data_handle_t none = NULL;
+    unsigned before = sl_emulated_products;
+    size_t bytes = 4 * (size_t)n_edges; /* the handle's, most of them never touched */
+    uint32_t *edge_sources =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(edge_sources != MAP_FAILED);
+    memcpy(edge_sources, (uint32_t[]){3, 0, 1, 2, 3}, 5 * sizeof *edge_sources);
+    fixture_start(1);
+    for (int i = 0; i < RUNS; i++) {
+        sl_real m[6];
+        starpu_data_handle_t h[] = {vector_of(offsets, 4, 4), vector_of(edge_sources, n_edges, 4),
+                                    vector_of(inverse, 6, 4), rows_of(rows, 4, 2), rows_of(m, 3, 2)};
+        struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 2, .chunk = &h[3]};
+        struct sl_source_handles sources = {1, 0, first, &x, h[2], &none};
+        expect_ok(sl_aggregate_forward_submit(&head, h[0], h[1], 0, UINT64_C(10) << i % 8, &sources, 0, h[4]));
+        UNREGISTER(h);
+        for (int j = 0; j < 6; j++) {
+            expect_near_at("mean", (size_t)j, (double)m[j], (double)wanted[j], 8 * EPSILON);
+        }
+    }
+    expect_no_failure();
+    fixture_stop();
+    munmap(edge_sources, bytes);
+    return sl_emulated_products - before;
+}
+
+/* Both implementations run as tasks, and cuSPARSE is not asked for what it cannot count. */
+static void test_second_implementation(void **state)
+{
+    (void)state;
+    setenv("STARPU_SCHED", "dmda", 1);
+    setenv("STARPU_CALIBRATE", "2", 1);
+    unsigned some = products_of(5);
+    unsigned none = products_of(UINT32_C(1) << 31);
+    unsetenv("STARPU_SCHED");
+    setenv("STARPU_CALIBRATE", "0", 1);
+    assert_true(some > 0);
+    assert_int_equal(none, 0);
+}
+#endif
 
 /* Evaluation: the mean over all in-neighbours of whole parts. */
 static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_parts, uint32_t shift, int beta)
@@ -840,7 +1400,17 @@ int main(void)
         cmocka_unit_test(test_chunks_are_invisible),
         cmocka_unit_test(test_many_neighbours),
         cmocka_unit_test(test_empty_blocks),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_launchers_many_neighbours),
+        cmocka_unit_test(test_launchers_many_owners),
+        cmocka_unit_test(test_launchers_empty),
+        cmocka_unit_test(test_launcher_full),
+#endif
         cmocka_unit_test(test_submissions),
+#ifdef SL_TESTS_CUSPARSE_H
+        cmocka_unit_test(test_second_implementation),
+#endif
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_outputs_are_written),
         cmocka_unit_test(test_refusals),

@@ -54,6 +54,7 @@ extern thread_local dim3 blockDim, gridDim;
 /* Of tests/cuda_on_cpu/emulate.cc. */
 void sl_emulate_grid(dim3 grid, dim3 block, void (*thread)(void *), void *what);
 void __syncthreads();
+int __syncthreads_or(int predicate);
 void __syncwarp(unsigned mask = 0xffffffffu);
 uint64_t sl_emulate_shuffle(uint64_t bits, int from); /* of a full warp: what lane `from` has given */
 unsigned __ballot_sync(unsigned mask, int flag);      /* of a full warp */

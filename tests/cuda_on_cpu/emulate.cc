@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "tests/cuda_on_cpu/cuda_runtime.h"
+#include "tests/cuda_on_cpu/cusparse.h"
+
+unsigned sl_emulated_products;
 
 thread_local uint3 threadIdx, blockIdx;
 thread_local dim3 blockDim, gridDim;
@@ -121,6 +124,18 @@ void run_block()
 void __syncthreads()
 {
     wait(State::waits_for_block);
+}
+
+int __syncthreads_or(int predicate)
+{
+    block.threads[block.current].given = predicate != 0;
+    wait(State::waits_for_block);
+    int any = 0;
+    for (unsigned t = 0; t < block.n; t++) {
+        any |= (int)block.threads[t].given;
+    }
+    wait(State::waits_for_block); /* none may give its next before all have seen these */
+    return any;
 }
 
 void __syncwarp(unsigned mask)

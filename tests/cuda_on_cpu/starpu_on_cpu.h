@@ -12,8 +12,10 @@
 #include "tests/cuda_on_cpu/cublas_v2.h"
 
 #define SL_CUDA_FUNC(function) .cpu_funcs = {function}
+#define SL_CUDA_FUNCS(first, second) .cpu_funcs = {first, second}
 #define starpu_cuda_get_local_stream() NULL
 #define starpu_cublas_get_local_handle() SL_CUBLAS_ON_CPU
+#define starpu_cusparse_get_local_handle() NULL
 #define starpu_cuda_worker_get_count() 1u
 
 #endif

@@ -1,0 +1,692 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Means over sampled in-neighbours and the transposed sums, on a device.
+ *
+ * They are all of one shape, sum_lists: an item has a list of terms, a row and a weight each, and a row that their sum goes to.
+ * A group of lanes serves one item and one tile of its columns. Its lanes find the rows of as many terms as they are, each one
+ * term's, and then tell each other where they are, so that loads of UNROLL rows are on their way before the first is added.
+ * Terms are added in the list's order, as on the CPU and to the same bits. A list longer than LONG would keep a whole kernel
+ * waiting: the groups of a block take a slice of it each, and the slices' sums are added in order. What comes out depends on the
+ * list and on the width alone, never on the grid. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/aggregate.h"
+#include "codelets/sample.h"
+
+#define LONG 256   /* terms that a group adds alone */
+#define UNROLL 4   /* rows on their way to a lane */
+#define TARGETS 64 /* owners that a launch of the backward kernel serves */
+
+/* ---- one or four columns at a time ---- */
+
+static inline __device__ float nothing(float)
+{
+    return 0;
+}
+
+static inline __device__ float4 nothing(float4)
+{
+    return make_float4(0, 0, 0, 0);
+}
+
+static inline __device__ float plus(float a, float b)
+{
+    return a + b;
+}
+
+static inline __device__ float4 plus(float4 a, float4 b)
+{
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+static inline __device__ float times(float weight, float x)
+{
+    return weight * x;
+}
+
+static inline __device__ float4 times(float weight, float4 x)
+{
+    return make_float4(weight * x.x, weight * x.y, weight * x.z, weight * x.w);
+}
+
+/* ---- where rows are ---- */
+
+static inline __device__ const sl_real *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
+{
+    return rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
+}
+
+/* The source at a position: all lanes read the same bounds at the same time. */
+static inline __device__ const sl_real *source_row(const struct sl_device_sources &x, uint32_t position,
+                                                   uint32_t n_columns)
+{
+    uint32_t q = 0;
+    for (uint32_t k = 1; k < x.n_owners; k++) {
+        q += position >= x.first[k];
+    }
+    uint32_t i = position - x.first[q];
+    return q != x.own ? x.packed[q] + (size_t)i * n_columns
+                      : chunk_row(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+}
+
+/* ---- lists ---- */
+
+/* One item: the terms begin .. end - 1, each with this weight unless the list says that terms have their own. out NULL: there is
+ * nothing to do. */
+struct item {
+    uint64_t begin, end;
+    sl_real *out;
+    sl_real weight;
+};
+
+/* Destinations of a block. */
+struct block_means {
+    static const bool sums = true;
+    static const bool weighs_terms = false;
+    const uint32_t *offsets;
+    const uint32_t *edge_sources;
+    sl_real *m;
+    struct sl_device_sources x;
+
+    __device__ struct item of(uint32_t d, uint32_t n_columns) const
+    {
+        uint32_t begin = __ldg(offsets + d);
+        uint32_t end = __ldg(offsets + d + 1);
+        return {begin, end, m + (size_t)d * n_columns, 1 / (sl_real)(end - begin)};
+    }
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *) const
+    {
+        return source_row(x, __ldg(edge_sources + e), n_columns);
+    }
+};
+
+/* Destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
+struct part_means {
+    static const bool sums = true;
+    static const bool weighs_terms = false;
+    const uint64_t *offsets; /* of the part; its first is where `sources` begins */
+    const sl_vertex *sources;
+    const uint32_t *first;
+    const sl_real *const *chunk;
+    sl_real *m;
+    uint32_t row0;
+    uint32_t n_parts;
+    uint16_t base[SL_MAX_PES];
+    uint8_t shift[SL_MAX_PES];
+
+    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    {
+        uint64_t origin = __ldg(offsets);
+        uint64_t begin = __ldg(offsets + row0 + i) - origin;
+        uint64_t end = __ldg(offsets + row0 + i + 1) - origin;
+        return {begin, end, m + (size_t)i * n_columns, 1 / (sl_real)(end - begin)};
+    }
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *) const
+    {
+        sl_vertex id = __ldg(sources + e);
+        uint32_t q = 0;
+        for (uint32_t k = 1; k < n_parts; k++) {
+            q += id >= __ldg(first + k);
+        }
+        uint32_t r = id - __ldg(first + q);
+        return chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * n_columns;
+    }
+};
+
+/* A block by source: the terms are gradients of destinations, each divided by its degree. */
+struct transposed {
+    const uint32_t *back_offsets;
+    const uint32_t *back_rows;
+    const uint32_t *edge_offsets;
+    struct sl_device_rows gm;
+
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        uint32_t d = __ldg(back_rows + e);
+        *weight = 1 / (sl_real)(__ldg(edge_offsets + d + 1) - __ldg(edge_offsets + d));
+        return chunk_row(gm, d, n_columns);
+    }
+};
+
+/* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of packed[k]. */
+struct sent_gradients {
+    static const bool sums = true;
+    static const bool weighs_terms = true;
+    struct transposed block;
+    uint32_t t0[TARGETS];
+    uint32_t first[TARGETS + 1];
+    sl_real *packed[TARGETS];
+
+    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    {
+        uint32_t k = 0;
+        while (i >= first[k + 1]) {
+            k++;
+        }
+        uint32_t row = i - first[k];
+        const uint32_t *bounds = block.back_offsets + t0[k] + row;
+        return {__ldg(bounds), __ldg(bounds + 1), packed[k] + (size_t)row * n_columns, 0};
+    }
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        return block.row(e, n_columns, weight);
+    }
+};
+
+/* A PE's own sources t0 and on, of which those count that are rows row0 .. row0 + n_rows - 1. */
+struct own_gradients {
+    static const bool sums = true;
+    static const bool weighs_terms = true;
+    struct transposed block;
+    const uint32_t *inverse; /* a list of n_parts PEs' entries */
+    sl_real *g;
+    uint32_t n_parts, requester, t0, row0, n_rows;
+
+    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    {
+        uint32_t row =
+            __ldg(sl_list_of(inverse, n_parts, requester) + i) - row0; /* wraps below row0, and is then too large */
+        if (row >= n_rows) {
+            return {0, 0, nullptr, 0};
+        }
+        const uint32_t *bounds = block.back_offsets + t0 + i;
+        return {__ldg(bounds), __ldg(bounds + 1), g + (size_t)row * n_columns, 0};
+    }
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        return block.row(e, n_columns, weight);
+    }
+};
+
+/* ---- sums ---- */
+
+/* The largest of the groups of a warp, which take part whatever their own. */
+template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n)
+{
+    for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
+        uint32_t other = __shfl_xor_sync(SL_ALL_LANES, n, distance);
+        n = other > n ? other : n;
+    }
+    return n;
+}
+
+/* What a lane works on: one of V's width of the columns of its group's item, if there is one. */
+struct tile {
+    uint32_t n_columns, column;
+    bool active;
+};
+
+/* sum + the n terms from `begin` on, in order. All lanes of a warp come here together, whatever their own n. */
+template <typename V, uint32_t LANES, typename List>
+static inline __device__ V add_terms(const List &list, const struct tile &at, uint64_t begin, uint32_t n,
+                                     sl_real weight, V sum)
+{
+    const uint32_t lane = sl_lane() % LANES;
+    const uint32_t lane0 = sl_lane() - lane;
+    const uint32_t most = group_max<LANES>(n);
+    for (uint32_t done = 0; done < most; done += LANES) {
+        const sl_real *my_row = nullptr;
+        sl_real my_weight = weight;
+        if (done + lane < n) {
+            my_row = list.row(begin + done + lane, at.n_columns, &my_weight);
+        }
+        for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
+            V x[UNROLL];
+            SL_UNROLL
+            for (uint32_t u = 0; u < UNROLL; u++) {
+                const V *row = (const V *)__shfl_sync(SL_ALL_LANES, (unsigned long long)my_row, lane0 + k + u);
+                if (at.active && done + k + u < n) {
+                    x[u] = __ldg(row + at.column);
+                }
+            }
+            SL_UNROLL
+            for (uint32_t u = 0; u < UNROLL; u++) {
+                sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : weight;
+                if (at.active && done + k + u < n) {
+                    sum = plus(sum, times(w, x[u]));
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+/* Add an item's list, or nothing where it is left to the block. */
+template <typename V, uint32_t LANES, typename List>
+static inline __device__ void sum_alone(const List &list, const struct tile &at, const struct item &it, int beta)
+{
+    const bool leaves = it.end - it.begin > LONG;
+    const bool writes = at.active && it.out != nullptr && !leaves;
+    V sum = nothing(V());
+    if (writes && beta) {
+        sum = ((const V *)it.out)[at.column];
+    }
+    const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
+    sum = add_terms<V, LANES>(list, at, it.begin, n, it.weight, sum);
+    if (writes) {
+        ((V *)it.out)[at.column] = sum;
+    }
+}
+
+/* Add a long list: each group of the block has a slice of it. part: room for one V a thread. All threads come here together. */
+template <typename V, uint32_t LANES, typename List>
+static inline __device__ void sum_together(const List &list, const struct tile &at, const struct item &it, int beta,
+                                           V *part)
+{
+    const uint32_t n_groups = SL_THREADS / LANES;
+    const uint32_t group = threadIdx.x / LANES;
+    const uint64_t length = it.end - it.begin;
+    const uint64_t begin = length * group / n_groups;
+    const uint32_t n = (uint32_t)(length * (group + 1) / n_groups - begin);
+    part[threadIdx.x] = add_terms<V, LANES>(list, at, it.begin + begin, n, it.weight, nothing(V()));
+    __syncthreads();
+    if (group == 0 && at.active) {
+        V *out = (V *)it.out + at.column;
+        V sum = beta ? *out : nothing(V());
+        for (uint32_t k = 0; k < n_groups; k++) {
+            sum = plus(sum, part[k * LANES + threadIdx.x]);
+        }
+        *out = sum;
+    }
+    __syncthreads();
+}
+
+/* Block b serves tile b / n_blocks of the items of block b % n_blocks; b < 2^32, for there are fewer than 2^38 numbers in all rows
+ * that a launch writes (StarPU's limit, times the chunks). */
+template <typename V, uint32_t LANES, typename List>
+static __global__ void __launch_bounds__(SL_THREADS, 3)
+    sum_lists(const List list, uint32_t n_items, uint32_t n_columns, uint32_t n_vectors, int beta)
+{
+    const uint32_t n_groups = SL_THREADS / LANES;
+    __shared__ bool is_long[n_groups];
+    __shared__ V part[SL_THREADS];
+    const uint32_t group = threadIdx.x / LANES;
+    const uint32_t lane = threadIdx.x % LANES;
+    const uint32_t n_blocks = (uint32_t)(((uint64_t)n_items + n_groups - 1) / n_groups);
+    const uint32_t n_tiles = (n_vectors + LANES - 1) / LANES;
+    for (uint32_t b = blockIdx.x; b < n_blocks * n_tiles; b += gridDim.x) {
+        const uint32_t item0 = b % n_blocks * n_groups;
+        const uint32_t column = b / n_blocks * LANES + lane;
+        const struct tile at = {n_columns, column, column < n_vectors};
+        struct item it = {0, 0, nullptr, 0};
+        if (group < n_items - item0) {
+            it = list.of(item0 + group, n_columns);
+        }
+        sum_alone<V, LANES>(list, at, it, beta);
+        if (!__syncthreads_or(it.end - it.begin > LONG)) {
+            continue;
+        }
+        if (lane == 0) {
+            is_long[group] = it.end - it.begin > LONG;
+        }
+        __syncthreads();
+        for (uint32_t i = 0; i < n_groups; i++) {
+            if (is_long[i]) {
+                sum_together<V, LANES>(list, at, list.of(item0 + i, n_columns), beta, part);
+            }
+        }
+    }
+}
+
+/* ---- rows that are copied, or added once ---- */
+
+/* What PE p sent: item i goes to row inverse[i] - row0 if that is one of n_rows. */
+struct sent_rows {
+    static const bool sums = false;
+    const uint32_t *inverse;
+    const sl_real *sent;
+    sl_real *g;
+    uint32_t n_parts, requester, row0, n_rows;
+
+    __device__ const sl_real *from(uint32_t i, uint32_t n_columns) const
+    {
+        return sent + (size_t)i * n_columns;
+    }
+    __device__ sl_real *to(uint32_t i, uint32_t n_columns) const
+    {
+        uint32_t row = __ldg(sl_list_of(inverse, n_parts, requester) + i) - row0;
+        return row < n_rows ? g + (size_t)row * n_columns : nullptr;
+    }
+};
+
+/* The sources of a block, one after the other. */
+struct source_rows {
+    static const bool sums = false;
+    sl_real *copy;
+    struct sl_device_sources x;
+
+    __device__ const sl_real *from(uint32_t i, uint32_t n_columns) const
+    {
+        return source_row(x, i, n_columns);
+    }
+    __device__ sl_real *to(uint32_t i, uint32_t n_columns) const
+    {
+        return copy + (size_t)i * n_columns;
+    }
+};
+
+template <typename V, uint32_t LANES, typename Pairs>
+static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_columns, uint32_t n_vectors, int beta)
+{
+    const uint32_t lane = threadIdx.x % LANES;
+    for (uint64_t i = sl_thread() / LANES; i < n; i += sl_n_threads() / LANES) {
+        V *to = (V *)pairs.to((uint32_t)i, n_columns);
+        if (to == nullptr) {
+            continue;
+        }
+        const V *from = (const V *)pairs.from((uint32_t)i, n_columns);
+        for (uint32_t c = lane; c < n_vectors; c += LANES) {
+            to[c] = beta ? plus(to[c], __ldg(from + c)) : __ldg(from + c);
+        }
+    }
+}
+
+/* ---- launches ---- */
+
+/* The bits of all addresses of rows, or'ed: where rows may be read four numbers at a time, the lowest four are zero. */
+static uintptr_t address_bits(const struct sl_device_rows *rows)
+{
+    uintptr_t bits = 0;
+    for (uint32_t c = 0; c < rows->n_chunks; c++) {
+        bits |= (uintptr_t)rows->chunk[c];
+    }
+    return bits;
+}
+
+static uintptr_t address_bits(const struct sl_device_sources *x)
+{
+    uintptr_t bits = address_bits(&x->rows);
+    for (uint32_t q = 0; q < x->n_owners; q++) {
+        bits |= (uintptr_t)x->packed[q];
+    }
+    return bits;
+}
+
+/* One kernel: work is a list to sum or rows to move. */
+template <typename V, uint32_t LANES, typename Work>
+static enum sl_status launch(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
+                             uint32_t n_vectors, int beta)
+{
+    uint64_t n_blocks = ((uint64_t)n * LANES + SL_THREADS - 1) / SL_THREADS;
+    if constexpr (Work::sums) {
+        n_blocks *= (n_vectors + LANES - 1) / LANES;
+        return sl_start(name, stream, sl_blocks(n_blocks * SL_THREADS), sum_lists<V, LANES, Work>, work, n, n_columns,
+                        n_vectors, beta);
+    } else {
+        return sl_start(name, stream, sl_blocks(n_blocks * SL_THREADS), move_rows<V, LANES, Work>, work, n, n_columns,
+                        n_vectors, beta);
+    }
+}
+
+/* As few lanes as a row needs, so that narrow rows share a warp. */
+template <typename V, typename Work>
+static enum sl_status launch_in(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
+                                int beta)
+{
+    uint32_t n_vectors = n_columns / (uint32_t)(sizeof(V) / sizeof(sl_real));
+    return n_vectors <= 8    ? launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta)
+           : n_vectors <= 16 ? launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta)
+                             : launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
+}
+
+/* n items; addresses: the bits of all rows read or written. */
+template <typename Work>
+static enum sl_status start(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
+                            int beta, uintptr_t addresses)
+{
+    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
+               ? launch_in<float4>(name, stream, work, n, n_columns, beta)
+               : launch_in<float>(name, stream, work, n, n_columns, beta);
+}
+
+/* ---- launchers ---- */
+
+enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                         const uint32_t *offsets, const uint32_t *edge_sources,
+                                         const struct sl_device_sources *x, int beta, sl_real *m_out)
+{
+    struct block_means list = {offsets, edge_sources, m_out, *x};
+    return start("sl_aggregate_forward", stream, list, n_rows, n_columns, beta, address_bits(x) | (uintptr_t)m_out);
+}
+
+enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, uint32_t n_owners, const uint32_t *n, uint32_t n_columns,
+                                          const uint32_t *t0, const uint32_t *back_offsets, const uint32_t *back_rows,
+                                          const uint32_t *edge_offsets, const struct sl_device_rows *gm,
+                                          sl_real *const *packed_out)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
+        uint32_t n_targets = n_owners - done < TARGETS ? n_owners - done : TARGETS;
+        struct sent_gradients list = {{back_offsets, back_rows, edge_offsets, *gm}, {}, {}, {}};
+        uintptr_t addresses = address_bits(gm);
+        for (uint32_t k = 0; k < n_targets; k++) {
+            list.t0[k] = t0[done + k];
+            list.first[k + 1] = list.first[k] + n[done + k];
+            list.packed[k] = packed_out[done + k];
+            addresses |= (uintptr_t)packed_out[done + k];
+        }
+        st = start("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
+    }
+    return st;
+}
+
+enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
+{
+    size_t bytes = (size_t)n_rows * n_columns * sizeof *g_out;
+    return sl_cuda_status(cudaMemsetAsync(g_out, 0, bytes, stream), "sl_accumulate");
+}
+
+enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, uint32_t n_parts,
+                                       uint32_t requester, const uint32_t *inverse, const sl_real *sent, uint32_t row0,
+                                       uint32_t n_rows, int beta, sl_real *g)
+{
+    struct sent_rows rows = {inverse, sent, g, n_parts, requester, row0, n_rows};
+    return start("sl_accumulate", stream, rows, n, n_columns, beta, (uintptr_t)sent | (uintptr_t)g);
+}
+
+enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, uint32_t t0,
+                                      uint32_t n_parts, uint32_t requester, const uint32_t *inverse,
+                                      const uint32_t *back_offsets, const uint32_t *back_rows,
+                                      const uint32_t *edge_offsets, const struct sl_device_rows *gm, uint32_t row0,
+                                      uint32_t n_rows, int beta, sl_real *g)
+{
+    struct own_gradients list = {
+        {back_offsets, back_rows, edge_offsets, *gm}, inverse, g, n_parts, requester, t0, row0, n_rows};
+    return start("sl_accumulate", stream, list, n, n_columns, beta, address_bits(gm) | (uintptr_t)g);
+}
+
+/* ---- evaluation: more chunks than parameters hold ---- */
+
+#define POINTERS 256 /* of a launch */
+
+struct pointers {
+    const sl_real *of[POINTERS];
+};
+
+static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
+{
+    for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+        to[i] = from.of[i];
+    }
+}
+
+/* The pointers to all chunks, into device memory by way of parameters: a copy would have to outlive the call. */
+static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_real *const *from, const sl_real **to)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t done = 0; done < n && st == SL_OK; done += POINTERS) {
+        struct pointers some = {};
+        uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
+        for (uint32_t i = 0; i < n_some; i++) {
+            some.of[i] = from[done + i];
+        }
+        st = sl_start("sl_aggregate_full", stream, 1, store_pointers, some, n_some, to + done);
+    }
+    return st;
+}
+
+enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const uint64_t *offsets,
+                                      uint32_t row0, const sl_vertex *sources, uint32_t n_parts, const uint32_t *first,
+                                      const struct sl_device_part *parts, int beta, sl_real *m_out)
+{
+    struct part_means list = {};
+    const sl_real *chunks[SL_MAX_FULL_CHUNKS];
+    uint32_t n = 0;
+    uintptr_t addresses = (uintptr_t)m_out;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        list.base[q] = (uint16_t)n;
+        list.shift[q] = (uint8_t)parts[q].shift;
+        for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
+            chunks[n] = parts[q].chunk[c];
+            addresses |= (uintptr_t)chunks[n++];
+        }
+    }
+    sl_scratch scratch(stream);
+    enum sl_status st = scratch.take(n * sizeof *chunks, "sl_aggregate_full: the addresses of chunks");
+    if (st == SL_OK) {
+        st = send_pointers(stream, n, chunks, scratch.as<const sl_real *>());
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    list.offsets = offsets;
+    list.sources = sources;
+    list.first = first;
+    list.chunk = scratch.as<const sl_real *>();
+    list.m = m_out;
+    list.row0 = row0;
+    list.n_parts = n_parts;
+    return start("sl_aggregate_full", stream, list, n_rows, n_columns, beta, addresses);
+}
+
+/* ---- cuSPARSE ---- */
+
+static enum sl_status cusparse_status(cusparseStatus_t error, const char *what)
+{
+    return error == CUSPARSE_STATUS_SUCCESS
+               ? SL_OK
+               : sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", what, cusparseGetErrorString(error));
+}
+
+/* The block as cuSPARSE takes it: offsets from 0, and a weight for each edge. */
+static __global__ void weigh_edges(uint32_t n_rows, const uint32_t *offsets, uint32_t *offsets_out, sl_real *weights)
+{
+    const uint32_t origin = __ldg(offsets);
+    for (uint64_t d = sl_warp(); d <= n_rows; d += sl_n_warps()) {
+        const uint32_t begin = __ldg(offsets + d);
+        const uint32_t end = d < n_rows ? __ldg(offsets + d + 1) : begin;
+        if (sl_lane() == 0) {
+            offsets_out[d] = begin - origin;
+        }
+        for (uint32_t e = begin + sl_lane(); e < end; e += SL_WARP) {
+            weights[e - origin] = 1 / (sl_real)(end - begin);
+        }
+    }
+}
+
+/* M = beta M + A X, released with it. */
+struct product {
+    cusparseSpMatDescr_t a = nullptr;
+    cusparseDnMatDescr_t x = nullptr;
+    cusparseDnMatDescr_t m = nullptr;
+
+    ~product()
+    {
+        if (m != nullptr) {
+            cusparseDestroyDnMat(m);
+        }
+        if (x != nullptr) {
+            cusparseDestroyDnMat(x);
+        }
+        if (a != nullptr) {
+            cusparseDestroySpMat(a);
+        }
+    }
+};
+
+/* Of the algorithms for CSR it is the third that gives the same bits each time. */
+static enum sl_status multiply(cudaStream_t stream, cusparseHandle_t handle, const struct product *p, int beta)
+{
+    const char *name = "sl_aggregate_forward by cuSPARSE";
+    const cusparseOperation_t as_is = CUSPARSE_OPERATION_NON_TRANSPOSE;
+    const cusparseSpMMAlg_t algorithm = CUSPARSE_SPMM_CSR_ALG3;
+    const float one = 1;
+    const float old = beta ? 1 : 0;
+    size_t bytes = 0;
+    sl_scratch buffer(stream);
+    enum sl_status st;
+    SL_TRY(st, cusparse_status(cusparseSetStream(handle, stream), name), done);
+    SL_TRY(st,
+           cusparse_status(cusparseSpMM_bufferSize(handle, as_is, as_is, &one, p->a, p->x, &old, p->m, CUDA_R_32F,
+                                                   algorithm, &bytes),
+                           name),
+           done);
+    SL_TRY(st, buffer.take(bytes, name), done);
+    st = cusparse_status(
+        cusparseSpMM(handle, as_is, as_is, &one, p->a, p->x, &old, p->m, CUDA_R_32F, algorithm, buffer.as<void>()),
+        name);
+done:
+    return st;
+}
+
+/* Where the block's edges begin and end. Waits for the stream. */
+static enum sl_status read_bounds(cudaStream_t stream, uint32_t n_rows, const uint32_t *offsets, uint32_t bounds[2])
+{
+    const char *name = "sl_aggregate_forward by cuSPARSE: the number of edges";
+    enum sl_status st;
+    SL_TRY(st, sl_cuda_status(cudaMemcpyAsync(&bounds[0], offsets, 4, cudaMemcpyDeviceToHost, stream), name), done);
+    SL_TRY(st, sl_cuda_status(cudaMemcpyAsync(&bounds[1], offsets + n_rows, 4, cudaMemcpyDeviceToHost, stream), name),
+           done);
+    st = sl_cuda_status(cudaStreamSynchronize(stream), name);
+done:
+    return st;
+}
+
+enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, uint32_t n_rows,
+                                             uint32_t n_columns, const uint32_t *offsets, const uint32_t *edge_sources,
+                                             const struct sl_device_sources *x, int beta, sl_real *m_out)
+{
+    const char *name = "sl_aggregate_forward by cuSPARSE";
+    const uint32_t n_sources = x->first[x->n_owners];
+    struct product p;
+    uint32_t bounds[2];
+    sl_scratch rows(stream);
+    sl_scratch weights(stream);
+    sl_scratch own_offsets(stream);
+    enum sl_status st;
+    SL_TRY(st, read_bounds(stream, n_rows, offsets, bounds), done);
+    if (bounds[0] == bounds[1]) {
+        return beta ? SL_OK : sl_accumulate_clear_cuda(stream, n_rows, n_columns, m_out);
+    }
+    SL_TRY(st, rows.take((size_t)n_sources * n_columns * sizeof(sl_real), name), done);
+    SL_TRY(st, weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name), done);
+    SL_TRY(st, own_offsets.take(((size_t)n_rows + 1) * sizeof(uint32_t), name), done);
+    SL_TRY(st,
+           start(name, stream, source_rows{rows.as<sl_real>(), *x}, n_sources, n_columns, 0,
+                 address_bits(x) | (uintptr_t)rows.as<sl_real>()),
+           done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_warp_blocks((uint64_t)n_rows + 1), weigh_edges, n_rows, offsets,
+                    own_offsets.as<uint32_t>(), weights.as<sl_real>()),
+           done);
+    SL_TRY(
+        st,
+        cusparse_status(cusparseCreateCsr(&p.a, n_rows, n_sources, bounds[1] - bounds[0], own_offsets.as<void>(),
+                                          const_cast<uint32_t *>(edge_sources + bounds[0]), weights.as<void>(),
+                                          CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
+                        name),
+        done);
+    SL_TRY(st,
+           cusparse_status(cusparseCreateDnMat(&p.x, n_sources, n_columns, n_columns, rows.as<void>(), CUDA_R_32F,
+                                               CUSPARSE_ORDER_ROW),
+                           name),
+           done);
+    SL_TRY(st,
+           cusparse_status(
+               cusparseCreateDnMat(&p.m, n_rows, n_columns, n_columns, m_out, CUDA_R_32F, CUSPARSE_ORDER_ROW), name),
+           done);
+    st = multiply(stream, handle, &p, beta);
+done:
+    return st;
+}
