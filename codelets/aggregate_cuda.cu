@@ -222,6 +222,7 @@ template <typename V, uint32_t LANES, typename List>
 static inline __device__ V add_terms(const List &list, const struct tile &at, uint64_t begin, uint32_t n,
                                      sl_real weight, V sum)
 {
+    static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
     const uint32_t lane = sl_lane() % LANES;
     const uint32_t lane0 = sl_lane() - lane;
     const uint32_t most = group_max<LANES>(n);
