@@ -408,13 +408,14 @@ static void forward_cusparse_task(void *buffers[], void *cl_arg)
     sl_task_leave_cuda(&args->head, st);
 }
 
-/* cuSPARSE counts edges and sources in 31 bits. */
+/* cuSPARSE has to be wanted, and counts edges and sources in 31 bits. */
 static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
 {
     const struct forward_args *args = task->cl_arg;
     (void)worker;
-    return implementation == 0 || (sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 1)) <= INT32_MAX &&
-                                   args->first[args->n_owners] <= INT32_MAX);
+    return implementation == 0 ||
+           (args->head.run->fastest_means && sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 1)) <= INT32_MAX &&
+            args->first[args->n_owners] <= INT32_MAX);
 }
 
 static void backward_cuda_task(void *buffers[], void *cl_arg)

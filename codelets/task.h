@@ -81,7 +81,9 @@ struct sl_run {
         pinned_pes; /* --placement home: P, and PE p runs on worker floor(p n_workers / P) only, so that PEs spread over
                             all NUMA nodes; 0: tasks run anywhere */
     bool has_cuda;  /* there are CUDA workers */
-    bool traced;    /* tasks get the long names of sl_task_name, and their stage's colour */
+    bool
+        fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
+    bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

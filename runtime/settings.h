@@ -19,6 +19,7 @@ enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
 enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME };
+enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
 enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
@@ -84,6 +85,7 @@ struct sl_settings {
     uint32_t cpus; /* CPU workers; 0: one per core of the cpuset */
     char *sched;   /* NULL: $STARPU_SCHED, else lws */
     int placement; /* enum sl_placement */
+    int means;     /* enum sl_means_by */
 };
 
 /* The option table of coop_sage: order, groups, defaults, help. */

@@ -141,6 +141,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     t->run_ready = true;
     t->run.pinned_pes = s->placement == SL_PLACEMENT_HOME ? s->pes : 0;
     t->run.traced = s->trace != NULL;
+    t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->memory_bytes = sl_memory_need(s, &t->dataset);
     if (t->memory_bytes > t->machine.topology.memory_bytes) {
         st = sl_fail(
