@@ -95,7 +95,7 @@ AC_DEFUN([SL_ADD_RUN_PATH], [
 AC_SUBST([SL_RUN_PATHS])
 for sl_flag in $1; do
     AS_CASE([$sl_flag],
-        [-L/usr/*|-L/lib*], [],
+        [-L/usr/lib*|-L/usr/local/lib*|-L/lib*], [],
         [-L/*], [
             sl_flag=-Wl,-rpath,${sl_flag@%:@-L}
             AS_CASE([" $SL_RUN_PATHS "], [*" $sl_flag "*], [], [AS_VAR_APPEND([SL_RUN_PATHS], [" $sl_flag"])])

@@ -42,14 +42,15 @@ AM_CONDITIONAL([HAVE_NCCL], [test $sl_found_nccl = yes])
 # -----------
 # There is an nvcc: see whether all the rest is, and set SL_CUDA_FOUND.
 AC_DEFUN([SL_TRY_CUDA], [
-sl_cuda_prefix=`dirname "$NVCC"`/..
-sl_cuda_prefix=`cd "$sl_cuda_prefix" && pwd -P`
+sl_cuda_prefix=`readlink -f "$NVCC"`
+sl_cuda_prefix=`dirname "$sl_cuda_prefix"`
+sl_cuda_prefix=`dirname "$sl_cuda_prefix"`
 sl_cuda_version=`"$NVCC" --version | sed -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p'`
-for sl_dir in lib64 lib targets/x86_64-linux/lib; do
-    AS_IF([test -e "$sl_cuda_prefix/$sl_dir/libcudart.so"], [sl_cuda_lib=$sl_cuda_prefix/$sl_dir; break])
+sl_cuda_cppflags= sl_cuda_libs="-lcusparse -lcublas -lcudart"
+for sl_dir in "$sl_cuda_prefix/lib64" "$sl_cuda_prefix/lib" "$sl_cuda_prefix"/targets/*/lib; do
+    AS_IF([test -e "$sl_dir/libcudart.so"], [sl_cuda_libs="-L$sl_dir $sl_cuda_libs"; break])
 done
-sl_cuda_cppflags="-isystem $sl_cuda_prefix/include"
-sl_cuda_libs="-L$sl_cuda_lib -lcusparse -lcublas -lcudart"
+AS_VAR_IF([sl_cuda_prefix], [/usr], [], [sl_cuda_cppflags="-isystem $sl_cuda_prefix/include"])
 AC_MSG_CHECKING([whether programs link with the CUDA Toolkit $sl_cuda_version])
 sl_save_CPPFLAGS=$CPPFLAGS sl_save_LIBS=$LIBS
 CPPFLAGS="$CPPFLAGS $sl_cuda_cppflags" LIBS="$sl_cuda_libs $LIBS"
@@ -60,7 +61,7 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([@%:@include <cuda_runtime_api.h>
      return (int)cudaGetDeviceCount(&n) + (int)cublasCreate(&b) + (int)cusparseCreate(&s)]])], [sl_cuda_links=yes], [sl_cuda_links=no])
 AC_MSG_RESULT([$sl_cuda_links])
 AC_MSG_CHECKING([for NCCL])
-LIBS="-L$sl_cuda_lib -lnccl $LIBS"
+LIBS="-lnccl $LIBS"
 AC_LINK_IFELSE([AC_LANG_PROGRAM([@%:@include <nccl.h>
 ], [[int version; return (int)ncclGetVersion(&version)]])], [sl_found_nccl=yes], [])
 AC_MSG_RESULT([$sl_found_nccl])
