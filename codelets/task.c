@@ -43,12 +43,23 @@ unsigned sl_stage_colour(enum sl_stage stage)
 
 /* ---- one run ---- */
 
+static void find_homes(struct sl_run *run)
+{
+    int first = 0;
+    unsigned n_cuda = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
+    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &first, 1);
+    run->gpu_homes = n_cuda > 0;
+    run->n_homes = run->gpu_homes ? n_cuda : run->n_workers;
+    run->first_home = run->gpu_homes ? (unsigned)first : 0;
+}
+
 enum sl_status sl_run_init(struct sl_run *run)
 {
     memset(run, 0, sizeof *run);
     atomic_init(&run->failure.state, 0);
     run->n_workers = starpu_worker_get_count();
     run->has_cuda = starpu_cuda_worker_get_count() > 0;
+    find_homes(run);
     run->min_priority = starpu_sched_get_min_priority();
     run->max_priority = starpu_sched_get_max_priority();
     return sl_alloc_zero(run->n_workers, sizeof *run->logs, "the workers' logs", &run->logs);
@@ -408,9 +419,12 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     const struct sl_run *run = args->run;
     int wish = (int)priority;
     out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
-    if (run->pinned_pes > 0 && run->n_workers > 0) {
+    bool for_gpus = out->cl->cuda_funcs[0] != NULL;
+    if (run->pinned_pes > 0 && run->n_homes > 0 && (for_gpus || !run->gpu_homes)) {
         out->execute_on_a_specific_worker = 1;
-        out->workerid = (unsigned)((uint64_t)args->pe * run->n_workers / run->pinned_pes);
+        out->workerid = run->first_home + (unsigned)((uint64_t)args->pe * run->n_homes / run->pinned_pes);
+    } else if (for_gpus && run->gpus_first) {
+        out->where = STARPU_CUDA;
     }
     if (run->has_cuda) {
         out->callback_func = count_cuda_task;

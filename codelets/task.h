@@ -78,12 +78,14 @@ struct sl_run {
     unsigned n_workers;
     int min_priority, max_priority; /* the scheduler's range */
     uint32_t
-        pinned_pes; /* --placement home: P, and PE p runs on worker floor(p n_workers / P) only, so that PEs spread over
+        pinned_pes; /* --placement home: P, and PE p runs on home floor(p n_homes / P) only, so that PEs spread over
                             all NUMA nodes; 0: tasks run anywhere */
-    bool has_cuda;  /* there are CUDA workers */
-    bool
-        fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
-    bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
+    unsigned first_home, n_homes; /* homes are workers, one after the other: the GPUs' if there are any, else all */
+    bool gpu_homes;               /* they are GPUs': tasks without a CUDA implementation stay unpinned */
+    bool gpus_first;              /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
+    bool has_cuda;                /* there are CUDA workers */
+    bool fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
+    bool traced;                  /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

@@ -9,6 +9,7 @@
 #include <starpu.h>
 
 #include "config.h"
+#include "runtime/gpus.h"
 #include "runtime/settings.h"
 #include "runtime/topology.h"
 #include "support/real.h"
@@ -42,6 +43,22 @@ static void print_limits(const struct sl_limits *limits, FILE *stream)
     fprintf(stream, ", by control groups and ulimit\n");
 }
 
+/* "1 GPU: NVIDIA H100 80GB HBM3, 79.2 GiB" */
+static void print_gpus(FILE *stream)
+{
+    uint32_t n = sl_gpus_count();
+    fprintf(stream, "gpus        ");
+    if (n == 0) {
+        fprintf(stream, "none: %s\n",
+                sl_gpus_built() ? "CUDA finds no device" : "this build has no CUDA (./bootstrap --with-cuda)");
+    }
+    for (uint32_t gpu = 0; gpu < n; gpu++) {
+        char text[96];
+        sl_gpus_describe(gpu, text, sizeof text);
+        fprintf(stream, "%s%s\n", gpu == 0 ? "" : "            ", text);
+    }
+}
+
 static enum sl_status print_machine(FILE *stream)
 {
     struct sl_topology topology;
@@ -51,8 +68,9 @@ static enum sl_status print_machine(FILE *stream)
                 "machine     %u cores, %u hardware threads, %u NUMA nodes, %.1f GB of memory for this process\n",
                 topology.n_cores, topology.n_pus, topology.n_numa, (double)topology.memory_bytes / 1e9);
         print_limits(&topology.limits, stream);
+        print_gpus(stream);
         fprintf(stream, "workers     %u CPU workers, one BLAS thread each, unless --cpus says otherwise\n",
-                topology.n_workers);
+                sl_gpus_count() > 0 ? 1 : topology.n_workers);
     }
     return st;
 }

@@ -12,11 +12,14 @@
 #include <string.h>
 
 #include "codelets/dense.h"
+#include "runtime/gpus.h"
 #include "runtime/pool.h"
 #include "runtime/trace.h"
 #include "support/memory.h"
 
+/* With GPUs it matters where a task's data are and how long it takes there. */
 #define DEFAULT_SCHED "lws"
+#define DEFAULT_SCHED_GPUS "dmdas"
 
 /* " eager prio lws .." */
 static void list_policies(char *out, size_t bytes)
@@ -68,52 +71,106 @@ done:
     return st;
 }
 
-static const char *wanted_sched(const struct sl_settings *settings)
+static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_gpus)
 {
     const char *inherited = getenv("STARPU_SCHED");
     if (settings->sched != NULL) {
         return settings->sched;
     }
-    return inherited != NULL && inherited[0] != '\0' ? inherited : DEFAULT_SCHED;
+    return inherited != NULL && inherited[0] != '\0' ? inherited : n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
+}
+
+/* Of those that are there, as many as were asked for. */
+static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *out)
+{
+    uint32_t asked = settings->gpus;
+    uint32_t there = asked > 0 ? sl_gpus_count() : 0;
+    if (asked != SL_GPUS_ALL && asked > there) {
+        return sl_gpus_built()
+                   ? sl_fail(SL_ENODEV,
+                             "--gpus: found %u, expected at most %u, the devices that CUDA finds; does nvidia-smi list "
+                             "them, and does $CUDA_VISIBLE_DEVICES hide none?",
+                             asked, there)
+                   : sl_fail(SL_ENOTSUP,
+                             "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
+                             "leave out --gpus",
+                             asked);
+    }
+    *out = asked < there ? asked : there;
+    return SL_OK;
+}
+
+static enum sl_status count_cpus(const struct sl_settings *settings, const struct sl_machine *machine, uint32_t *out)
+{
+    uint32_t unasked = machine->n_gpus > 0 ? 1 : machine->topology.n_workers;
+    *out = settings->cpus == 0 ? unasked : settings->cpus;
+    return *out <= STARPU_MAXCPUS
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", *out,
+                         STARPU_MAXCPUS);
+}
+
+/* Once StarPU is up: its GPUs, and each worker's libraries. */
+static enum sl_status set_up_workers(const struct sl_machine *machine)
+{
+    unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
+    if (n != machine->n_gpus) {
+        return sl_fail(SL_ENODEV, "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n,
+                       machine->n_gpus);
+    }
+    if (n > 0) {
+        sl_gpus_open_libraries();
+    }
+    sl_dense_setup();
+    return SL_OK;
+}
+
+static void stop_workers(const struct sl_machine *machine)
+{
+    if (machine->n_gpus > 0) {
+        sl_gpus_close_libraries();
+    }
+    starpu_shutdown();
 }
 
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
 {
     struct starpu_conf conf;
     struct sl_machine machine = {0};
+    uint32_t n_cpus = 0;
     enum sl_status st;
-    snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings));
+    SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
+    snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
-    uint32_t n_cpus = settings->cpus == 0 ? machine.topology.n_workers : settings->cpus;
-    if (n_cpus > STARPU_MAXCPUS) {
-        st = sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", n_cpus,
-                     STARPU_MAXCPUS);
-        goto failed;
-    }
+    SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
+    machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0;
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     conf.sched_policy_name = machine.sched;
     conf.ncpus = (int)n_cpus;
-    conf.ncuda = 0;
+    conf.ncuda = (int)machine.n_gpus;
     conf.nopencl = 0;
     conf.catch_signals = 0;
-    sl_pool_install();
+    if (machine.n_gpus == 0) {
+        sl_pool_install();
+    }
     int error = 0;
-    st = init_starpu(settings, &conf, &error);
-    if (st == SL_OK && error != 0) {
+    SL_TRY(st, init_starpu(settings, &conf, &error), no_pool);
+    if (error != 0) {
         st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        goto no_pool;
     }
-    if (st != SL_OK) {
-        sl_pool_remove();
-        goto failed;
-    }
-    sl_dense_setup();
+    SL_TRY(st, set_up_workers(&machine), stop);
     machine.started = true;
     machine.n_workers = starpu_worker_get_count();
     *out = machine;
     return SL_OK;
+stop:
+    starpu_shutdown();
+no_pool:
+    sl_pool_remove();
 failed:
     *out = (struct sl_machine){0};
     return st;
@@ -123,7 +180,7 @@ void sl_machine_stop(struct sl_machine *machine)
 {
     if (machine->started) {
         starpu_task_wait_for_all();
-        starpu_shutdown();
+        stop_workers(machine);
         sl_pool_remove();
     }
     *machine = (struct sl_machine){0};

@@ -14,21 +14,27 @@
 struct sl_machine {
     struct sl_topology topology;
     bool started;
-    unsigned n_workers;
+    unsigned n_workers; /* for CPUs and GPUs */
+    unsigned n_gpus;    /* of them for GPUs */
+    bool
+        gpus_first; /* --cpus was left open beside GPUs: the CPU worker is for tasks that GPUs cannot do (struct sl_run) */
     char sched[64]; /* the scheduler in force */
 };
 
-/* Start StarPU with --cpus workers (0: as many as runtime/topology.h finds worth starting) and the scheduler --sched (NULL:
- * $STARPU_SCHED, else lws). With --trace StarPU is ready to trace (runtime/trace.h); else no traces are made. StarPU leaves
- * signals alone.
- * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for. SL_ENODEV: no
- * worker. SL_ESTARPU. With --trace also the statuses of sl_trace_prepare. On failure nothing runs and *out is empty. */
+/* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there), --cpus CPU workers (0: one beside GPUs, else as many as
+ * runtime/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else lws, or dmdas with GPUs). With
+ * GPUs cuBLAS and cuSPARSE are ready on each, and buffers in main memory are StarPU's pinned ones instead of the pool's
+ * (runtime/pool.h). With --trace StarPU is ready to trace (runtime/trace.h); else no traces are made. StarPU leaves signals
+ * alone.
+ * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for. SL_ENOTSUP: GPUs
+ * were asked for, and this build has no CUDA. SL_ENODEV: no worker, or fewer GPUs than asked for. SL_ESTARPU. With --trace also
+ * the statuses of sl_trace_prepare. On failure nothing runs and *out is empty. */
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
 
 /* Wait for all tasks and stop. An empty struct is allowed. */
 void sl_machine_stop(struct sl_machine *machine);
 
-/* The name of a worker ("CPU 0"), into `out`. */
+/* The name of a worker ("CPU 0", "CUDA 0.0 (NVIDIA H100 ..)"), into `out`. */
 void sl_machine_worker_name(unsigned worker, char *out, size_t bytes);
 
 #endif

@@ -189,7 +189,7 @@ void sl_pool_install(void)
 
 void sl_pool_remove(void)
 {
-    starpu_malloc_set_hooks(system_malloc, system_free);
+    starpu_malloc_set_hooks(NULL, NULL);
     release_free_blocks(true);
     n_blocks = 0;
     n_bytes = 0;

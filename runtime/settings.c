@@ -67,7 +67,7 @@ static const struct sl_option options[] = {
      .help = "Start from the weights in this safetensors file, as --save writes it"},
 
     {.name = "pes", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(pes), .min = 1, .max = MAX_PES,
-     .shown = "2, or the NUMA nodes if more", .argument = "N",
+     .shown = "one per GPU; else 2, or the NUMA nodes if more", .argument = "N",
      .help = "Processing elements: shares of the work with a part of the graph and a frontier each"},
     {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
      .max = MAX_PES, .shown = "all PEs; 1 with gossip", .argument = "N",
@@ -162,13 +162,17 @@ static const struct sl_option options[] = {
      .help = "Print the metrics on standard output instead of lines for people"},
 
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
-     .shown = "one per core allowed", .argument = "N", .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota"},
+     .shown = "one per core allowed; one beside GPUs", .argument = "N",
+     .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota, or, where GPUs are used, one for the "
+             "few tasks that GPUs cannot do. Other numbers beside GPUs: CPUs and GPUs share all work"},
+    {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
+     .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA; 0: CPUs alone"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
-     .argument = "NAME", .help = "StarPU's scheduler, such as lws or dmdas"},
+     .argument = "NAME", .help = "StarPU's scheduler: lws without GPUs and dmdas with them, unless $STARPU_SCHED names another"},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
      .choices = "free,home", .initial = "free",
-     .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker only, its part's tables in that "
-             "worker's memory"},
+     .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "
+             "only, its part's tables in that worker's memory"},
     {.name = "means", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(means),
      .choices = "kernel,fastest", .initial = "kernel",
      .help = "Means over neighbours on GPUs. kernel: Starling's, the same bits in every run; fastest: that or cuSPARSE, whichever "

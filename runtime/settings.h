@@ -12,6 +12,7 @@
 #include "support/option.h"
 
 #define SL_MAX_LAYERS 16
+#define SL_GPUS_ALL UINT32_MAX
 
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
@@ -82,8 +83,10 @@ struct sl_settings {
     bool quiet;
     bool json; /* the metrics on standard output, instead of the lines for people */
     /* StarPU */
-    uint32_t cpus; /* CPU workers; 0: one per core of the cpuset */
-    char *sched;   /* NULL: $STARPU_SCHED, else lws */
+    uint32_t cpus; /* CPU workers; 0: one per core of the cpuset, or, beside GPUs, one for what GPUs cannot do */
+    uint32_t
+        gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_trainer_open puts their number here */
+    char *sched; /* NULL: $STARPU_SCHED, else lws, with GPUs dmdas */
     int placement; /* enum sl_placement */
     int means;     /* enum sl_means_by */
 };

@@ -258,6 +258,57 @@ enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, 
     return SL_OK;
 }
 
+/* ---- locked in memory ---- */
+
+struct table {
+    void *memory; /* from sl_alloc, or NULL */
+    size_t bytes;
+};
+
+static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_TABLES])
+{
+    const struct sl_partition *p = s->partition;
+    size_t n = s->n_vertices;
+    size_t n_values = s->is_sparse ? s->sparse_first[s->n_parts] : 0;
+    const struct table list[SL_SHARD_TABLES] = {
+        {s->table, n * s->n_features * sizeof *s->table},
+        {s->sparse_offsets, (n + s->n_parts) * sizeof *s->sparse_offsets},
+        {s->sparse_columns, n_values * sizeof *s->sparse_columns},
+        {s->sparse_values, n_values * sizeof *s->sparse_values},
+        {s->label_of, n * sizeof *s->label_of},
+        {s->iota, n * sizeof *s->iota},
+        {p->graph.offsets, (n + 1) * sizeof *p->graph.offsets},
+        {p->graph.sources, p->graph.n_edges * sizeof *p->graph.sources},
+        {p->dataset_ids, n * sizeof *p->dataset_ids},
+        {p->new_ids, n * sizeof *p->new_ids},
+    };
+    memcpy(tables, list, sizeof list);
+}
+
+uint32_t sl_shards_pin(struct sl_shards *shards)
+{
+    struct table tables[SL_SHARD_TABLES];
+    uint32_t n_refused = 0;
+    list_tables(shards, tables);
+    for (int i = 0; i < SL_SHARD_TABLES; i++) {
+        bool large = tables[i].memory != NULL && tables[i].bytes >= SL_OWN_PAGES_BYTES;
+        shards->pinned[i] = large && starpu_memory_pin(tables[i].memory, tables[i].bytes) == 0;
+        n_refused += large && !shards->pinned[i];
+    }
+    return n_refused;
+}
+
+static void unpin(const struct sl_shards *shards)
+{
+    struct table tables[SL_SHARD_TABLES];
+    for (int i = 0; i < SL_SHARD_TABLES; i++) {
+        if (shards->pinned[i]) {
+            list_tables(shards, tables);
+            starpu_memory_unpin(tables[i].memory, tables[i].bytes);
+        }
+    }
+}
+
 void sl_shards_close(struct sl_shards *shards)
 {
     for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
@@ -276,6 +327,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_handle_close(shards->ids);
     sl_handle_close(shards->first);
     sl_handle_close(shards->train_ids);
+    unpin(shards);
     sl_free(shards->part);
     sl_free(shards->table);
     sl_free(shards->sparse_offsets);

@@ -11,6 +11,8 @@
 #include "codelets/sample.h"
 #include "partition/partition.h"
 
+#define SL_SHARD_TABLES 10 /* that tasks read, at the most */
+
 /* Part q: ids first .. end - 1. Row i of its tables is id first + i. */
 struct sl_shard {
     uint32_t first, end;
@@ -44,6 +46,7 @@ struct sl_shards {
     int32_t *label_of;
     uint8_t *set_of;
     sl_vertex *iota;
+    bool pinned[SL_SHARD_TABLES]; /* which of them are */
 };
 
 /* Lay the dataset out part by part and register it. Features are held sparse where the dataset holds them so and `dense` is
@@ -56,6 +59,10 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
  * are pinned, and PE q has part q), or spread all pages over all nodes. No task is reading. Returns the ranges the system would
  * not place: they stay where they are. SL_ENOMEM. */
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
+
+/* Where GPUs are used: lock the large tables in memory, so that GPUs fetch them by themselves and StarPU's workers do not wait
+ * meanwhile. No task is reading. Returns how many the system would not lock: they travel as before. */
+uint32_t sl_shards_pin(struct sl_shards *shards);
 
 /* Wait for the readers, unregister, release. An empty struct is allowed. */
 void sl_shards_close(struct sl_shards *shards);

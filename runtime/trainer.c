@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "runtime/checkpoint.h"
+#include "runtime/gpus.h"
 #include "runtime/layer.h"
 #include "runtime/memory_need.h"
 #include "runtime/pool.h"
@@ -21,15 +22,17 @@
 
 /* ---- open ---- */
 
-/* What the command line may leave open: PEs, groups, chunks. */
+/* What the command line may leave open: GPUs, PEs, groups, chunks. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
+    s->gpus = machine->n_gpus;
     if (s->pes == 0) {
-        s->pes = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->chunks == 0) {
-        uint32_t wanted = 2 * machine->n_workers; /* blocks of rows for every worker, twice */
+        /* Blocks of rows for every worker, twice; a GPU alone takes all rows at once. */
+        uint32_t wanted = machine->gpus_first ? s->gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
         s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
     }
@@ -128,7 +131,8 @@ static enum sl_status place_parts(struct sl_trainer *t)
     const struct sl_settings *s = t->settings;
     uint32_t n_numa = t->machine.topology.n_numa;
     bool by_part =
-        s->placement == SL_PLACEMENT_HOME && s->pes == s->group_size; /* else a part has PEs on several nodes */
+        s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size; /* else a part has PEs on several
+                                                                                         nodes */
     return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
 }
 
@@ -140,6 +144,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     t->run.pinned_pes = s->placement == SL_PLACEMENT_HOME ? s->pes : 0;
+    t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->memory_bytes = sl_memory_need(s, &t->dataset);
@@ -155,6 +160,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     SL_TRY(st, sl_shards_open(&t->dataset, &t->partition, dense, &t->shards), done);
     sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
     SL_TRY(st, place_parts(t), done);
+    t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
     SL_TRY(st, open_replicas(t), done);
@@ -244,6 +250,16 @@ uint64_t sl_trainer_memory_bytes(const struct sl_trainer *t)
     return t->memory_bytes;
 }
 
+static void describe_gpus(const struct sl_machine *machine, FILE *stream)
+{
+    for (uint32_t gpu = 0; gpu < machine->n_gpus; gpu++) {
+        char text[96];
+        sl_gpus_describe(gpu, text, sizeof text);
+        fprintf(stream, "gpu       %s%s\n", text,
+                machine->gpus_first ? "; CPUs do what it cannot" : "; CPUs share all work");
+    }
+}
+
 enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
 {
     const struct sl_settings *s = t->settings;
@@ -264,13 +280,19 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
     fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs at most %.2f GB of %.1f GB\n",
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
+    describe_gpus(&t->machine, stream);
     if (t->n_unplaced > 0) {
         fprintf(stream,
                 "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "
                 "memory\n",
                 t->machine.topology.n_numa);
     }
-    if (t->machine.n_workers > t->machine.topology.n_workers) {
+    if (t->n_unpinned > 0) {
+        fprintf(stream,
+                "warning   the system refused to lock %u tables in memory (ulimit -l?): GPUs are slow to fetch them\n",
+                t->n_unpinned);
+    }
+    if (t->machine.n_workers - t->machine.n_gpus > t->machine.topology.n_workers) {
         fprintf(stream,
                 "warning   %u workers share the %u processors of this process: they wait for each other; leave out "
                 "--cpus\n",
@@ -293,7 +315,7 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
 
 static enum sl_status report_config(struct sl_trainer *t, const struct sl_report *report)
 {
-    char names[STARPU_NMAXWORKERS][32];
+    char names[STARPU_NMAXWORKERS][96];
     const char *devices[STARPU_NMAXWORKERS];
     for (unsigned w = 0; w < t->machine.n_workers; w++) {
         sl_machine_worker_name(w, names[w], sizeof names[w]);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checked allocation. Every block starts a cache line after a small header that holds its size. */
+ * Checked allocation. Every block starts a cache line, or a page, after a small header that holds its size. */
 #include "support/memory.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define LINE_BYTES 64
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -16,7 +18,7 @@
 static atomic_long live;
 static atomic_long ration = -1;
 
-/* What stands before each block: where the system's block starts, and how long ours is. */
+/* What stands before each block, on a line or page of its own: where the system's block starts, and how long ours is. */
 struct header {
     void *start;
     size_t bytes;
@@ -47,20 +49,28 @@ static void wish_huge_pages(char *start, size_t bytes)
     }
 }
 
+static size_t alignment_of(size_t bytes)
+{
+    return bytes < SL_OWN_PAGES_BYTES ? LINE_BYTES : (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static enum sl_status allocate(size_t count, size_t size, const char *what, int zero, void **out)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 2 * LINE_BYTES) {
+    size_t room;
+    bool fits = !__builtin_mul_overflow(count, size, &bytes);
+    size_t unit = fits ? alignment_of(bytes) : 0;
+    if (!fits || __builtin_add_overflow(bytes, 3 * unit, &room)) {
         return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", what, count,
                        size);
     }
-    char *start = rationed() ? NULL : zero ? calloc(1, bytes + 2 * LINE_BYTES) : malloc(bytes + 2 * LINE_BYTES);
+    char *start = rationed() ? NULL : zero ? calloc(1, room) : malloc(room);
     if (start == NULL) {
         return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width",
                        what, bytes);
     }
     wish_huge_pages(start, bytes);
-    char *block = start + (LINE_BYTES - (uintptr_t)start % LINE_BYTES) % LINE_BYTES + LINE_BYTES;
+    char *block = start + (unit - (uintptr_t)start % unit) % unit + unit;
     ((struct header *)(void *)block)[-1] = (struct header){.start = start, .bytes = bytes};
     atomic_fetch_add(&live, 1);
     *out = block;

@@ -13,6 +13,10 @@
 
 #include "support/status.h"
 
+/* From this size on, bytes, a block is aligned to the machine's pages and shares none of them with another block, so that it can
+ * be locked in memory (pinned) by itself. */
+#define SL_OWN_PAGES_BYTES ((size_t)1 << 20)
+
 /* Allocate `count` elements of `size` bytes, aligned to 64 bytes, not cleared; *out is never NULL on success, also for a count
  * of 0. `what` names the block in the message ("graph offsets").
  * SL_ENOMEM: the product overflows or the memory is not there; *out is untouched. */

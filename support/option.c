@@ -64,7 +64,10 @@ static void describe(const struct sl_option *option, char *out, size_t bytes)
     switch (option->kind) {
     case SL_OPTION_FLAG: snprintf(out, bytes, "yes or no"); break;
     case SL_OPTION_U32:
-    case SL_OPTION_U64: snprintf(out, bytes, "a whole number from %llu to %llu", low, high); break;
+    case SL_OPTION_U64:
+        snprintf(out, bytes, "%s%sa whole number from %llu to %llu", option->word != NULL ? option->word : "",
+                 option->word != NULL ? " or " : "", low, high);
+        break;
     case SL_OPTION_REAL: describe_real(option, out, bytes); break;
     case SL_OPTION_STRING: snprintf(out, bytes, "%s", option->argument != NULL ? option->argument : "a text"); break;
     case SL_OPTION_CHOICE: describe_choices(option, out, bytes); break;
@@ -120,6 +123,10 @@ static bool set_flag(const char *text, bool *out)
 static bool set_whole(const struct sl_option *option, const char *text, void *out)
 {
     uint64_t value;
+    if (option->word != NULL && strcmp(text, option->word) == 0) {
+        *(uint32_t *)out = UINT32_MAX;
+        return true;
+    }
     if (!read_whole(&text, &value) || *text != '\0' || !in_range(option, value)) {
         return false;
     }
@@ -592,7 +599,13 @@ enum sl_status sl_option_text(const struct sl_option *option, const void *settin
     const char *source = text;
     switch (option->kind) {
     case SL_OPTION_FLAG: source = *(const bool *)value ? "yes" : "no"; break;
-    case SL_OPTION_U32: snprintf(text, sizeof text, "%u", *(const uint32_t *)value); break;
+    case SL_OPTION_U32:
+        if (option->word != NULL && *(const uint32_t *)value == UINT32_MAX) {
+            source = option->word;
+        } else {
+            snprintf(text, sizeof text, "%u", *(const uint32_t *)value);
+        }
+        break;
     case SL_OPTION_U64: snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value); break;
     case SL_OPTION_REAL: real_text(*(const double *)value, text, sizeof text); break;
     case SL_OPTION_STRING: source = *(char *const *)value != NULL ? *(char *const *)value : ""; break;

@@ -51,6 +51,7 @@ struct sl_option {
     double min;          /* numbers and list entries: smallest allowed value, >= 0 */
     double max;          /* numbers and list entries: largest allowed value; 0: as large as the type goes */
     bool below;          /* real: max itself is not allowed */
+    const char *word;    /* U32: a word that stands for UINT32_MAX ("all"), beside the numbers; NULL: none */
     const char *
         argument; /* the value's name in the help, "N", "FILE"; NULL: the choices. With FILE or DIR in it the completion
                              offers paths */

@@ -51,7 +51,8 @@ count()
 options='dataset data-path split features directed normalize-features cache layers hidden dropout input-dropout norm residual load
     pes group-size batch-size fanout sampler layer-dependency kappa depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring epochs lr lr-schedule weight-decay
-    patience seed eval-every metrics metrics-steps save predict embed checkpoint resume trace trace-steps quiet json cpus sched placement means'
+     patience seed eval-every metrics metrics-steps save predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
+     means feature-cache feature-cache-policy'
 
 expect 0 '^Usage: coop_sage' --help
 for option in $options; do
@@ -79,6 +80,7 @@ expect 2 '--trace-steps: expected --trace' --trace-steps 1:2
 for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
     expect 2 '--trace-steps: found .*FIRST:LAST' --trace out --trace-steps=$steps
 done
+expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
 
 # ---- a dataset ------------------------------------------------------------------------------------------------------------------
@@ -93,6 +95,7 @@ expect 1 '--features' --dataset ./broken --cache none
 cp made/raw/node-feat.csv.gz broken/raw && printf 'a,b\n' >broken/raw/edge.csv && rm -f broken/raw/edge.csv.gz
 expect 1 'edge.csv' --dataset ./broken --cache none
 expect 1 'lws' --dataset ./made --cache none --sched fastest
+expect 1 '--gpus: found 4096, .*(--with-cuda|nvidia-smi)' --dataset ./made --cache none --gpus 4096
 expect 1 'the run may need [0-9.]+ GB and this process may use' --dataset ./made --cache none --hidden 65536 --pes 64
 expect 1 'learning rate' --dataset ./made --cache none --lr 1e30 --epochs 3 --layers 2 --batch-size 256
 

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
+#include "runtime/gpus.h"
 #include "runtime/pool.h"
 
 static struct sl_machine started;
@@ -144,6 +145,47 @@ static void test_unknown_scheduler(void **state)
     assert_false(started.started || starpu_is_initialized());
 }
 
+/* More GPUs than there are: refused in a line that says what to do, whether for want of devices or of CUDA. */
+static void test_too_many_gpus(void **state)
+{
+    struct sl_settings settings = {.cpus = 1, .gpus = sl_gpus_count() + 1};
+    (void)state;
+    enum sl_status st = sl_machine_start(&settings, &started);
+    assert_int_equal(st, sl_gpus_built() ? SL_ENODEV : SL_ENOTSUP);
+    expect_message(sl_message(), "--gpus", sl_gpus_built() ? "nvidia-smi" : "--with-cuda");
+    assert_null(strchr(sl_message(), '\n'));
+    assert_false(started.started || starpu_is_initialized());
+    settings.gpus = 4096;
+    assert_int_equal(sl_machine_start(&settings, &started), st);
+    assert_false(started.started || starpu_is_initialized());
+}
+
+/* All there are, one CPU worker beside them unless more are asked for, their scheduler; none: a run on CPUs. */
+static void test_all_gpus(void **state)
+{
+    struct sl_settings settings = {.gpus = SL_GPUS_ALL};
+    uint32_t n = sl_gpus_count();
+    (void)state;
+    unsetenv("STARPU_SCHED");
+    expect_ok(sl_machine_start(&settings, &started));
+    assert_int_equal(started.n_gpus, n);
+    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), n);
+    assert_int_equal(started.gpus_first, n > 0);
+    assert_int_equal(started.n_workers, n > 0 ? n + 1 : started.topology.n_workers);
+    assert_string_equal(started.sched, n > 0 ? "dmdas" : "lws");
+    sl_machine_stop(&started);
+    settings.cpus = 2 <= STARPU_MAXCPUS ? 2 : 1;
+    expect_ok(sl_machine_start(&settings, &started));
+    assert_int_equal(started.n_workers, n + settings.cpus);
+    assert_false(started.gpus_first);
+    sl_machine_stop(&started);
+    settings.gpus = 0;
+    expect_ok(sl_machine_start(&settings, &started));
+    assert_int_equal(started.n_gpus, 0);
+    assert_int_equal(started.n_workers, settings.cpus);
+    sl_machine_stop(&started);
+}
+
 static void expect_sched(const char *asked, const char *found)
 {
     const char *before = getenv("STARPU_SCHED");
@@ -212,6 +254,8 @@ int main(void)
         cmocka_unit_test(test_all_cores),
         cmocka_unit_test(test_one_blas_thread),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_too_many_gpus),
+        cmocka_unit_test(test_all_gpus),
         cmocka_unit_test(test_scheduler),
         cmocka_unit_test(test_unknown_scheduler),
         cmocka_unit_test(test_pool_goes),

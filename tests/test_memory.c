@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -34,6 +35,30 @@ static void test_blocks_are_aligned(void **state)
         }
         sl_free(block);
         sl_free(zero);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* A large block has its pages for itself: it can be locked and unlocked without its neighbours. */
+static void test_own_pages(void **state)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const size_t sizes[] = {SL_OWN_PAGES_BYTES, SL_OWN_PAGES_BYTES + 1, 3 * SL_OWN_PAGES_BYTES - 7};
+    char *block[3][4];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 4; j++) {
+            assert_int_equal((j % 2 == 0 ? sl_alloc : sl_alloc_zero)(sizes[i], 1, "a block", &block[i][j]), SL_OK);
+            assert_int_equal((uintptr_t)block[i][j] % page, 0);
+            memset(block[i][j], i + j, (sizes[i] + page - 1) / page * page); /* the last page's rest is ours, too */
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 4; j++) {
+            assert_int_equal(block[i][j][0], i + j);
+            assert_int_equal(block[i][j][sizes[i] - 1], i + j);
+            sl_free(block[i][j]);
+        }
     }
     assert_int_equal(sl_memory_live(), 0);
 }
@@ -178,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_aligned),
+        cmocka_unit_test(test_own_pages),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_resizing),
         cmocka_unit_test(test_strdup),

@@ -445,6 +445,40 @@ static void one_option_can_be_set(void **state)
     assert_non_null(strstr(sl_message(), "--large"));
 }
 
+/* A word beside the numbers: read, written back, and named where something else was typed. */
+static void a_number_may_be_a_word(void **state)
+{
+    const struct sl_option counted[] = {{.name = "n",
+                                         .kind = SL_OPTION_U32,
+                                         .offset = FIELD(small),
+                                         .initial = "all",
+                                         .word = "all",
+                                         .max = 8,
+                                         .help = ""}};
+    const struct sl_option_table t = {.program = "t", .summary = "", .options = counted, .n_options = 1};
+    struct fields f;
+    char *text;
+    (void)state;
+    assert_int_equal(sl_option_defaults(&t, &f), SL_OK);
+    assert_true(f.small == UINT32_MAX);
+    assert_int_equal(sl_option_text(&counted[0], &f, &text), SL_OK);
+    assert_string_equal(text, "all");
+    sl_free(text);
+    assert_int_equal(sl_option_set(&t, "n", "8", &f), SL_OK);
+    assert_int_equal(f.small, 8);
+    assert_int_equal(sl_option_text(&counted[0], &f, &text), SL_OK);
+    assert_string_equal(text, "8");
+    sl_free(text);
+    const char *bad[] = {"9", "4294967295", "al", "alll", "ALL", ""};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(sl_option_set(&t, "n", bad[i], &f), SL_EINVAL);
+        assert_non_null(strstr(sl_message(), "all or a whole number from 0 to 8"));
+        assert_int_equal(f.small, 8);
+    }
+    assert_int_equal(sl_option_set(&table, "batch-size", "all", *state), SL_EINVAL);
+    assert_null(strstr(sl_message(), "all or"));
+}
+
 static void bad_defaults_are_a_status(void **state)
 {
     (void)state;
@@ -641,6 +675,7 @@ int main(void)
         TEST(the_command_line_beats_the_environment),
         TEST(values_read_back_from_their_text),
         TEST(one_option_can_be_set),
+        TEST(a_number_may_be_a_word),
         TEST(bad_defaults_are_a_status),
         TEST(the_help_lists_all),
         TEST(the_version_is_one_line),

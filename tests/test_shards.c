@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/shards.h: which ranges go to which NUMA node. (What the tables hold is seen by every test that trains.)
+ * runtime/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables hold is seen by every test that trains.)
  */
 #include "runtime/shards.h"
 
@@ -57,6 +57,83 @@ static void test_place(void **state)
     check_placement(false);
 }
 
+/* In front of StarPU's: what is locked, and a system that refuses every third wish. */
+static struct {
+    const char *memory;
+    size_t bytes;
+} locked[SL_SHARD_TABLES];
+static uint32_t n_wishes, n_locked;
+
+int starpu_memory_pin(void *memory, size_t bytes)
+{
+    if (++n_wishes % 3 == 0) {
+        return -1;
+    }
+    assert_true(n_locked < SL_SHARD_TABLES);
+    locked[n_locked].memory = memory;
+    locked[n_locked++].bytes = bytes;
+    return 0;
+}
+
+int starpu_memory_unpin(void *memory, size_t bytes)
+{
+    for (uint32_t i = 0; i < n_locked; i++) {
+        if (locked[i].memory == memory) {
+            assert_int_equal(locked[i].bytes, bytes);
+            locked[i] = locked[--n_locked];
+            return 0;
+        }
+    }
+    fail_msg("%zu bytes are unlocked that were not locked", bytes);
+    return -1;
+}
+
+/* The memory behind a handle is large enough for pages of its own, or it is not locked. */
+static uint32_t count_locked(starpu_data_handle_t handle)
+{
+    const char *memory = starpu_data_get_local_ptr(handle);
+    size_t bytes = starpu_data_get_size(handle);
+    for (uint32_t i = 0; i < n_locked; i++) {
+        if (memory >= locked[i].memory && memory + bytes <= locked[i].memory + locked[i].bytes) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void test_pin(void **state)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct sl_shards shards;
+    uint32_t parts[3000];
+    (void)state;
+    make_dataset(&shape, &dataset);
+    for (uint32_t v = 0; v < 3000; v++) {
+        parts[v] = v % N_PARTS;
+    }
+    make_partition(&dataset.graph, N_PARTS, parts, &partition);
+    for (n_wishes = 0; n_wishes < 3; n_wishes += 2) { /* the third wish is refused, then the first */
+        uint32_t before = n_wishes;
+        expect_ok(sl_shards_open(&dataset, &partition, true, &shards));
+        assert_int_equal(n_locked, 0); /* not without being asked */
+        uint32_t n_refused = sl_shards_pin(&shards);
+        assert_int_equal(n_wishes - before, 1); /* the features alone have a MiB */
+        assert_int_equal(n_refused, before == 2);
+        assert_int_equal(n_locked, before != 2);
+        for (uint32_t q = 0; q < N_PARTS; q++) {
+            assert_int_equal(count_locked(shards.part[q].features), before != 2);
+            assert_int_equal(count_locked(shards.part[q].labels), 0);
+        }
+        sl_shards_close(&shards);
+        assert_int_equal(n_locked, 0);
+        n_wishes = before;
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
 static int up(void **state)
 {
     (void)state;
@@ -73,6 +150,6 @@ static int down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_place)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_place), cmocka_unit_test(test_pin)};
     return cmocka_run_group_tests(tests, up, down);
 }

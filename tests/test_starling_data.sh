@@ -72,6 +72,7 @@ expect 1 'file' generate --vertices 100 --out file/x
 
 # Describe.
 expect 0 '^starling +[0-9]' info
+expect 0 '^gpus +(none: |.* GiB$)' info
 expect 0 '^limits +.* processors, .* memory, by control groups and ulimit$' info
 if command -v taskset >/dev/null; then # one hardware thread of those allowed
     first=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')

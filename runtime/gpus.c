@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * CUDA's own answers. */
+#include "runtime/gpus.h"
+
+#include <starpu.h>
+#include <stdio.h>
+
+#if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
+
+#include <starpu_cublas_v2.h>
+#include <starpu_cusparse.h>
+
+bool sl_gpus_built(void)
+{
+    return true;
+}
+
+uint32_t sl_gpus_count(void)
+{
+    int n = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess || n < 0) {
+        cudaGetLastError(); /* nobody else is to find this error */
+        return 0;
+    }
+    return n < STARPU_MAXCUDADEVS ? (uint32_t)n : STARPU_MAXCUDADEVS;
+}
+
+void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
+{
+    struct cudaDeviceProp properties;
+    out[0] = '\0';
+    if (cudaGetDeviceProperties(&properties, (int)gpu) == cudaSuccess) {
+        snprintf(out, bytes, "%.64s, %.1f GiB", properties.name, (double)properties.totalGlobalMem / (1 << 30));
+    }
+}
+
+void sl_gpus_open_libraries(void)
+{
+    starpu_cublas_init();
+    starpu_cusparse_init();
+}
+
+void sl_gpus_close_libraries(void)
+{
+    starpu_cusparse_shutdown();
+    starpu_cublas_shutdown();
+}
+
+#else
+
+bool sl_gpus_built(void)
+{
+    return false;
+}
+
+uint32_t sl_gpus_count(void)
+{
+    return 0;
+}
+
+void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
+{
+    (void)gpu;
+    (void)bytes;
+    out[0] = '\0';
+}
+
+void sl_gpus_open_libraries(void)
+{
+}
+
+void sl_gpus_close_libraries(void)
+{
+}
+
+#endif
