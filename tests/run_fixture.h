@@ -21,14 +21,22 @@
 
 static struct sl_machine machine;
 
-/* Start StarPU as a run would, with n workers, as far as it was built for so many, of a scheduler (NULL: the default). */
+/* Start StarPU as a run with these options would (sched NULL: the default). */
+static MAYBE_UNUSED void machine_up_with(const char *sched, uint32_t n_cpus, uint32_t n_gpus)
+{
+    struct sl_settings settings = {.cpus = n_cpus, .gpus = n_gpus, .sched = (char *)(uintptr_t)sched};
+    fixture_environment();
+    expect_ok(sl_machine_start(&settings, &machine));
+    assert_int_equal(machine.n_gpus, n_gpus);
+}
+
+/* With n CPU workers, as far as StarPU was built for so many; or with one GPU, where tests are to run on one. */
 static MAYBE_UNUSED void machine_up(const char *sched, uint32_t n_workers)
 {
     n_workers = n_workers < STARPU_MAXCPUS ? n_workers : STARPU_MAXCPUS;
-    struct sl_settings settings = {.cpus = n_workers, .sched = (char *)(uintptr_t)sched};
-    fixture_environment();
-    expect_ok(sl_machine_start(&settings, &machine));
-    assert_int_equal(machine.n_workers, n_workers);
+    bool on_gpu = wants_gpu();
+    machine_up_with(sched, on_gpu ? 0 : n_workers, on_gpu);
+    assert_int_equal(machine.n_workers, on_gpu ? 2 : n_workers);
 }
 
 static MAYBE_UNUSED void machine_down(void)
@@ -102,6 +110,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
                                    out->shards.is_sparse, &out->replica));
     }
     expect_ok(sl_run_init(&out->run));
+    out->run.gpus_first = machine.gpus_first;
     expect_ok(sl_steps_open(settings, &out->run, &out->shards, out->replica, 0, n_steps, &out->steps));
 }
 

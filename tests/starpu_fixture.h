@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * StarPU for the tests of submissions: started and stopped with some CPU workers, and handles over the test's own memory.
+ *
+ * With SL_TEST_DEVICE=cuda (`make check-gpu`) the same tests run on one GPU: tasks that have a CUDA implementation run there and
+ * nowhere else, the others on one CPU worker.
  */
 #ifndef SL_TESTS_STARPU_FIXTURE_H
 #define SL_TESTS_STARPU_FIXTURE_H
@@ -13,6 +16,7 @@
 #include "codelets/dense.h"
 #include "codelets/rows.h"
 #include "codelets/task.h"
+#include "runtime/gpus.h"
 #include "support/memory.h"
 #include "tests/kernel.h"
 
@@ -56,20 +60,41 @@ static MAYBE_UNUSED void fixture_environment(void)
     setenv("HWLOC_COMPONENTS", "-pci", 0);
 }
 
-/* Start StarPU with n CPU workers, as far as it was built for so many. */
+/* Whether this test is to run on a GPU; skips it where there is none. */
+static MAYBE_UNUSED bool wants_gpu(void)
+{
+    const char *device = getenv("SL_TEST_DEVICE");
+    if (device == NULL || strcmp(device, "cuda") != 0) {
+        return false;
+    }
+    if (sl_gpus_count() == 0) {
+        skip();
+    }
+    return true;
+}
+
+static bool fixture_on_gpu;
+
+/* Start StarPU with n CPU workers, as far as it was built for so many, or with one GPU. */
 static MAYBE_UNUSED void fixture_start(unsigned n_workers)
 {
     struct starpu_conf conf;
+    fixture_on_gpu = wants_gpu();
     fixture_environment();
     sl_dense_setup();
     assert_int_equal(starpu_conf_init(&conf), 0);
     conf.precedence_over_environment_variables = 1;
-    conf.ncpus = n_workers < STARPU_MAXCPUS ? (int)n_workers : STARPU_MAXCPUS;
-    conf.ncuda = 0;
+    conf.ncpus = fixture_on_gpu ? 1 : n_workers < STARPU_MAXCPUS ? (int)n_workers : STARPU_MAXCPUS;
+    conf.ncuda = fixture_on_gpu;
     conf.nopencl = 0;
     conf.catch_signals = 0;
     assert_int_equal(starpu_init(&conf), 0);
+    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), fixture_on_gpu);
+    if (fixture_on_gpu) {
+        sl_gpus_open_libraries();
+    }
     assert_int_equal(sl_run_init(&run), SL_OK);
+    run.gpus_first = fixture_on_gpu;
     head = (struct sl_task_args){.run = &run, .step = 7, .hop = 1};
 }
 
@@ -77,6 +102,9 @@ static MAYBE_UNUSED void fixture_stop(void)
 {
     starpu_task_wait_for_all();
     sl_run_free(&run);
+    if (fixture_on_gpu) {
+        sl_gpus_close_libraries();
+    }
     starpu_shutdown();
     assert_int_equal(sl_memory_live(), 0);
 }

@@ -265,6 +265,44 @@ static void test_empty_groups(void **state)
     machine_down();
 }
 
+/* ---- CPUs, GPUs and both ---- */
+
+/* Each variant on CPUs alone, by one PE; then on all other machines, as one PE and spread. */
+static void test_devices(void **state)
+{
+    struct outcome on_cpus[N_VARIANTS];
+    const struct {
+        const char *name;
+        uint32_t n_cpus, n_gpus;
+    } machines[] = {{"a GPU", 0, 1}, {"two CPUs and a GPU", 2, 1}, {"all GPUs", 0, sl_gpus_count()}};
+    (void)state;
+    if (sl_gpus_count() == 0) {
+        skip();
+    }
+    machine_up_with(NULL, 2, 0);
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        run_variant(&variants[i], &one_pe, &on_cpus[i]);
+    }
+    machine_down();
+    for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
+        machine_up_with(NULL, machines[m].n_cpus, machines[m].n_gpus);
+        for (size_t i = 0; i < N_VARIANTS; i++) {
+            const struct spread spreads[] = {one_pe, {4, 4, 3, SL_PARTITION_METIS, 2}};
+            for (size_t j = 0; j < 2; j++) {
+                struct outcome got;
+                run_variant(&variants[i], &spreads[j], &got);
+                expect_losses(&variants[i], &spreads[j], machines[m].name, &got, &on_cpus[i]);
+                expect_sizes(&spreads[j], &got, &on_cpus[i]);
+                outcome_free(&got);
+            }
+        }
+        machine_down();
+    }
+    for (size_t i = 0; i < N_VARIANTS; i++) {
+        outcome_free(&on_cpus[i]);
+    }
+}
+
 /* ---- property 2: the same run twice is the same to the bit ---- */
 
 static void expect_bits(const char *what, const struct outcome *got, const struct outcome *should)
@@ -646,7 +684,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_feature_cache),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_devices),    cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_feature_cache),
         cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch), cmocka_unit_test(test_coverage),
         cmocka_unit_test(test_fanout),       cmocka_unit_test(test_epochs),
     };
