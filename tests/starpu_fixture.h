@@ -27,6 +27,14 @@ static struct sl_task_args head;
 static MAYBE_UNUSED const unsigned worker_counts[] = {1, 3};
 #define N_WORKER_COUNTS (sizeof worker_counts / sizeof worker_counts[0])
 
+/* A test that takes long begins with this: kernels are slow in tests/cuda_on_cpu, and it is skipped there. */
+static MAYBE_UNUSED void long_test(void)
+{
+#ifdef SL_EMULATED
+    skip();
+#endif
+}
+
 /* StarPU's home for a test that is started by hand; removed when the program ends. */
 static MAYBE_UNUSED char fixture_home[] = "/tmp/starling-test-XXXXXX";
 

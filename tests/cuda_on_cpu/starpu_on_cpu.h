@@ -17,6 +17,8 @@
 #define starpu_cublas_get_local_handle() SL_CUBLAS_ON_CPU
 #define starpu_cusparse_get_local_handle() NULL
 #define starpu_cuda_worker_get_count() 1u
+/* For tests: kernels are slow here. */
+#define SL_EMULATED 1
 /* To StarPU these are CPU workers, and it drives no GPU. */
 #undef STARPU_MAXCUDADEVS
 #define STARPU_MAXCUDADEVS 0
