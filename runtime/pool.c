@@ -161,7 +161,7 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
     return 0;
 }
 
-static int system_malloc(unsigned node, void **out, size_t bytes, int flags)
+static __attribute__((unused)) int system_malloc(unsigned node, void **out, size_t bytes, int flags)
 {
     (void)node;
     (void)flags;
@@ -169,7 +169,7 @@ static int system_malloc(unsigned node, void **out, size_t bytes, int flags)
     return *out == NULL ? -ENOMEM : 0;
 }
 
-static int system_free(unsigned node, void *block, size_t bytes, int flags)
+static __attribute__((unused)) int system_free(unsigned node, void *block, size_t bytes, int flags)
 {
     (void)node;
     (void)bytes;
