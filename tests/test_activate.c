@@ -371,7 +371,7 @@ static void test_central_differences(void **state)
 
 /* What an implementation wrote into a case against what the CPU's kernels write. Layer norm and column sums may be added up in
  * another order where there is CUDA, and a gate may differ where y is next to nothing; else the bits are the same. */
-static void expect_agreement(const struct case_ *got, const struct case_ *wanted)
+static void expect_same_answer(const struct case_ *got, const struct case_ *wanted)
 {
     size_t n = (size_t)wanted->a.n_rows * wanted->a.n_columns;
 #ifdef SL_CUDA
@@ -480,7 +480,7 @@ static void check_launchers(uint32_t rows, uint32_t columns, enum sl_activate_no
     if (norm == SL_ACTIVATE_BATCH) {
         sl_activate_batch_sums_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums);
     }
-    expect_agreement(got, wanted);
+    expect_same_answer(got, wanted);
     sl_activate_residual_backward_cpu(rows, columns, wanted->gh, wanted->residual);
     expect_same("GR", n, sizeof(sl_real), got->residual, wanted->residual);
     expect_same("H again", n, sizeof(sl_real), again->h, got->h);
@@ -599,7 +599,7 @@ static void check_submissions(enum sl_activate_norm norm, double dropout, int wi
     }
     sl_activate_backward_cpu(&k->a, k->z, k->gate, k->gh, k->sums, 100, k->gz, k->gw, k->gb);
     sl_activate_residual_backward_cpu(D, F, k->gh, level_wanted + 3 * F);
-    expect_agreement(c, k);
+    expect_same_answer(c, k);
     expect_same("GR", LEVEL * F, sizeof(sl_real), level, level_wanted);
     free(level);
     free(level_wanted);
