@@ -3,7 +3,7 @@
 
 # SL_CHECK_CUDA
 # -------------
-# The CUDA Toolkit: nvcc, cuBLAS, cuSPARSE, and NCCL if it is there. After SL_CHECK_STARPU, whose StarPU has to be built with CUDA
+# The CUDA Toolkit: nvcc, cuBLAS, cuSPARSE. After SL_CHECK_STARPU, whose StarPU has to be built with CUDA
 # as well: it is StarPU that runs our kernels.
 #
 #   --with-cuda            fail without
@@ -11,15 +11,15 @@
 #   --without-cuda         do not look
 #   NVCC_GENCODE           the architectures, as nvcc's -gencode options [from sm_75 on, as the toolkit allows]
 #
-# Substitutes NVCC, NVCC_GENCODE, SL_CUDA_CPPFLAGS, SL_CUDA_LIBS, SL_CUDA_FOUND, and sets the conditional HAVE_CUDA; SL_CUDA and
-# SL_NCCL are defined through SL_CUDA_CPPFLAGS.
+# Substitutes NVCC, NVCC_GENCODE, SL_CUDA_CPPFLAGS, SL_CUDA_LIBS, SL_CUDA_FOUND, and sets the conditional HAVE_CUDA; SL_CUDA is
+# defined through SL_CUDA_CPPFLAGS.
 AC_DEFUN([SL_CHECK_CUDA], [
 AC_REQUIRE([SL_CHECK_STARPU])
 AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR], [the CUDA Toolkit is in DIR @<:@where nvcc is@:>@])],
             [], [with_cuda=auto])
 AC_ARG_VAR([NVCC], [CUDA compiler])
 AC_ARG_VAR([NVCC_GENCODE], [architectures, as -gencode options @<:@sm_75 to the newest@:>@])
-sl_cuda_version= sl_found_cuda=no sl_found_nccl=no
+sl_cuda_version= sl_found_cuda=no
 SL_CUDA_CPPFLAGS= SL_CUDA_LIBS=
 AS_CASE([$with_cuda],
     [no|yes|auto], [sl_cuda_path=$PATH:/usr/local/cuda/bin],
@@ -35,7 +35,6 @@ AC_SUBST([SL_CUDA_CPPFLAGS])
 AC_SUBST([SL_CUDA_LIBS])
 AC_SUBST([SL_CUDA_FOUND])
 AM_CONDITIONAL([HAVE_CUDA], [test $sl_found_cuda = yes])
-AM_CONDITIONAL([HAVE_NCCL], [test $sl_found_nccl = yes])
 ])
 
 # SL_TRY_CUDA
@@ -60,26 +59,17 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([@%:@include <cuda_runtime_api.h>
 ], [[int n = 0; cublasHandle_t b; cusparseHandle_t s;
      return (int)cudaGetDeviceCount(&n) + (int)cublasCreate(&b) + (int)cusparseCreate(&s)]])], [sl_cuda_links=yes], [sl_cuda_links=no])
 AC_MSG_RESULT([$sl_cuda_links])
-AC_MSG_CHECKING([for NCCL])
-LIBS="-lnccl $LIBS"
-AC_LINK_IFELSE([AC_LANG_PROGRAM([@%:@include <nccl.h>
-], [[int version; return (int)ncclGetVersion(&version)]])], [sl_found_nccl=yes], [])
-AC_MSG_RESULT([$sl_found_nccl])
 CPPFLAGS=$sl_save_CPPFLAGS LIBS=$sl_save_LIBS
 AS_IF([test $sl_cuda_links = no],
       [SL_CUDA_FOUND="toolkit $sl_cuda_version in $sl_cuda_prefix, but a program with it does not link (see config.log)"],
       [test "$SL_STARPU_CUDA" != yes],
       [SL_CUDA_FOUND="toolkit $sl_cuda_version is here, but this StarPU is without CUDA: no GPU will be used (./bootstrap --with-cuda builds one with)"],
       [sl_found_cuda=yes
-       SL_CUDA_FOUND="$sl_cuda_version in $sl_cuda_prefix (NCCL $sl_found_nccl)"
+       SL_CUDA_FOUND="$sl_cuda_version in $sl_cuda_prefix"
        SL_CUDA_CPPFLAGS="$sl_cuda_cppflags -DSL_CUDA"
        SL_CUDA_LIBS="$sl_cuda_libs -lstdc++"
-       AS_IF([test $sl_found_nccl = yes],
-             [SL_CUDA_CPPFLAGS="$SL_CUDA_CPPFLAGS -DSL_NCCL"
-              SL_CUDA_LIBS="$SL_CUDA_LIBS -lnccl"])
        SL_ADD_RUN_PATH([$SL_CUDA_LIBS])
        AS_VAR_IF([NVCC_GENCODE], [], [SL_NVCC_ARCHITECTURES])])
-AS_VAR_IF([sl_found_cuda], [no], [sl_found_nccl=no])
 ])
 
 # SL_NVCC_ARCHITECTURES

@@ -36,10 +36,26 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
     }
 }
 
+/* What launchers take and give back for each task (codelets/kernel.cuh, sl_scratch) stays with the device's pool: by itself the
+ * pool returns all of it to the driver whenever the device is waited for. */
+static void keep_scratch_memory(void)
+{
+    int n = 0;
+    cudaGetDeviceCount(&n);
+    for (int gpu = 0; gpu < n; gpu++) {
+        cudaMemPool_t pool;
+        uint64_t all = UINT64_MAX;
+        if (cudaDeviceGetDefaultMemPool(&pool, gpu) == cudaSuccess) {
+            cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+        }
+    }
+}
+
 void sl_gpus_open_libraries(void)
 {
     starpu_cublas_init();
     starpu_cusparse_init();
+    keep_scratch_memory();
 }
 
 void sl_gpus_close_libraries(void)

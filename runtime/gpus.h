@@ -19,7 +19,7 @@ uint32_t sl_gpus_count(void);
 /* What GPU number `gpu` is, into `out`: "NVIDIA H100 80GB HBM3, 79.2 GiB". Empty where CUDA does not say. */
 void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes);
 
-/* Make cuBLAS and cuSPARSE ready on each of StarPU's GPUs, and release them. StarPU is up, and has GPUs. */
+/* Make cuBLAS, cuSPARSE and the devices' pools of memory ready on StarPU's GPUs, and release the libraries. StarPU is up, and has GPUs. */
 void sl_gpus_open_libraries(void);
 void sl_gpus_close_libraries(void);
 

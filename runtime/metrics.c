@@ -200,6 +200,8 @@ enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_met
         {"synthetic", json_boolean(c->synthetic)},
         {"vertices", whole(c->vertices)},
         {"edges", whole(c->edges)},
+        {"features", whole(c->features)},
+        {"classes", whole(c->classes)},
         {"pes", whole(c->pes)},
         {"group_size", whole(c->group_size)},
         {"devices", texts(c->devices, c->n_devices)},

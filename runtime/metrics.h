@@ -30,6 +30,7 @@ struct sl_metrics_config {
     bool synthetic;
     uint32_t vertices;          /* N */
     uint64_t edges;             /* E: directed edges, after reversing and removing duplicates */
+    uint32_t features, classes; /* columns of the features, and of the scores */
     uint32_t pes;               /* P */
     uint32_t group_size;        /* G */
     const char *const *devices; /* n_devices names, one per worker */

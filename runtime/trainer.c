@@ -326,6 +326,8 @@ static enum sl_status report_config(struct sl_trainer *t, const struct sl_report
                                        .synthetic = t->dataset.synthetic,
                                        .vertices = t->shards.n_vertices,
                                        .edges = t->partition.graph.n_edges,
+                                       .features = t->shards.n_features,
+                                       .classes = t->shards.n_classes,
                                        .pes = t->settings->pes,
                                        .group_size = t->settings->group_size,
                                        .devices = devices,

@@ -229,6 +229,8 @@ static void the_config_line_holds_all_options(void **state)
                                         .synthetic = true,
                                         .vertices = 7,
                                         .edges = 11,
+                                        .features = 96,
+                                        .classes = 40,
                                         .pes = 4,
                                         .group_size = 2,
                                         .devices = devices,
@@ -237,10 +239,11 @@ static void the_config_line_holds_all_options(void **state)
                                         .edge_cut = 5};
     assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
     json_t *json = line();
-    assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "pes", "group_size",
+    assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "features", "classes", "pes", "group_size",
                                "devices", "options", "edge_cut"));
     assert_true(json_is_true(json_object_get(json, "synthetic")));
     assert_true(number(json, "vertices") == 7 && number(json, "edges") == 11 && number(json, "edge_cut") == 5);
+    assert_true(number(json, "features") == 96 && number(json, "classes") == 40);
     assert_true(number(json, "pes") == 4 && number(json, "group_size") == 2);
     assert_string_equal(json_string_value(json_array_get(json_object_get(json, "devices"), 1)), "CPU 1");
     json_t *options = json_object_get(json, "options");
