@@ -51,12 +51,12 @@ static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
 }
 
 /* A matrix in memory for room_rows >= n_rows rows. */
-static enum sl_status register_matrix(uint32_t n_rows, uint32_t room_rows, uint32_t n_columns, size_t element,
+static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
                                       starpu_data_handle_t *out)
 {
     enum sl_status st = check_matrix(n_rows, n_columns);
     if (st == SL_OK) {
-        size_t bytes = (size_t)room_rows * n_columns * element;
+        size_t bytes = room_rows * n_columns * element;
         starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, element, size_class(bytes));
     }
     return st;
@@ -65,6 +65,35 @@ static enum sl_status register_matrix(uint32_t n_rows, uint32_t room_rows, uint3
 enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out)
 {
     return register_matrix(n_rows, n_rows, n_columns, element, out);
+}
+
+/* An interface is a node's copy of the handle's shape; StarPU's own unpacking of matrices changes it like this. */
+static void set_rows(starpu_data_handle_t handle, uint32_t n_rows)
+{
+    for (unsigned node = 0; node < starpu_memory_nodes_get_count(); node++) {
+        struct starpu_matrix_interface *matrix = starpu_data_get_interface_on_node(handle, node);
+        matrix->ny = n_rows;
+    }
+}
+
+enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle)
+{
+    size_t bytes = (size_t)n_rows * n_columns * element;
+    enum sl_status st = check_matrix(n_rows, n_columns);
+    if (st == SL_OK && *handle != NULL && bytes <= starpu_matrix_get_allocsize(*handle)) {
+        set_rows(*handle, n_rows);
+        return SL_OK;
+    }
+    sl_handle_close(*handle);
+    *handle = NULL;
+    return st == SL_OK ? register_matrix(n_rows, n_rows + (uint64_t)n_rows / 8 + 1, n_columns, element, handle) : st;
+}
+
+void sl_matrix_keep(starpu_data_handle_t *handle)
+{
+    if (*handle != NULL && starpu_matrix_get_allocsize(*handle) > SL_KEPT_BYTES) {
+        sl_handle_drop(handle);
+    }
 }
 
 void sl_handle_drop(starpu_data_handle_t *handle)

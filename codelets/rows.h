@@ -59,6 +59,18 @@ void sl_rows_drop(struct sl_rows *rows);
 /* A single uninitialised matrix handle [n_rows x n_columns], allocation rounded to a size class. SL_EINVAL as above. */
 enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out);
 
+/* Small matrices that come again with other numbers of rows are kept: to register and to unregister one costs StarPU some twenty
+ * blocks of memory and two tasks or three, more than it takes to fill it.
+ *
+ * Give *handle, which no task uses (NULL: there is none yet), n_rows rows of what it had columns of; its contents are lost. It is
+ * registered anew, with an eighth to spare, where it has no room. SL_EINVAL as above; then *handle is NULL. */
+enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle);
+
+/* Keep *handle for the next sl_matrix_reshape, which must wait for the tasks submitted so far; NULL is allowed. Where it has
+ * more than SL_KEPT_BYTES of memory it is dropped instead. */
+void sl_matrix_keep(starpu_data_handle_t *handle);
+#define SL_KEPT_BYTES ((size_t)512 << 10)
+
 /* Asynchronous unregistration of *handle, which becomes NULL; NULL is allowed. */
 void sl_handle_drop(starpu_data_handle_t *handle);
 

@@ -55,6 +55,16 @@ static uint32_t n_asked(const struct at *a, uint32_t p, uint32_t q)
     return sl_list_count(first_source(a, p), q);
 }
 
+/* The slot's handles for the rows that PE p gets from owner q, and for the gradients it returns. */
+static starpu_data_handle_t *kept_packed(const struct at *a, uint32_t p, uint32_t q)
+{
+    return &sl_step_slot(a->s, a->step, p)->packed[a->level * a->s->shards->n_parts + q];
+}
+static starpu_data_handle_t *kept_sent(const struct at *a, uint32_t p, uint32_t q)
+{
+    return &sl_step_slot(a->s, a->step, p)->sent[a->level * a->s->shards->n_parts + q];
+}
+
 /* A parameter of the replica that PE p trains. */
 static starpu_data_handle_t value_of(const struct at *a, uint32_t p, int parameter)
 {
@@ -64,7 +74,8 @@ static starpu_data_handle_t value_of(const struct at *a, uint32_t p, int paramet
 /* The list of its partial gradients. */
 static struct sl_partials *partials_of(const struct at *a, uint32_t p, int parameter)
 {
-    return &a->s->partials[sl_step_replica(a->s, p) * SL_N_PARAMETERS + (uint32_t)parameter];
+    uint32_t replica = a->i * a->s->n_replicas + sl_step_replica(a->s, p);
+    return &a->s->gradients[replica * SL_N_PARAMETERS + (uint32_t)parameter];
 }
 
 static bool sparse_input(const struct at *a)
@@ -97,16 +108,11 @@ static enum sl_status multiply(const struct at *a, uint32_t p, uint32_t row, int
                                    value_of(a, p, parameter), bias, 0, z);
 }
 
-/* A fresh partial gradient of a parameter, appended to its list. */
-static enum sl_status new_partial(const struct at *a, uint32_t p, int parameter, starpu_data_handle_t *out)
+/* A further partial gradient of a parameter. */
+static enum sl_status next_partial(const struct at *a, uint32_t p, int parameter, starpu_data_handle_t *out)
 {
-    struct sl_partials *list = partials_of(a, p, parameter);
     const struct sl_parameter *shape = &a->layer->parameter[parameter];
-    enum sl_status st = sl_matrix_register(shape->n_rows, shape->n_columns, sizeof(sl_real), &list->handle[list->n]);
-    if (st == SL_OK) {
-        *out = list->handle[list->n++];
-    }
-    return st;
+    return sl_partials_next(partials_of(a, p, parameter), shape->n_rows, shape->n_columns, sizeof(sl_real), out);
 }
 
 /* GW (and the bias gradient) of one chunk of gz whose rows begin at `row` of the input level. Dense chunks leave a partial
@@ -126,8 +132,8 @@ static enum sl_status weight_gradient(const struct at *a, uint32_t p, uint32_t r
         gw = weights->handle[weights->n - 1];
         gb = with_bias ? biases->handle[biases->n - 1] : NULL;
     } else {
-        SL_TRY(st, new_partial(a, p, parameter, &gw), done);
-        SL_TRY(st, with_bias ? new_partial(a, p, SL_BIAS, &gb) : SL_OK, done);
+        SL_TRY(st, next_partial(a, p, parameter, &gw), done);
+        SL_TRY(st, with_bias ? next_partial(a, p, SL_BIAS, &gb) : SL_OK, done);
     }
     if (sparse_input(a)) {
         struct sl_sparse x = sparse_rows(a, p);
@@ -173,6 +179,7 @@ static enum sl_status pack(const struct at *a, uint32_t owner)
     const struct sl_rows *rows = exchanged(a, owner);
     uint32_t requester[SL_MAX_PES];
     starpu_data_handle_t packed[SL_MAX_PES];
+    starpu_data_handle_t *kept;
     uint32_t n = 0;
     struct sl_task_args head = head_of(a, owner);
     enum sl_status st = SL_OK;
@@ -181,10 +188,10 @@ static enum sl_status pack(const struct at *a, uint32_t owner)
         if (p == owner || n_asked(a, p, q) == 0) {
             continue;
         }
-        SL_TRY(st, sl_matrix_register(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), &a->s->pe[p].packed[q]),
-               done);
+        kept = kept_packed(a, p, q);
+        SL_TRY(st, sl_matrix_reshape(n_asked(a, p, q), rows->n_columns, sizeof(sl_real), kept), done);
         requester[n] = peer;
-        packed[n++] = a->s->pe[p].packed[q];
+        packed[n++] = a->s->pe[p].packed[q] = *kept;
     }
     if (n > 0) {
         st = sl_pack_submit(&head, rows, n_parts, block_of(a, owner)->inverse, n, requester, packed);
@@ -237,14 +244,22 @@ done:
     return st;
 }
 
-/* Mean and variance of z over the rows of group r; its unbiased statistics are appended to a list. */
-static enum sl_status group_statistics(const struct at *a, uint32_t r, struct sl_partials *unbiased)
+/* The handle of a matrix of two rows that is kept for the run. */
+static enum sl_status keep_pair(const struct at *a, starpu_data_handle_t *handle)
 {
-    struct sl_partials *moments = &a->s->partials[SL_NORM_WEIGHT]; /* free in forward */
+    return *handle != NULL ? SL_OK : sl_matrix_register(2, a->layer->n_out, sizeof(sl_real), handle);
+}
+
+/* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
+static enum sl_status group_statistics(const struct at *a, uint32_t r)
+{
+    struct sl_partials *moments = &a->s->moments;
+    uint32_t first = moments->n;
     uint32_t n_parts = a->s->shards->n_parts;
     uint32_t width = a->layer->n_out;
     uint32_t *n_rows = a->s->chunk_rows;
     struct sl_step_group *group = &a->s->group[r];
+    starpu_data_handle_t pair;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     group->n_rows[a->level] = 0;
@@ -254,46 +269,44 @@ static enum sl_status group_statistics(const struct at *a, uint32_t r, struct sl
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
             n_rows[moments->n] = sl_split_size(&pe->split[a->level], c);
             group->n_rows[a->level] += n_rows[moments->n];
-            SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &moments->handle[moments->n]), done);
-            moments->n++;
-            SL_TRY(st, sl_batchnorm_moments_submit(&head, pe->z[a->level].chunk[c], moments->handle[moments->n - 1]),
-                   done);
+            SL_TRY(st, sl_partials_next(moments, 2, width, sizeof(double), &pair), done);
+            SL_TRY(st, sl_batchnorm_moments_submit(&head, pe->z[a->level].chunk[c], pair), done);
         }
     }
-    if (moments->n > 0) {
+    if (moments->n > first) {
         head = head_of(a, r * n_parts);
-        SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->statistics[a->level]), done);
-        SL_TRY(st, sl_matrix_register(2, width, sizeof(double), &unbiased->handle[unbiased->n]), done);
-        unbiased->n++;
+        SL_TRY(st, keep_pair(a, &group->statistics[a->level]), done);
+        SL_TRY(st, sl_partials_next(&a->s->unbiased, 2, width, sizeof(double), &pair), done);
         SL_TRY(st,
-               sl_batchnorm_merge_submit(&head, moments->n, moments->handle, n_rows, group->statistics[a->level],
-                                         unbiased->handle[unbiased->n - 1]),
+               sl_batchnorm_merge_submit(&head, moments->n - first, moments->handle + first, n_rows + first,
+                                         group->statistics[a->level], pair),
                done);
     }
 done:
-    sl_partials_drop(moments);
     return st;
 }
 
 /* Statistics of every group, and each replica's running ones over its groups. */
 static enum sl_status batch_statistics(const struct at *a)
 {
-    struct sl_partials *unbiased = &a->s->partials[SL_NORM_BIAS];
+    struct sl_partials *unbiased = &a->s->unbiased;
     uint32_t n_groups = a->s->n_groups / a->s->n_replicas;
     enum sl_status st = SL_OK;
+    a->s->moments.n = 0;
+    unbiased->n = 0;
     for (uint32_t v = 0; v < a->s->n_replicas; v++) {
+        uint32_t first = unbiased->n;
         starpu_data_handle_t running = a->s->model[v].layer[a->i].running_handle;
         struct sl_task_args head = head_of(a, v * n_groups * a->s->shards->n_parts);
         for (uint32_t r = v * n_groups; r < (v + 1) * n_groups; r++) {
-            SL_TRY(st, group_statistics(a, r, unbiased), done);
+            SL_TRY(st, group_statistics(a, r), done);
         }
-        if (unbiased->n > 0) {
-            SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n, unbiased->handle, running), done);
+        if (unbiased->n > first) {
+            SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n - first, unbiased->handle + first, running),
+                   done);
         }
-        sl_partials_drop(unbiased);
     }
 done:
-    sl_partials_drop(unbiased);
     return st;
 }
 
@@ -342,13 +355,15 @@ done:
     return st;
 }
 
-static void drop_packed(struct sl_steps *s)
+static void drop_packed(const struct at *a)
 {
-    for (uint32_t p = 0; p < s->n_pes; p++) {
-        for (uint32_t q = 0; q < s->shards->n_parts; q++) {
-            sl_handle_drop(&s->pe[p].packed[q]);
+    for (uint32_t p = 0; p < a->s->n_pes; p++) {
+        struct sl_step_pe *pe = &a->s->pe[p];
+        for (uint32_t q = 0; q < a->s->shards->n_parts; q++) {
+            pe->packed[q] = NULL;
+            sl_matrix_keep(kept_packed(a, p, q));
         }
-        sl_rows_drop(&s->pe[p].projected);
+        sl_rows_drop(&pe->projected);
     }
 }
 
@@ -369,7 +384,7 @@ enum sl_status sl_layer_forward(struct sl_steps *s, uint64_t step, uint32_t i)
             SL_TRY(st, combine(&a, p, c), done);
         }
     }
-    drop_packed(s);
+    drop_packed(&a);
     if (a.layer->hidden) {
         SL_TRY(st, s->model->norm == SL_NORM_BATCH ? batch_statistics(&a) : SL_OK, done);
         SL_TRY(st, activate(&a), done);
@@ -383,10 +398,11 @@ done:
 /* Batch norm: [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
 static enum sl_status group_sums(const struct at *a, uint32_t r)
 {
-    struct sl_partials *sums = &a->s->partials[SL_SELF]; /* free until the layer's products */
+    struct sl_partials *sums = &a->s->sums;
+    uint32_t first = sums->n;
     uint32_t n_parts = a->s->shards->n_parts;
-    uint32_t width = a->layer->n_out;
-    struct sl_step_group *group = &a->s->group[r];
+    starpu_data_handle_t *sum = &a->s->group[r].sums[a->level];
+    starpu_data_handle_t share;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = r * n_parts; p < (r + 1) * n_parts; p++) {
@@ -394,19 +410,17 @@ static enum sl_status group_sums(const struct at *a, uint32_t r)
         struct sl_activate_layer layer = activation(a, p);
         head = head_of(a, p);
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
-            SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &sums->handle[sums->n]), done);
-            sums->n++;
+            SL_TRY(st, sl_partials_next(sums, 2, a->layer->n_out, sizeof(sl_real), &share), done);
             SL_TRY(st,
                    sl_activate_batch_sums_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
-                                                 pe->gh.chunk[c], sums->handle[sums->n - 1]),
+                                                 pe->gh.chunk[c], share),
                    done);
         }
     }
     head = head_of(a, r * n_parts);
-    SL_TRY(st, sl_matrix_register(2, width, sizeof(sl_real), &group->sums), done);
-    SL_TRY(st, sl_reduce_submit(&head, sums->n, sums->handle, group->sums), done);
+    SL_TRY(st, keep_pair(a, sum), done);
+    st = sl_reduce_submit(&head, sums->n - first, sums->handle + first, *sum);
 done:
-    sl_partials_drop(sums);
     return st;
 }
 
@@ -416,9 +430,10 @@ static enum sl_status batch_sums(const struct at *a)
     starpu_data_handle_t of_groups[SL_MAX_PES];
     uint32_t n_groups = a->s->n_groups / a->s->n_replicas;
     enum sl_status st = SL_OK;
+    a->s->sums.n = 0;
     for (uint32_t r = 0; r < a->s->n_groups; r++) {
         SL_TRY(st, group_sums(a, r), done);
-        of_groups[r] = a->s->group[r].sums;
+        of_groups[r] = a->s->group[r].sums[a->level];
     }
     for (uint32_t v = 0; v < a->s->n_replicas; v++) {
         const struct sl_parameter *parameter = a->s->model[v].layer[a->i].parameter;
@@ -449,12 +464,12 @@ static enum sl_status deactivate(const struct at *a)
             starpu_data_handle_t gw = NULL;
             starpu_data_handle_t gb = NULL;
             if (layer.norm == SL_ACTIVATE_LAYER) {
-                SL_TRY(st, new_partial(a, p, SL_NORM_WEIGHT, &gw), done);
-                SL_TRY(st, new_partial(a, p, SL_NORM_BIAS, &gb), done);
+                SL_TRY(st, next_partial(a, p, SL_NORM_WEIGHT, &gw), done);
+                SL_TRY(st, next_partial(a, p, SL_NORM_BIAS, &gb), done);
             }
             SL_TRY(st,
                    sl_activate_backward_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
-                                               pe->gh.chunk[c], batch ? group->sums : NULL,
+                                               pe->gh.chunk[c], batch ? group->sums[a->level] : NULL,
                                                batch ? group->n_rows[a->level] : 0, pe->gz.chunk[c], gw, gb),
                    done);
         }
@@ -489,7 +504,7 @@ static enum sl_status mean_gradient(const struct at *a)
         }
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
             starpu_data_handle_t gw;
-            SL_TRY(st, new_partial(a, p, SL_NEIGH, &gw), done);
+            SL_TRY(st, next_partial(a, p, SL_NEIGH, &gw), done);
             SL_TRY(st,
                    sl_dense_backward_weight_submit(&head, pe->mean[a->level].chunk[c], 0, pe->gz.chunk[c], gw, NULL),
                    done);
@@ -521,6 +536,7 @@ static enum sl_status pack_gradients(const struct at *a, uint32_t p)
     uint32_t n_parts = a->s->shards->n_parts;
     uint32_t t0[SL_MAX_PES];
     starpu_data_handle_t sent[SL_MAX_PES];
+    starpu_data_handle_t *kept;
     uint32_t n = 0;
     uint64_t n_rows = 0;
     struct sl_task_args head = head_of(a, p);
@@ -529,10 +545,11 @@ static enum sl_status pack_gradients(const struct at *a, uint32_t p)
         if (q == p % n_parts || n_asked(a, p, q) == 0) {
             continue;
         }
-        SL_TRY(st, sl_matrix_register(n_asked(a, p, q), gradient->n_columns, sizeof(sl_real), &pe->sent[q]), done);
+        kept = kept_sent(a, p, q);
+        SL_TRY(st, sl_matrix_reshape(n_asked(a, p, q), gradient->n_columns, sizeof(sl_real), kept), done);
         n_rows += n_asked(a, p, q);
         t0[n] = first[q];
-        sent[n++] = pe->sent[q];
+        sent[n++] = pe->sent[q] = *kept;
     }
     if (n > 0) {
         uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)] * n_rows / first[n_parts];
@@ -642,12 +659,9 @@ static void step_down(const struct at *a)
         sl_rows_drop(&pe->mean[a->level]);
         sl_rows_drop(&pe->h[a->from]);
         for (uint32_t q = 0; q < a->s->shards->n_parts; q++) {
-            sl_handle_drop(&pe->sent[q]);
+            pe->sent[q] = NULL;
+            sl_matrix_keep(kept_sent(a, p, q));
         }
-    }
-    for (uint32_t r = 0; r < a->s->n_groups; r++) {
-        sl_handle_drop(&a->s->group[r].sums);
-        sl_handle_drop(&a->s->group[r].statistics[a->level]);
     }
 }
 
@@ -685,7 +699,6 @@ static enum sl_status reduce(const struct at *a, int k)
         const struct sl_layer *layer = &a->s->model[sl_step_replica(a->s, p)].layer[a->i];
         struct sl_task_args head = sl_step_head(a->s, a->step, p, 0);
         SL_TRY(st, sl_reduce_submit(&head, partials->n, partials->handle, layer->parameter[k].gradient_handle), done);
-        sl_partials_drop(partials);
     }
 done:
     return st;

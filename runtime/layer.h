@@ -67,10 +67,11 @@ static inline uint32_t sl_step_replica(const struct sl_steps *steps, uint32_t p)
 /* Wait for the step's counts, copy them, split every PE's levels into chunks, and add up the sizes. */
 enum sl_status sl_step_sizes(struct sl_steps *steps, uint64_t step, struct sl_step_sizes *sizes_out);
 
-/* Drop all compute handles that are left, after success or failure. */
+/* Drop the rows that are left, and begin the lists of partials anew, after success or failure. */
 void sl_step_drop(struct sl_steps *steps);
 
-/* Drop and forget a list of partials. */
-void sl_partials_drop(struct sl_partials *partials);
+/* The next of a list of partials, which all are [n_rows x n_columns]: SL_EINVAL, SL_EINTERNAL where the list is full. */
+enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
+                                starpu_data_handle_t *out);
 
 #endif

@@ -6,9 +6,12 @@
 
 #include <math.h>
 
+#include "codelets/rows.h"
 #include "runtime/pool.h"
 #include "runtime/replicas.h"
 #include "support/real.h"
+
+#define HANDLE_BYTES 4096 /* StarPU's record of one */
 
 /* Vertices and edges of one group's step, by level and hop, at the most. */
 struct bound {
@@ -52,6 +55,23 @@ static double model_bytes(const struct sl_settings *s, const struct sl_dataset *
     return entries * sizeof(sl_real) * copies;
 }
 
+/* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
+ * a quarter over what they can ask for. */
+static double exchange_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    struct bound b = bound_step(s, dataset);
+    double peers = s->group_size - 1;
+    double bytes = 0;
+    for (uint32_t hop = 0; hop < s->layers; hop++) {
+        double in = hop + 1 == s->layers ? dataset->features.n_columns : s->hidden;
+        double row = fmin(in, width(s, dataset, hop)) * sizeof(sl_real); /* the narrower side of a layer travels */
+        double rows = fmin(b.edges[hop], peers * b.vertices[hop + 1]);
+        double handles = s->group_size * peers;
+        bytes += 2 * fmin(1.25 * rows * row, handles * SL_KEPT_BYTES) + 2 * handles * HANDLE_BYTES;
+    }
+    return bytes * s->depth * s->pes / s->group_size;
+}
+
 static double training_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     struct bound b = bound_step(s, dataset);
@@ -92,5 +112,6 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     /* The dataset as it was loaded goes before the work begins. */
     double most = fmax(graph + table, work);
     double cache = f->dense != NULL ? fmin(settings->feature_cache, n) * settings->pes * (4 * f->n_columns + 16) : 0;
-    return (uint64_t)(graph + table + cache + model_bytes(settings, dataset) + most) + (32u << 20);
+    double kept = model_bytes(settings, dataset) + exchange_bytes(settings, dataset);
+    return (uint64_t)(graph + table + cache + kept + most) + (32u << 20);
 }

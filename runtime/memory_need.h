@@ -9,7 +9,7 @@
 #include "partition/dataset.h"
 #include "runtime/settings.h"
 
-/* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, and the larger of the
+/* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, what PEs exchange rows by, and the larger of the
  * dataset as it is loaded, training (depth sampled blocks, one step's rows) and evaluation (rows of all vertices), with what the
  * pool keeps of the one during the other. Frontiers are bounded by fanout
  * and by the graph, so that the figure errs upwards. */

@@ -137,14 +137,6 @@ done:
 
 /* ---- clearing up ---- */
 
-void sl_partials_drop(struct sl_partials *partials)
-{
-    for (uint32_t i = 0; i < partials->n; i++) {
-        sl_handle_drop(&partials->handle[i]);
-    }
-    partials->n = 0;
-}
-
 static void drop_pe(struct sl_step_pe *pe, uint32_t n_hops, uint32_t n_parts)
 {
     for (uint32_t level = 0; level < n_hops; level++) {
@@ -161,9 +153,9 @@ static void drop_pe(struct sl_step_pe *pe, uint32_t n_hops, uint32_t n_parts)
     sl_rows_drop(&pe->ga);
     sl_rows_drop(&pe->gy);
     sl_rows_drop(&pe->gh_next);
-    for (uint32_t q = 0; pe->sent != NULL && q < n_parts; q++) {
-        sl_handle_drop(&pe->packed[q]);
-        sl_handle_drop(&pe->sent[q]);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        pe->packed[q] = NULL;
+        pe->sent[q] = NULL;
     }
 }
 
@@ -172,14 +164,81 @@ void sl_step_drop(struct sl_steps *s)
     for (uint32_t p = 0; s->pe != NULL && p < s->n_pes; p++) {
         drop_pe(&s->pe[p], s->n_hops, s->shards->n_parts);
     }
-    for (uint32_t r = 0; s->group != NULL && r < s->n_groups; r++) {
-        sl_handle_drop(&s->group[r].sums);
-        for (uint32_t level = 0; level < s->n_hops; level++) {
-            sl_handle_drop(&s->group[r].statistics[level]);
-        }
+    for (uint32_t k = 0; k < s->n_hops * s->n_replicas * SL_N_PARAMETERS; k++) {
+        s->gradients[k].n = 0;
     }
-    for (uint32_t k = 0; s->partials != NULL && k < s->n_replicas * SL_N_PARAMETERS; k++) {
-        sl_partials_drop(&s->partials[k]);
+    s->losses.n = 0;
+}
+
+/* ---- partials ---- */
+
+enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
+                                starpu_data_handle_t *out)
+{
+    enum sl_status st = SL_OK;
+    if (partials->n == partials->room) {
+        return sl_fail(SL_EINTERNAL, "a step has more than the %u partials that there is room for", partials->room);
+    }
+    starpu_data_handle_t *handle = &partials->handle[partials->n];
+    if (*handle == NULL) {
+        SL_TRY(st, sl_matrix_register(n_rows, n_columns, element, handle), done);
+    }
+    *out = *handle;
+    partials->n++;
+done:
+    return st;
+}
+
+static enum sl_status open_list(uint32_t room, struct sl_partials *out)
+{
+    out->room = room;
+    return sl_alloc_zero(room, sizeof *out->handle, "partials", &out->handle);
+}
+
+static void close_list(struct sl_partials *partials)
+{
+    for (uint32_t i = 0; partials->handle != NULL && i < partials->room; i++) {
+        sl_handle_close(partials->handle[i]);
+    }
+    sl_free(partials->handle);
+}
+
+static enum sl_status open_partials(struct sl_steps *s)
+{
+    uint32_t n_lists = s->n_hops * s->n_replicas * SL_N_PARAMETERS;
+    uint32_t n = s->n_pes * s->settings->chunks;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n_lists, sizeof *s->gradients, "partial gradients", &s->gradients), done);
+    for (uint32_t k = 0; k < n_lists; k++) {
+        SL_TRY(st, open_list(n / s->n_replicas, &s->gradients[k]), done);
+    }
+    SL_TRY(st, open_list(n, &s->losses), done);
+    SL_TRY(st, open_list(n, &s->moments), done);
+    SL_TRY(st, open_list(n, &s->sums), done);
+    SL_TRY(st, open_list(s->n_groups, &s->unbiased), done);
+    st = sl_alloc_zero(n, sizeof *s->chunk_rows, "chunk sizes", &s->chunk_rows);
+done:
+    return st;
+}
+
+static void close_partials(struct sl_steps *s)
+{
+    for (uint32_t k = 0; s->gradients != NULL && k < s->n_hops * s->n_replicas * SL_N_PARAMETERS; k++) {
+        close_list(&s->gradients[k]);
+    }
+    sl_free(s->gradients);
+    close_list(&s->losses);
+    close_list(&s->moments);
+    close_list(&s->sums);
+    close_list(&s->unbiased);
+    sl_free(s->chunk_rows);
+}
+
+static void close_group(struct sl_step_group *group)
+{
+    for (uint32_t level = 0; level < SL_MAX_LAYERS; level++) {
+        sl_handle_close(group->statistics[level]);
+        sl_handle_close(group->sums[level]);
     }
 }
 
@@ -194,28 +253,6 @@ static enum sl_status open_orders(struct sl_steps *s)
         starpu_vector_data_register(&s->order_handle[i], STARPU_MAIN_RAM, (uintptr_t)s->order[i], n, sizeof **s->order);
     }
     starpu_vector_data_register(&s->keys, -1, 0, n, sizeof(struct sl_permute_key));
-done:
-    return st;
-}
-
-/* The replicas' lists of one parameter are stretches of one list. */
-static enum sl_status open_partials(struct sl_steps *s)
-{
-    size_t n = (size_t)s->n_pes / s->n_replicas * s->settings->chunks; /* of a replica */
-    enum sl_status st;
-    SL_TRY(
-        st,
-        sl_alloc_zero((size_t)s->n_replicas * SL_N_PARAMETERS, sizeof *s->partials, "partial gradients", &s->partials),
-        done);
-    for (int k = 0; k < SL_N_PARAMETERS; k++) {
-        SL_TRY(
-            st,
-            sl_alloc_zero(s->n_replicas * n, sizeof(starpu_data_handle_t), "partial gradients", &s->partials[k].handle),
-            done);
-        for (uint32_t r = 1; r < s->n_replicas; r++) {
-            s->partials[r * SL_N_PARAMETERS + k].handle = s->partials[k].handle + r * n;
-        }
-    }
 done:
     return st;
 }
@@ -268,10 +305,6 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
         out->max_fanout = settings->fanout[hop] > out->max_fanout ? settings->fanout[hop] : out->max_fanout;
     }
     SL_TRY(st, open_partials(out), undo);
-    SL_TRY(
-        st,
-        sl_alloc_zero((size_t)out->n_pes * settings->chunks, sizeof *out->chunk_rows, "chunk sizes", &out->chunk_rows),
-        undo);
     SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->group, "groups", &out->group), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "PEs", &out->pe), undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
@@ -303,11 +336,10 @@ void sl_steps_close(struct sl_steps *steps)
         sl_free(steps->pe[p].packed);
         sl_free(steps->pe[p].sent);
     }
-    for (int k = 0; steps->partials != NULL && k < SL_N_PARAMETERS; k++) {
-        sl_free(steps->partials[k].handle);
+    close_partials(steps);
+    for (uint32_t r = 0; steps->group != NULL && r < steps->n_groups; r++) {
+        close_group(&steps->group[r]);
     }
-    sl_free(steps->partials);
-    sl_free(steps->chunk_rows);
     sl_free(steps->group);
     sl_free(steps->pe);
     *steps = (struct sl_steps){0};

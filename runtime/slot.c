@@ -87,6 +87,7 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     const struct sl_shard *part = &shards->part[p % shards->n_parts];
     struct sl_slot_pe *pe = &slot->pe[p];
     uint32_t n_part = part->end - part->first;
+    size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
     enum sl_status st;
     SL_TRY(st, add_vector(slot, n_part, 4, "frontier", false, &pe->frontier), done);
     SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, &pe->index), done);
@@ -95,6 +96,8 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
            done);
     SL_TRY(st, add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, &pe->counts), done);
     SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
     for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
         SL_TRY(st, add_block(slot, shape, p, hop), done);
     }
@@ -128,6 +131,14 @@ static void close_block(struct sl_block *block)
     sl_handle_close(block->inverse);
 }
 
+static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
+{
+    for (size_t i = 0; pairs != NULL && i < (size_t)slot->n_hops * slot->n_parts; i++) {
+        sl_handle_close(pairs[i]);
+    }
+    sl_free(pairs);
+}
+
 void sl_slot_close(struct sl_slot *slot)
 {
     for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
@@ -140,6 +151,8 @@ void sl_slot_close(struct sl_slot *slot)
             close_block(&pe->block[hop]);
         }
         sl_free(pe->block);
+        close_pairs(slot, pe->packed);
+        close_pairs(slot, pe->sent);
     }
     for (uint32_t i = 0; i < slot->n_memory; i++) {
         sl_free(slot->memory[i]);

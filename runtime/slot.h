@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A slot of the ring: all buffers of one step's sampling phase, as persistent handles over memory of ours.
+ * A slot of the ring: all buffers of one step's sampling phase, as persistent handles over memory of ours, and those by
+ * which PEs exchange rows.
  *
  * A slot has room for the worst case (a frontier is never larger than the part, edges never more than fanout times the
  * frontier or all in-edges of the part), so that no sample can prove too large for it. Pages that no step touches are never
@@ -20,6 +21,10 @@ struct sl_slot_pe {
     starpu_data_handle_t marks;    /* bytes: codelets/sample.h */
     starpu_data_handle_t counts;   /* uint32: codelets/sample.h */
     struct sl_block *block;        /* one per hop */
+    starpu_data_handle_t
+        *packed;                /* [hop][G]: rows from each owner (sl_matrix_reshape). Whoever writes or reads them also
+                                      reads a block of the hop: none is in use once the slot's blocks are sampled anew */
+    starpu_data_handle_t *sent; /* [hop][G]: row gradients for each owner, likewise */
 };
 
 struct sl_slot {

@@ -126,7 +126,6 @@ done:
 /* The seeds' loss and the gradient of their logits. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
-    struct sl_partials *partials = &s->partials[0];
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < s->n_pes; p++) {
@@ -135,19 +134,17 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         head = sl_step_head(s, step, p, 0);
         SL_TRY(st, sl_rows_register(&pe->split[0], s->shards->n_classes, sizeof(sl_real), &pe->gz), done);
         for (uint32_t c = 0; c < pe->split[0].n_chunks; c++) {
-            starpu_data_handle_t *share = &partials->handle[partials->n];
-            SL_TRY(st, sl_matrix_register(1, 1, sizeof(double), share), done);
-            partials->n++;
+            starpu_data_handle_t share;
+            SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
             SL_TRY(st,
                    sl_loss_submit(&head, pe->z[0].chunk[c], sl_step_slot(s, step, p)->frontier, c << pe->split[0].shift,
-                                  part->labels, part->first, 1.0 / sl_step_seeds(s, step).n, pe->gz.chunk[c], *share),
+                                  part->labels, part->first, 1.0 / sl_step_seeds(s, step).n, pe->gz.chunk[c], share),
                    done);
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    SL_TRY(st, sl_loss_sum_submit(&head, partials->n, partials->handle, total), done);
+    st = sl_loss_sum_submit(&head, s->losses.n, s->losses.handle, total);
 done:
-    sl_partials_drop(partials);
     return st;
 }
 

@@ -19,7 +19,7 @@
 #include "runtime/shards.h"
 #include "runtime/slot.h"
 
-/* What one PE computes with; handles are dropped as soon as their last reader has been submitted. Levels index the arrays. */
+/* What one PE computes with; rows are dropped as soon as their last reader has been submitted. Levels index the arrays. */
 struct sl_step_pe {
     uint32_t *counts; /* the host's copy (codelets/sample.h) */
     struct sl_split split[SL_MAX_LAYERS + 1];
@@ -32,21 +32,23 @@ struct sl_step_pe {
     struct sl_rows ga;                  /* gradient of the mean, where the layer does not project first */
     struct sl_rows gy;                  /* gradient of y, where it does */
     struct sl_rows gh_next;             /* gradient of h one level up, being made */
-    starpu_data_handle_t *packed;       /* G: rows from each owner */
-    starpu_data_handle_t *sent;         /* G: row gradients to each owner */
+    starpu_data_handle_t *packed;       /* G, of the layer in hand: rows from each owner, NULL where none; the slot's */
+    starpu_data_handle_t *sent;         /* G: row gradients to each owner, likewise */
 };
 
-/* Batch norm of one group: by level. */
+/* Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
+ * for and kept for the run: StarPU lets a step's writers wait for the readers of the step before, which are done long since. */
+struct sl_partials {
+    uint32_t n; /* in use; there may be fewer in the next step, where a PE has fewer rows */
+    uint32_t room;
+    starpu_data_handle_t *handle; /* room of them, NULL where not yet registered */
+};
+
+/* Batch norm of one group: by level. The handles are kept for the run. */
 struct sl_step_group {
     uint64_t n_rows[SL_MAX_LAYERS];
     starpu_data_handle_t statistics[SL_MAX_LAYERS];
-    starpu_data_handle_t sums;
-};
-
-/* Partial gradients of one parameter, in the fixed order of their sum. */
-struct sl_partials {
-    uint32_t n;
-    starpu_data_handle_t *handle; /* room for the PEs of a replica x chunks */
+    starpu_data_handle_t sums[SL_MAX_LAYERS];
 };
 
 /* What all steps of a run share. */
@@ -67,15 +69,17 @@ struct sl_steps {
     struct sl_slot *slot; /* depth of them; step i samples into slot i mod depth */
     sl_vertex *order[2];  /* training ids of even and odd epochs, in their order */
     starpu_data_handle_t order_handle[2];
-    starpu_data_handle_t keys;   /* scratch of the permutation */
-    uint64_t n_ordered;          /* epochs whose order has been submitted */
-    struct sl_step_pe *pe;       /* compute phase of the step in hand, one per PE */
-    struct sl_step_group *group; /* and one per group */
-    struct sl_partials
-        *partials;           /* [replica][parameter], of the layer in hand; where all are empty, the first replica's
-                                     lists have room for P x chunks each */
-    struct sl_rounds rounds; /* of gossip, in the step in hand */
-    uint32_t *chunk_rows;    /* P x chunks: rows behind each of a group's moments */
+    starpu_data_handle_t keys;     /* scratch of the permutation */
+    uint64_t n_ordered;            /* epochs whose order has been submitted */
+    struct sl_step_pe *pe;         /* compute phase of the step in hand, one per PE */
+    struct sl_step_group *group;   /* and one per group */
+    struct sl_partials *gradients; /* [layer][replica][parameter]: of a replica's PEs and chunks */
+    struct sl_partials losses;     /* of all PEs and chunks; so are moments and sums */
+    struct sl_partials moments;    /* batch norm, of the layer in hand, group by group */
+    struct sl_partials sums;
+    struct sl_partials unbiased; /* statistics, one per group */
+    uint32_t *chunk_rows;        /* rows behind each of the moments */
+    struct sl_rounds rounds;     /* of gossip, in the step in hand */
 };
 
 /* What a step's sample turned out to be, summed over the PEs. */

@@ -145,6 +145,55 @@ static void test_rows_over_memory(void **state)
     assert_null(rows.chunk);
 }
 
+/* As many rows as there is memory for come in the same handle; more in another, with some to spare. */
+static void test_reshape(void **state)
+{
+    (void)state;
+    enum { F = 7 };
+    starpu_data_handle_t handle = NULL;
+    expect_ok(sl_matrix_reshape(80, F, sizeof(sl_real), &handle));
+    starpu_data_handle_t first = handle;
+    size_t room = starpu_matrix_get_allocsize(handle);
+    assert_in_range(room, 90 * F * sizeof(sl_real), 80 * F * sizeof(sl_real) * 4 / 3);
+    const uint32_t rows[] = {1, 90, 80, (uint32_t)(room / (F * sizeof(sl_real)))};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        expect_ok(sl_matrix_reshape(rows[i], F, sizeof(sl_real), &handle));
+        assert_ptr_equal(handle, first);
+        assert_int_equal(sl_handle_rows(handle), rows[i]);
+        assert_int_equal(sl_handle_columns(handle), F);
+        assert_int_equal(starpu_matrix_get_allocsize(handle), room);
+        for (unsigned node = 0; node < starpu_memory_nodes_get_count(); node++) {
+            assert_int_equal(sl_buffer_rows(starpu_data_get_interface_on_node(handle, node)), rows[i]);
+        }
+    }
+    expect_ok(sl_matrix_reshape(rows[3] + 1, F, sizeof(sl_real), &handle));
+    assert_int_equal(sl_handle_rows(handle), rows[3] + 1);
+    assert_true(starpu_matrix_get_allocsize(handle) > room);
+    assert_int_equal(sl_matrix_reshape(0, F, sizeof(sl_real), &handle), SL_EINVAL);
+    assert_null(handle);
+    assert_int_equal(sl_matrix_reshape(65536, 65537, 4, &handle), SL_EINVAL);
+    assert_null(handle);
+    expect_ok(sl_matrix_reshape(UINT32_MAX, 1, 1, &handle));
+    assert_true(starpu_matrix_get_allocsize(handle) > UINT32_MAX);
+    sl_handle_drop(&handle);
+}
+
+static void test_keep(void **state)
+{
+    (void)state;
+    starpu_data_handle_t small = NULL;
+    starpu_data_handle_t large = NULL;
+    sl_matrix_keep(&small);
+    assert_null(small);
+    expect_ok(sl_matrix_register(SL_KEPT_BYTES / sizeof(sl_real), 1, sizeof(sl_real), &small));
+    expect_ok(sl_matrix_register(SL_KEPT_BYTES / sizeof(sl_real) + 1, 1, sizeof(sl_real), &large));
+    sl_matrix_keep(&small);
+    sl_matrix_keep(&large);
+    assert_non_null(small);
+    assert_null(large);
+    sl_handle_drop(&small);
+}
+
 static void test_no_rows(void **state)
 {
     (void)state;
@@ -245,6 +294,43 @@ static void test_chunks_are_one_matrix(void **state)
     assert_int_equal(n_wrong, 0);
 }
 
+/* Tasks see the new shape, of what was written in another one. */
+static void test_reshaped_in_tasks(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 3 };
+    const uint32_t sizes[] = {40, 11, 44};
+    starpu_data_handle_t handle = NULL;
+    starpu_data_handle_t first = NULL;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint32_t n = sizes[i];
+        uint32_t index[44];
+        struct read_args read = {.head = head, .split = sl_split_rows(n, 1, 31), .n_columns = COLUMNS};
+        struct stamp_args stamp = {.head = head};
+        struct sl_task task;
+        for (uint32_t r = 0; r < n; r++) {
+            index[r] = n - 1 - r;
+        }
+        expect_ok(sl_matrix_reshape(n, COLUMNS, sizeof(sl_real), &handle));
+        first = i == 0 ? handle : first;
+        assert_ptr_equal(handle, first);
+        sl_task_begin(&task, &stamp_cl);
+        sl_task_add(&task, handle, STARPU_W);
+        expect_ok(sl_task_submit(&task, &stamp, sizeof stamp, SL_PRIORITY_NORMAL));
+        starpu_data_handle_t order = vector_of(index, n, sizeof *index);
+        sl_task_begin(&task, &read_cl);
+        sl_task_add(&task, handle, STARPU_R);
+        sl_task_add(&task, order, STARPU_R);
+        n_wrong = 0;
+        expect_ok(sl_task_submit(&task, &read, sizeof read, SL_PRIORITY_NORMAL));
+        sl_matrix_keep(&handle);
+        unregister(1, &order);
+        starpu_task_wait_for_all();
+        assert_int_equal(n_wrong, 0);
+    }
+    sl_handle_close(handle);
+}
+
 /* A view of one buffer has shift 31: every row is in chunk 0. */
 static void test_view_of_one_buffer(void **state)
 {
@@ -310,8 +396,11 @@ int main(void)
         cmocka_unit_test(test_sizes_that_do_not_fit),
         cmocka_unit_test(test_rows_without_memory),
         cmocka_unit_test(test_rows_over_memory),
+        cmocka_unit_test(test_reshape),
+        cmocka_unit_test(test_keep),
         cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_chunks_are_one_matrix),
+        cmocka_unit_test(test_reshaped_in_tasks),
         cmocka_unit_test(test_view_of_one_buffer),
         cmocka_unit_test(test_shapes_of_interfaces),
     };

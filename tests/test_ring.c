@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/ring.c: small handles are registered once, and steps take as many of them as they need. */
+#include "tests/run_fixture.h"
+
+static void open_world(struct sl_settings *settings, uint64_t n_steps, struct sl_dataset *d, struct world *w)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 500, .n_columns = 10, .seed = 7};
+    make_dataset(&shape, d);
+    expect_ok(sl_settings_init(settings));
+    settings->hidden = 16;
+    settings->pes = 4;
+    settings->group_size = 2;
+    settings->chunks = 3;
+    settings->batch_size = 20;
+    settings->norm = SL_NORM_BATCH;
+    world_open(d, settings, n_steps, w);
+}
+
+static void close_world(struct sl_settings *settings, struct sl_dataset *d, struct world *w)
+{
+    world_close(w);
+    sl_settings_free(settings);
+    forget_partitions();
+    sl_dataset_free(d);
+}
+
+static void test_partials(void **state)
+{
+    (void)state;
+    struct sl_settings settings;
+    struct sl_dataset d;
+    struct world w;
+    starpu_data_handle_t first[3];
+    starpu_data_handle_t again;
+    open_world(&settings, 1, &d, &w);
+    struct sl_partials *list = &w.steps.losses;
+    assert_int_equal(list->room, settings.pes * settings.chunks);
+    assert_int_equal(sl_partials_next(list, 0, 1, sizeof(double), &first[0]), SL_EINVAL);
+    assert_int_equal(list->n, 0);
+    for (int i = 0; i < 3; i++) {
+        expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &first[i]));
+        assert_int_equal(sl_handle_rows(first[i]), 2);
+        assert_int_equal(sl_handle_columns(first[i]), 5);
+        assert_int_equal(sl_handle_element(first[i]), sizeof(double));
+    }
+    sl_step_drop(&w.steps);
+    for (int i = 0; i < 3; i++) {
+        expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &again));
+        assert_ptr_equal(again, first[i]);
+    }
+    while (list->n < list->room) {
+        expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &again));
+    }
+    assert_int_equal(sl_partials_next(list, 2, 5, sizeof(double), &again), SL_EINTERNAL);
+    expect_message(sl_message(), "12", "partials");
+    close_world(&settings, &d, &w);
+}
+
+/* All handles that steps keep, in a list of at most `room`. */
+static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_handle_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->settings->depth; i++) {
+        for (uint32_t p = 0; p < s->n_pes; p++) {
+            const struct sl_slot_pe *pe = &s->slot[i].pe[p];
+            for (uint32_t k = 0; k < s->n_hops * s->shards->n_parts; k++) {
+                assert_true(n + 2 <= room);
+                out[n++] = pe->packed[k];
+                out[n++] = pe->sent[k];
+            }
+        }
+    }
+    for (uint32_t k = 0; k < s->n_hops * SL_N_PARAMETERS; k++) {
+        for (uint32_t i = 0; i < s->gradients[k].room; i++) {
+            assert_true(n < room);
+            out[n++] = s->gradients[k].handle[i];
+        }
+    }
+    for (uint32_t i = 0; i < s->moments.room; i++) {
+        assert_true(n + 3 <= room);
+        out[n++] = s->moments.handle[i];
+        out[n++] = s->sums.handle[i];
+        out[n++] = s->losses.handle[i];
+    }
+    return n;
+}
+
+/* A second step of the same sample registers none of the small handles. */
+static void test_handles_are_kept(void **state)
+{
+    (void)state;
+    enum { ROOM = 1000 };
+    starpu_data_handle_t kept[2][ROOM];
+    struct sl_settings settings;
+    struct sl_step_sizes sizes;
+    struct sl_dataset d;
+    struct world w;
+    open_world(&settings, 1, &d, &w);
+    expect_ok(sl_step_sample(&w.steps, 0));
+    uint32_t n_kept = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct sl_adam adam = adam_of(&settings, i);
+        starpu_data_handle_t loss;
+        expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+        expect_ok(sl_step_compute(&w.steps, 0, &adam, loss, &sizes));
+        starpu_data_unregister_no_coherency(loss);
+        starpu_task_wait_for_all();
+        n = list_kept(&w.steps, ROOM, kept[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_ptr_equal(kept[0][i], kept[1][i]);
+        n_kept += kept[0][i] != NULL;
+    }
+    /* from and to both PEs of both groups in three hops, but no gradients of the features; some partials of each kind */
+    assert_true(n_kept > 4 * 5 + 8 * 3 * 2 + 3 * 4);
+    world_healthy(&w);
+    close_world(&settings, &d, &w);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    machine_up(NULL, 2);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    machine_down();
+    assert_int_equal(sl_memory_live(), 0);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_partials),
+        cmocka_unit_test(test_handles_are_kept),
+    };
+    return cmocka_run_group_tests(tests, up, down);
+}
