@@ -43,6 +43,9 @@ AS_CASE([$enable_sanitizer],
     [no|address|undefined|thread|address,undefined|undefined,address|thread,undefined|undefined,thread], [],
     [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: expected address, undefined, thread or a list of them])])
 AC_SUBST([SL_SANITIZER_FLAGS])
+AC_SUBST([SL_EMULATE_FLAGS])
+# Emulated CUDA sources (tests/local.am): an access that is not aligned ends the program, as on a GPU, without a library's help.
+SL_EMULATE_FLAGS="-fsanitize=alignment -fsanitize-undefined-trap-on-error"
 AS_VAR_IF([enable_sanitizer], [no], [], [
     SL_SANITIZER_FLAGS="-fsanitize=$enable_sanitizer -fno-sanitize-recover=all -fno-omit-frame-pointer"
     AC_MSG_CHECKING([whether $CC links with $SL_SANITIZER_FLAGS])
@@ -54,6 +57,7 @@ AS_VAR_IF([enable_sanitizer], [no], [], [
     ])
     CFLAGS=$sl_save_CFLAGS
     SL_CFLAGS="-O1 -g $SL_SANITIZER_FLAGS" SL_LDFLAGS="$SL_LDFLAGS $SL_SANITIZER_FLAGS"
+    SL_EMULATE_FLAGS=$SL_SANITIZER_FLAGS
     SL_BUILD_KIND="with sanitizers"
 ])
 ])

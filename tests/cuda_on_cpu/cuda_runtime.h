@@ -48,8 +48,7 @@ static inline float4 make_float4(float x, float y, float z, float w)
     return {x, y, z, w};
 }
 
-extern thread_local uint3 threadIdx, blockIdx;
-extern thread_local dim3 blockDim, gridDim;
+extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim; /* the last two are dim3 to CUDA */
 
 /* Of tests/cuda_on_cpu/emulate.cc. */
 void sl_emulate_grid(dim3 grid, dim3 block, void (*thread)(void *), void *what);

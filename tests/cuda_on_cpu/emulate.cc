@@ -4,6 +4,9 @@
  * The threads of a block as coroutines. A barrier of a block or of a warp is passed when all of its threads that still run have
  * come to it; a thread that has returned waits nowhere. */
 #include <ucontext.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #include <cstdio>
 #include <memory>
@@ -14,8 +17,7 @@
 
 unsigned sl_emulated_products;
 
-thread_local uint3 threadIdx, blockIdx;
-thread_local dim3 blockDim, gridDim;
+__thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace
 {
@@ -23,8 +25,15 @@ namespace
 enum { WARP = 32, STACK_BYTES = 256 * 1024 };
 enum class State { runs, waits_for_block, waits_for_warp, done };
 
-struct Thread {
+/* A coroutine, and where its stack is; the scheduler's is the calling thread's own. */
+struct Routine {
     ucontext_t context;
+    const void *bottom;
+    size_t bytes;
+};
+
+struct Thread {
+    Routine routine;
     std::unique_ptr<char[]> stack;
     State state;
     uint64_t given; /* to a shuffle */
@@ -33,7 +42,7 @@ struct Thread {
 /* What one worker of StarPU emulates with; kept from kernel to kernel. */
 struct Block {
     std::vector<Thread> threads;
-    ucontext_t scheduler;
+    Routine scheduler;
     unsigned n, current;
     void (*body)(void *);
     void *what;
@@ -41,11 +50,27 @@ struct Block {
 
 thread_local Block block;
 
+/* Go on in `to` until it, or another, comes back to `from`. The address sanitizer is told whose stack is in use. */
+void change(Routine *from, const Routine *to)
+{
+#ifdef __SANITIZE_ADDRESS__
+    void *kept = nullptr;
+    __sanitizer_start_switch_fiber(&kept, to->bottom, to->bytes);
+    swapcontext(&from->context, &to->context);
+    __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
+#else
+    swapcontext(&from->context, &to->context);
+#endif
+}
+
 void run_thread()
 {
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(nullptr, &block.scheduler.bottom, &block.scheduler.bytes);
+#endif
     block.body(block.what);
     block.threads[block.current].state = State::done;
-    swapcontext(&block.threads[block.current].context, &block.scheduler);
+    change(&block.threads[block.current].routine, &block.scheduler);
 }
 
 void start_thread(Thread *thread)
@@ -53,19 +78,22 @@ void start_thread(Thread *thread)
     if (thread->stack == nullptr) {
         thread->stack.reset(new char[STACK_BYTES]);
     }
-    getcontext(&thread->context);
-    thread->context.uc_stack.ss_sp = thread->stack.get();
-    thread->context.uc_stack.ss_size = STACK_BYTES;
-    thread->context.uc_link = nullptr;
+    Routine *routine = &thread->routine;
+    routine->bottom = thread->stack.get();
+    routine->bytes = STACK_BYTES;
+    getcontext(&routine->context);
+    routine->context.uc_stack.ss_sp = thread->stack.get();
+    routine->context.uc_stack.ss_size = STACK_BYTES;
+    routine->context.uc_link = nullptr;
     thread->state = State::runs;
-    makecontext(&thread->context, run_thread, 0);
+    makecontext(&routine->context, run_thread, 0);
 }
 
 void wait(State state)
 {
     unsigned self = block.current;
     block.threads[self].state = state;
-    swapcontext(&block.threads[self].context, &block.scheduler);
+    change(&block.threads[self].routine, &block.scheduler);
     threadIdx.x = self;
 }
 
@@ -106,7 +134,7 @@ void run_block()
             if (block.threads[t].state == State::runs) {
                 block.current = t;
                 threadIdx = {t, 0, 0};
-                swapcontext(&block.scheduler, &block.threads[t].context);
+                change(&block.scheduler, &block.threads[t].routine);
             }
         }
     } while (release_some());
@@ -179,8 +207,8 @@ void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
     block.n = size.x;
     block.body = thread;
     block.what = what;
-    blockDim = size;
-    gridDim = grid;
+    blockDim = {size.x, size.y, size.z};
+    gridDim = {grid.x, grid.y, grid.z};
     for (unsigned i = grid.x; i-- > 0;) {
         blockIdx = {i, 0, 0};
         run_block();
