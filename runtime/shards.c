@@ -265,6 +265,8 @@ struct table {
     size_t bytes;
 };
 
+#define FEATURES 0 /* devices may read them where they are (--feature-cache), however few */
+
 static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_TABLES])
 {
     const struct sl_partition *p = s->partition;
@@ -291,9 +293,9 @@ uint32_t sl_shards_pin(struct sl_shards *shards)
     uint32_t n_refused = 0;
     list_tables(shards, tables);
     for (int i = 0; i < SL_SHARD_TABLES; i++) {
-        bool large = tables[i].memory != NULL && tables[i].bytes >= SL_OWN_PAGES_BYTES;
-        shards->pinned[i] = large && starpu_memory_pin(tables[i].memory, tables[i].bytes) == 0;
-        n_refused += large && !shards->pinned[i];
+        bool wanted = tables[i].memory != NULL && tables[i].bytes >= (i == FEATURES ? 1 : SL_OWN_PAGES_BYTES);
+        shards->pinned[i] = wanted && starpu_memory_pin(tables[i].memory, tables[i].bytes) == 0;
+        n_refused += wanted && !shards->pinned[i];
     }
     return n_refused;
 }

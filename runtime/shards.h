@@ -60,7 +60,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
  * not place: they stay where they are. SL_ENOMEM. */
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
 
-/* Where GPUs are used: lock the large tables in memory, so that GPUs fetch them by themselves and StarPU's workers do not wait
+/* Where GPUs are used: lock the features and the other large tables in memory, so that GPUs fetch them by themselves and StarPU's workers do not wait
  * meanwhile. No task is reading. Returns how many the system would not lock: they travel as before. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
 
