@@ -183,6 +183,9 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
 int sl_task_enter_cuda(struct sl_task_args *args)
 {
     args->device_start_s = sl_clock_s();
+#ifdef SL_CUDA
+    cudaGetLastError(); /* one of StarPU's, which it has dealt with, is not this task's */
+#endif
     return sl_failure_seen(&args->run->failure);
 }
 

@@ -84,8 +84,9 @@ struct sl_run {
     bool gpu_homes;               /* they are GPUs': tasks without a CUDA implementation stay unpinned */
     bool gpus_first;              /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
     bool has_cuda;                /* there are CUDA workers */
-    bool fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
-    bool traced;                  /* tasks get the long names of sl_task_name, and their stage's colour */
+    bool
+        fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
+    bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

@@ -36,17 +36,21 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
     }
 }
 
-/* What launchers take and give back for each task (codelets/kernel.cuh, sl_scratch) stays with the device's pool: by itself the
- * pool returns all of it to the driver whenever the device is waited for. */
+#define SCRATCH_SHARE 32 /* of a device's memory, one part */
+
+/* What launchers take and give back for each task (codelets/kernel.cuh, sl_scratch) stays with the device's pool, up to a share
+ * that StarPU does not count on: by itself the pool returns all of it to the driver whenever the device is waited for. */
 static void keep_scratch_memory(void)
 {
     int n = 0;
     cudaGetDeviceCount(&n);
     for (int gpu = 0; gpu < n; gpu++) {
         cudaMemPool_t pool;
-        uint64_t all = UINT64_MAX;
-        if (cudaDeviceGetDefaultMemPool(&pool, gpu) == cudaSuccess) {
-            cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+        struct cudaDeviceProp properties;
+        if (cudaDeviceGetDefaultMemPool(&pool, gpu) == cudaSuccess &&
+            cudaGetDeviceProperties(&properties, gpu) == cudaSuccess) {
+            uint64_t kept = properties.totalGlobalMem / SCRATCH_SHARE;
+            cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
         }
     }
 }

@@ -45,8 +45,10 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
 
 static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, sl_real **out)
 {
-    size_t n = (size_t)from->n_rows * from->n_columns;
-    enum sl_status st = sl_alloc_zero(n + 1, sizeof **out, "features in part order", out);
+    size_t n = (size_t)from->n_rows * from->n_columns + 1;
+    size_t least =
+        SL_OWN_PAGES_BYTES / sizeof **out; /* pages of their own, to be locked; what is not touched costs nothing */
+    enum sl_status st = sl_alloc_zero(n > least ? n : least, sizeof **out, "features in part order", out);
     if (st == SL_OK) {
         struct dense_copy copy = {.from = from, .dataset_ids = dataset_ids, .table = *out};
         sl_parallel_for(from->n_rows, COPY_GRAIN, copy_dense_rows, &copy);

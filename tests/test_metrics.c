@@ -239,8 +239,8 @@ static void the_config_line_holds_all_options(void **state)
                                         .edge_cut = 5};
     assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
     json_t *json = line();
-    assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "features", "classes", "pes", "group_size",
-                               "devices", "options", "edge_cut"));
+    assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "features", "classes",
+                               "pes", "group_size", "devices", "options", "edge_cut"));
     assert_true(json_is_true(json_object_get(json, "synthetic")));
     assert_true(number(json, "vertices") == 7 && number(json, "edges") == 11 && number(json, "edge_cut") == 5);
     assert_true(number(json, "features") == 96 && number(json, "classes") == 40);
