@@ -7,7 +7,7 @@
 
 #ifdef SL_EMULATED
 #define STRIDE 12 /* of the spreads of a variant, one is run */
-#define VARIANT_STRIDE 5
+#define VARIANT_STRIDE 9
 #else
 #define STRIDE 1
 #define VARIANT_STRIDE 1
@@ -589,6 +589,7 @@ static sl_vertex *frontier_of(struct world *w, uint64_t step, uint32_t p, uint32
 static void test_fanout(void **state)
 {
     (void)state;
+    long_test();
     machine_up("lws", 2);
     for (size_t i = 0; i < N_VARIANTS; i += 4) {
         const struct sl_graph *graph = &dataset_of(&variants[i])->graph;
