@@ -44,6 +44,22 @@ static MAYBE_UNUSED void machine_down(void)
     sl_machine_stop(&machine);
 }
 
+/* The same around all tests of a program, with two workers; nothing of ours may be left behind. */
+static MAYBE_UNUSED int group_up(void **state)
+{
+    (void)state;
+    machine_up(NULL, 2);
+    return 0;
+}
+
+static MAYBE_UNUSED int group_down(void **state)
+{
+    (void)state;
+    machine_down();
+    assert_int_equal(sl_memory_live(), 0);
+    return 0;
+}
+
 /* ---- runs ---- */
 
 /* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and seed. */

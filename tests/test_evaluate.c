@@ -362,26 +362,11 @@ static void test_failures(void **state)
     sl_dataset_free(&d);
 }
 
-static int up(void **state)
-{
-    (void)state;
-    machine_up(NULL, 2);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    machine_down();
-    assert_int_equal(sl_memory_live(), 0);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inference), cmocka_unit_test(test_many_chunks), cmocka_unit_test(test_f1),
         cmocka_unit_test(test_auc),       cmocka_unit_test(test_empty_set),   cmocka_unit_test(test_failures),
     };
-    return cmocka_run_group_tests(tests, up, down);
+    return cmocka_run_group_tests(tests, group_up, group_down);
 }

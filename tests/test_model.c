@@ -339,14 +339,6 @@ static int up(void **state)
     return 0;
 }
 
-static int down(void **state)
-{
-    (void)state;
-    machine_down();
-    assert_int_equal(sl_memory_live(), 0);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,5 +346,5 @@ int main(void)
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_other_shape),    cmocka_unit_test(test_read_and_write),
         cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_too_large),
     };
-    return cmocka_run_group_tests(tests, up, down);
+    return cmocka_run_group_tests(tests, up, group_down);
 }

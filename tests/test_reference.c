@@ -373,21 +373,6 @@ static void test_layer_norm_residual(void **state)
     check_file("sage3_layernorm_residual");
 }
 
-static int up(void **state)
-{
-    (void)state;
-    machine_up(NULL, 2);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    machine_down();
-    assert_int_equal(sl_memory_live(), 0);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,5 +380,5 @@ int main(void)
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_layer_norm_residual),
     };
-    return cmocka_run_group_tests(tests, up, down);
+    return cmocka_run_group_tests(tests, group_up, group_down);
 }

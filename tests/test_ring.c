@@ -120,26 +120,11 @@ static void test_handles_are_kept(void **state)
     close_world(&settings, &d, &w);
 }
 
-static int up(void **state)
-{
-    (void)state;
-    machine_up(NULL, 2);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    machine_down();
-    assert_int_equal(sl_memory_live(), 0);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partials),
         cmocka_unit_test(test_handles_are_kept),
     };
-    return cmocka_run_group_tests(tests, up, down);
+    return cmocka_run_group_tests(tests, group_up, group_down);
 }
