@@ -7,48 +7,32 @@
 
 #include "codelets/cub.cuh"
 
-enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
+/* call(room, bytes): one of CUB's functions, with its working memory or, first, with none. */
+template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, const char *name, Call call)
 {
-    const char *name = "cub::DeviceScan::ExclusiveSum";
     sl_scratch room(stream);
     size_t bytes = 0;
-    enum sl_status st;
-    if (n == 0) {
-        return SL_OK;
-    }
-    st = sl_cuda_status(cub::DeviceScan::ExclusiveSum(nullptr, bytes, x, x, n, stream), name);
+    enum sl_status st = sl_cuda_status(call(nullptr, bytes), name);
     if (st == SL_OK) {
         st = room.take(bytes, name);
     }
-    if (st == SL_OK) {
-        st = sl_cuda_status(cub::DeviceScan::ExclusiveSum(room.as<void>(), bytes, x, x, n, stream), name);
-    }
-    return st;
+    return st == SL_OK ? sl_cuda_status(call(room.as<void>(), bytes), name) : st;
+}
+
+enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
+{
+    return n == 0 ? SL_OK : in_scratch(stream, "cub::DeviceScan::ExclusiveSum", [=](void *room, size_t &bytes) {
+        return cub::DeviceScan::ExclusiveSum(room, bytes, x, x, n, stream);
+    });
 }
 
 template <typename Key>
 static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const uint32_t *values,
                                  Key *keys_out, uint32_t *values_out)
 {
-    const char *name = "cub::DeviceRadixSort::SortPairs";
-    sl_scratch room(stream);
-    size_t bytes = 0;
-    enum sl_status st;
-    if (n == 0) {
-        return SL_OK;
-    }
-    st = sl_cuda_status(
-        cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, keys_out, values, values_out, n, 0, n_bits, stream),
-        name);
-    if (st == SL_OK) {
-        st = room.take(bytes, name);
-    }
-    if (st == SL_OK) {
-        st = sl_cuda_status(cub::DeviceRadixSort::SortPairs(room.as<void>(), bytes, keys, keys_out, values, values_out,
-                                                            n, 0, n_bits, stream),
-                            name);
-    }
-    return st;
+    return n == 0 ? SL_OK : in_scratch(stream, "cub::DeviceRadixSort::SortPairs", [=](void *room, size_t &bytes) {
+        return cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys_out, values, values_out, n, 0, n_bits, stream);
+    });
 }
 
 enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint32_t *values,

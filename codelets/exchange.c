@@ -77,6 +77,26 @@ struct pack_args {
 
 /* ---- task wrappers ---- */
 
+/* What a merge works on besides its plain buffers: every PE's request, and the two parts of the frontier's index. */
+struct merge_operands {
+    const uint32_t *request[SL_MAX_PES];
+    uint32_t n_part;
+    uint32_t *row_of;
+    uint64_t *words;
+};
+
+static struct merge_operands merge_operands(void *buffers[], const struct merge_args *args)
+{
+    struct merge_operands in;
+    for (uint32_t p = 0; p < args->n_parts; p++) {
+        in.request[p] = sl_buffer_data(buffers[4 + p]);
+    }
+    in.n_part = args->part_end - args->part_first;
+    in.row_of = sl_buffer_data(buffers[1]);
+    in.words = (uint64_t *)(void *)(in.row_of + in.n_part + (in.n_part & 1));
+    return in;
+}
+
 static void merge_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct merge_args *args = cl_arg;
@@ -84,18 +104,12 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    const uint32_t *request[SL_MAX_PES];
-    for (uint32_t p = 0; p < args->n_parts; p++) {
-        request[p] = sl_buffer_data(buffers[4 + p]);
-    }
-    uint32_t n_part = args->part_end - args->part_first;
-    uint32_t *row_of = sl_buffer_data(buffers[1]);
+    struct merge_operands in = merge_operands(buffers, args);
     uint32_t *counts = sl_buffer_data(buffers[2]);
-    uint64_t *words = (uint64_t *)(void *)(row_of + n_part + (n_part & 1));
     uint32_t level = args->head.hop;
     counts[sl_counts_rows(level + 1)] =
-        sl_merge_cpu(args->n_parts, args->owner, request, args->part_first, n_part, counts[sl_counts_rows(level)],
-                     sl_buffer_data(buffers[0]), row_of, words, sl_buffer_data(buffers[3]));
+        sl_merge_cpu(args->n_parts, args->owner, in.request, args->part_first, in.n_part, counts[sl_counts_rows(level)],
+                     sl_buffer_data(buffers[0]), in.row_of, in.words, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -126,16 +140,10 @@ static void merge_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const uint32_t *request[SL_MAX_PES];
-    for (uint32_t p = 0; p < args->n_parts; p++) {
-        request[p] = sl_buffer_data(buffers[4 + p]);
-    }
-    uint32_t n_part = args->part_end - args->part_first;
-    uint32_t *row_of = sl_buffer_data(buffers[1]);
-    uint64_t *words = (uint64_t *)(void *)(row_of + n_part + (n_part & 1));
-    enum sl_status st = sl_merge_cuda(starpu_cuda_get_local_stream(), args->n_parts, args->owner, request,
-                                      args->part_first, n_part, args->head.hop, sl_buffer_data(buffers[2]),
-                                      sl_buffer_data(buffers[0]), row_of, words, sl_buffer_data(buffers[3]));
+    struct merge_operands in = merge_operands(buffers, args);
+    enum sl_status st = sl_merge_cuda(starpu_cuda_get_local_stream(), args->n_parts, args->owner, in.request,
+                                      args->part_first, in.n_part, args->head.hop, sl_buffer_data(buffers[2]),
+                                      sl_buffer_data(buffers[0]), in.row_of, in.words, sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
