@@ -541,7 +541,7 @@ static enum sl_status finish_epoch(struct sl_trainer *t, const struct sl_report 
     t->state.epoch_seconds = 0;
     t->state.sums = (struct sl_step_sizes){0};
     t->n_reported = 0;
-    starpu_task_wait_for_all(); /* the evaluation's last tasks may still be counted */
+    starpu_task_wait_for_all(); /* a GPU's task is counted after its data is given free */
     sl_run_log_reset(&t->run);
     st = t->settings->checkpoint != NULL ? sl_trainer_save_state(t) : SL_OK;
 done:
