@@ -71,6 +71,8 @@ struct sl_worker_log {
     double device_end_s; /* when this worker's last CUDA task ended */
 };
 
+struct sl_transport;
+
 /* One run: outlives all of its tasks. */
 struct sl_run {
     struct sl_failure failure;
@@ -86,7 +88,8 @@ struct sl_run {
     bool has_cuda;                /* there are CUDA workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
-    bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
+    struct sl_transport *transport; /* codelets/transport.h; NULL: StarPU copies what GPUs exchange */
+    bool traced;                    /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

@@ -36,6 +36,23 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
     }
 }
 
+uint32_t sl_gpus_list(int *devices, int *nodes)
+{
+    uint32_t n = 0;
+    for (unsigned w = 0; w < starpu_worker_get_count(); w++) {
+        int device = starpu_worker_get_type((int)w) == STARPU_CUDA_WORKER ? starpu_worker_get_devid((int)w) : -1;
+        bool known = device < 0;
+        for (uint32_t i = 0; i < n; i++) {
+            known = known || devices[i] == device;
+        }
+        if (!known) {
+            devices[n] = device;
+            nodes[n++] = (int)starpu_worker_get_memory_node(w);
+        }
+    }
+    return n;
+}
+
 #define SCRATCH_SHARE 32 /* of a device's memory, one part */
 
 /* What launchers take and give back for each task (codelets/kernel.cuh, sl_scratch) stays with the device's pool, up to a share
@@ -85,6 +102,13 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
     (void)gpu;
     (void)bytes;
     out[0] = '\0';
+}
+
+uint32_t sl_gpus_list(int *devices, int *nodes)
+{
+    (void)devices;
+    (void)nodes;
+    return 0;
 }
 
 void sl_gpus_open_libraries(void)

@@ -19,6 +19,10 @@ uint32_t sl_gpus_count(void);
 /* What GPU number `gpu` is, into `out`: "NVIDIA H100 80GB HBM3, 79.2 GiB". Empty where CUDA does not say. */
 void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes);
 
+/* StarPU's GPUs, each once: CUDA's number of it, and StarPU's memory node. StarPU is up. devices, nodes: room for as many as
+ * sl_gpus_count() says. Returns how many. */
+uint32_t sl_gpus_list(int *devices, int *nodes);
+
 /* Make cuBLAS, cuSPARSE and the devices' pools of memory ready on StarPU's GPUs, and release the libraries. StarPU is up, and has GPUs. */
 void sl_gpus_open_libraries(void);
 void sl_gpus_close_libraries(void);

@@ -74,8 +74,7 @@ static starpu_data_handle_t value_of(const struct at *a, uint32_t p, int paramet
 /* The list of its partial gradients. */
 static struct sl_partials *partials_of(const struct at *a, uint32_t p, int parameter)
 {
-    uint32_t replica = a->i * a->s->n_replicas + sl_step_replica(a->s, p);
-    return &a->s->gradients[replica * SL_N_PARAMETERS + (uint32_t)parameter];
+    return sl_step_partials(a->s, a->i, sl_step_replica(a->s, p), sl_crossing_sum_of(a->s, p), parameter);
 }
 
 static bool sparse_input(const struct at *a)
@@ -207,7 +206,7 @@ static enum sl_status exchange(const struct at *a)
     for (uint32_t p = 0; st == SL_OK && p < a->s->n_pes; p++) {
         st = pack(a, p);
     }
-    return st;
+    return st == SL_OK ? sl_crossing_rows(a->s, a->step, a->level, false) : st;
 }
 
 /* The mean of each destination's sources, into chunk c of `out`. */
@@ -365,6 +364,7 @@ static void drop_packed(const struct at *a)
         }
         sl_rows_drop(&pe->projected);
     }
+    sl_crossing_keep(a->s, a->step, a->level, false);
 }
 
 enum sl_status sl_layer_forward(struct sl_steps *s, uint64_t step, uint32_t i)
@@ -567,7 +567,7 @@ static enum sl_status send_back(const struct at *a)
     for (uint32_t p = 0; st == SL_OK && p < a->s->n_pes; p++) {
         st = pack_gradients(a, p);
     }
-    return st;
+    return st == SL_OK ? sl_crossing_rows(a->s, a->step, a->level, true) : st;
 }
 
 /* Every owner adds up the gradients of its rows of the input level, into `out` of each PE. */
@@ -663,6 +663,7 @@ static void step_down(const struct at *a)
             sl_matrix_keep(kept_sent(a, p, q));
         }
     }
+    sl_crossing_keep(a->s, a->step, a->level, true);
 }
 
 enum sl_status sl_layer_backward(struct sl_steps *s, uint64_t step, uint32_t i)
@@ -694,6 +695,9 @@ static enum sl_status reduce(const struct at *a, int k)
     bool summed = a->s->model->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
     uint32_t n_pes = a->s->n_pes / a->s->n_replicas;
     enum sl_status st = SL_OK;
+    if (!summed && a->s->crossing.share != NULL) {
+        return sl_crossing_gradient(a->s, a->step, a->i, k);
+    }
     for (uint32_t p = 0; !summed && p < a->s->n_pes; p += n_pes) {
         struct sl_partials *partials = partials_of(a, p, k);
         const struct sl_layer *layer = &a->s->model[sl_step_replica(a->s, p)].layer[a->i];

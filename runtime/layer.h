@@ -58,6 +58,14 @@ static inline uint32_t sl_step_peer(const struct sl_steps *steps, uint32_t p, ui
     return p - p % steps->shards->n_parts + peer;
 }
 
+/* The partial gradients of a parameter of layer i: the sum-th list (runtime/crossing.h) of a replica. */
+static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps, uint32_t i, uint32_t replica,
+                                                   uint32_t sum, int parameter)
+{
+    uint32_t list = (i * steps->n_replicas + replica) * steps->crossing.n_sums + sum;
+    return &steps->gradients[list * SL_N_PARAMETERS + (uint32_t)parameter];
+}
+
 /* The replica of the model that PE p trains. */
 static inline uint32_t sl_step_replica(const struct sl_steps *steps, uint32_t p)
 {

@@ -137,6 +137,12 @@ done:
 
 /* ---- clearing up ---- */
 
+/* Lists of partial gradients. */
+static uint32_t n_gradients(const struct sl_steps *s)
+{
+    return s->n_hops * s->n_replicas * s->crossing.n_sums * SL_N_PARAMETERS;
+}
+
 static void drop_pe(struct sl_step_pe *pe, uint32_t n_hops, uint32_t n_parts)
 {
     for (uint32_t level = 0; level < n_hops; level++) {
@@ -164,7 +170,7 @@ void sl_step_drop(struct sl_steps *s)
     for (uint32_t p = 0; s->pe != NULL && p < s->n_pes; p++) {
         drop_pe(&s->pe[p], s->n_hops, s->shards->n_parts);
     }
-    for (uint32_t k = 0; k < s->n_hops * s->n_replicas * SL_N_PARAMETERS; k++) {
+    for (uint32_t k = 0; k < n_gradients(s); k++) {
         s->gradients[k].n = 0;
     }
     s->losses.n = 0;
@@ -205,7 +211,7 @@ static void close_list(struct sl_partials *partials)
 
 static enum sl_status open_partials(struct sl_steps *s)
 {
-    uint32_t n_lists = s->n_hops * s->n_replicas * SL_N_PARAMETERS;
+    uint32_t n_lists = n_gradients(s);
     uint32_t n = s->n_pes * s->settings->chunks;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n_lists, sizeof *s->gradients, "partial gradients", &s->gradients), done);
@@ -223,7 +229,7 @@ done:
 
 static void close_partials(struct sl_steps *s)
 {
-    for (uint32_t k = 0; s->gradients != NULL && k < s->n_hops * s->n_replicas * SL_N_PARAMETERS; k++) {
+    for (uint32_t k = 0; s->gradients != NULL && k < n_gradients(s); k++) {
         close_list(&s->gradients[k]);
     }
     sl_free(s->gradients);
@@ -304,6 +310,7 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     for (uint32_t hop = 0; settings->sampler == SL_SAMPLER_LABOR && hop < out->n_hops; hop++) {
         out->max_fanout = settings->fanout[hop] > out->max_fanout ? settings->fanout[hop] : out->max_fanout;
     }
+    SL_TRY(st, sl_crossing_open(out), undo);
     SL_TRY(st, open_partials(out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->group, "groups", &out->group), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "PEs", &out->pe), undo);
@@ -337,6 +344,7 @@ void sl_steps_close(struct sl_steps *steps)
         sl_free(steps->pe[p].sent);
     }
     close_partials(steps);
+    sl_crossing_close(steps);
     for (uint32_t r = 0; steps->group != NULL && r < steps->n_groups; r++) {
         close_group(&steps->group[r]);
     }

@@ -20,6 +20,7 @@ _Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_C
 _Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
 _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1, "--placement");
+_Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
 _Static_assert(SL_MAX_LAYERS == 16, "--layers");
@@ -173,6 +174,9 @@ static const struct sl_option options[] = {
      .choices = "free,home", .initial = "free",
      .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "
              "only, its part's tables in that worker's memory"},
+    {.name = "transport", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(transport),
+     .choices = "starpu,nccl", .initial = "starpu",
+     .help = "What rows and gradients travel by between GPUs. starpu: StarPU's copies; nccl: NCCL, which wants --gpus"},
     {.name = "means", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(means),
      .choices = "kernel,fastest", .initial = "kernel",
      .help = "Means over neighbours on GPUs. kernel: Starling's, the same bits in every run; fastest: that or cuSPARSE, whichever "

@@ -98,6 +98,8 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->arrived, "rows of other GPUs", &pe->arrived), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->returned, "gradients of other GPUs", &pe->returned), done);
     for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
         SL_TRY(st, add_block(slot, shape, p, hop), done);
     }
@@ -153,6 +155,8 @@ void sl_slot_close(struct sl_slot *slot)
         sl_free(pe->block);
         close_pairs(slot, pe->packed);
         close_pairs(slot, pe->sent);
+        close_pairs(slot, pe->arrived);
+        close_pairs(slot, pe->returned);
     }
     for (uint32_t i = 0; i < slot->n_memory; i++) {
         sl_free(slot->memory[i]);

@@ -25,6 +25,8 @@ struct sl_slot_pe {
         *packed;                /* [hop][G]: rows from each owner (sl_matrix_reshape). Whoever writes or reads them also
                                       reads a block of the hop: none is in use once the slot's blocks are sampled anew */
     starpu_data_handle_t *sent; /* [hop][G]: row gradients for each owner, likewise */
+    starpu_data_handle_t *arrived,
+        *returned; /* [hop][G]: copies of packed and of sent on another GPU (runtime/crossing.h) */
 };
 
 struct sl_slot {

@@ -13,6 +13,7 @@
 #include "codelets/optimize.h"
 #include "codelets/rows.h"
 #include "codelets/task.h"
+#include "runtime/crossing.h"
 #include "runtime/feature_cache.h"
 #include "runtime/model.h"
 #include "runtime/replicas.h"
@@ -73,13 +74,14 @@ struct sl_steps {
     uint64_t n_ordered;            /* epochs whose order has been submitted */
     struct sl_step_pe *pe;         /* compute phase of the step in hand, one per PE */
     struct sl_step_group *group;   /* and one per group */
-    struct sl_partials *gradients; /* [layer][replica][parameter]: of a replica's PEs and chunks */
+    struct sl_partials *gradients; /* [layer][replica][sum][parameter]: of a replica's PEs and chunks */
     struct sl_partials losses;     /* of all PEs and chunks; so are moments and sums */
     struct sl_partials moments;    /* batch norm, of the layer in hand, group by group */
     struct sl_partials sums;
     struct sl_partials unbiased; /* statistics, one per group */
     uint32_t *chunk_rows;        /* rows behind each of the moments */
     struct sl_rounds rounds;     /* of gossip, in the step in hand */
+    struct sl_crossing crossing; /* --transport nccl */
 };
 
 /* What a step's sample turned out to be, summed over the PEs. */

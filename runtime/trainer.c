@@ -136,6 +136,28 @@ static enum sl_status place_parts(struct sl_trainer *t)
     return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
 }
 
+#define TRANSPORT_TIMEOUT_S 60 /* of one exchange, and of NCCL's start */
+
+/* --transport nccl: NCCL between the GPUs of this run. */
+static enum sl_status open_transport(struct sl_trainer *t)
+{
+    int devices[SL_NCCL_MAX_GPUS];
+    int nodes[SL_NCCL_MAX_GPUS];
+    enum sl_status st;
+    if (t->settings->transport != SL_TRANSPORT_NCCL) {
+        return SL_OK;
+    }
+    if (t->machine.n_gpus == 0 || t->machine.n_gpus > SL_NCCL_MAX_GPUS) {
+        return sl_fail(SL_EINVAL, "--transport: found nccl with %u GPUs, expected 1 to %d; without GPUs leave it out",
+                       t->machine.n_gpus, SL_NCCL_MAX_GPUS);
+    }
+    SL_TRY(st, sl_transport_open(sl_gpus_list(devices, nodes), devices, nodes, TRANSPORT_TIMEOUT_S, &t->transport),
+           done);
+    t->run.transport = &t->transport;
+done:
+    return st;
+}
+
 static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *checkpoint)
 {
     struct sl_settings *s = t->settings;
@@ -147,6 +169,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
+    SL_TRY(st, open_transport(t), done);
     t->memory_bytes = sl_memory_need(s, &t->dataset);
     if (t->memory_bytes > t->machine.topology.memory_bytes) {
         st = sl_fail(
@@ -225,6 +248,7 @@ void sl_trainer_close(struct sl_trainer *t)
     }
     sl_model_free(&t->model);
     sl_shards_close(&t->shards);
+    sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {
         sl_run_free(&t->run);

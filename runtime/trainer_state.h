@@ -36,6 +36,7 @@ struct sl_trainer {
     struct sl_model *replica; /* what is trained: n_replicas of them, or the model itself */
     uint32_t n_replicas;
     struct sl_run run;
+    struct sl_transport transport; /* --transport nccl; else empty */
     struct sl_steps steps;
     struct sl_trace trace;
     bool run_ready;

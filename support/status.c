@@ -42,6 +42,7 @@ const char *sl_status_name(enum sl_status status)
     case SL_EINTERNAL: return "internal error";
     case SL_ENOTFOUND: return "not found";
     case SL_ECUDA: return "CUDA failed";
+    case SL_ENCCL: return "NCCL failed";
     }
     return "unknown status";
 }

@@ -24,7 +24,8 @@ enum sl_status {
     SL_ENUMERIC = -10,  /* a loss or a gradient is not a finite number */
     SL_EINTERNAL = -11, /* a bug of ours */
     SL_ENOTFOUND = -12, /* a named thing (a dataset, a checkpoint) is nowhere; callers may have another way */
-    SL_ECUDA = -13      /* CUDA, or one of its libraries, failed */
+    SL_ECUDA = -13,     /* CUDA, or one of its libraries, failed */
+    SL_ENCCL = -14      /* NCCL failed, or took too long */
 };
 
 #define SL_MESSAGE_BYTES 1024

@@ -106,8 +106,27 @@ struct world {
     struct sl_model *replica; /* the model itself, or what gossip trains: n_replicas of them */
     uint32_t n_replicas;
     struct sl_run run;
+    struct sl_transport transport; /* with --transport nccl */
     struct sl_steps steps;
 };
+
+#ifdef SL_EMULATED
+static MAYBE_UNUSED uint32_t emulated_gpus; /* that NCCL is to connect in the next world */
+#endif
+
+/* NCCL between the GPUs there are, or between made-up ones. */
+static MAYBE_UNUSED void transport_open(struct sl_transport *out)
+{
+    int devices[SL_NCCL_MAX_GPUS] = {0};
+    int nodes[SL_NCCL_MAX_GPUS] = {STARPU_MAIN_RAM};
+    uint32_t n = sl_gpus_list(devices, nodes);
+#ifdef SL_EMULATED
+    for (; n < emulated_gpus; n++) {
+        devices[n] = (int)n;
+    }
+#endif
+    expect_ok(sl_transport_open(n, devices, nodes, 60, out));
+}
 
 static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_settings *settings, uint64_t n_steps,
                                     struct world *out)
@@ -128,6 +147,10 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     }
     expect_ok(sl_run_init(&out->run));
     out->run.gpus_first = machine.gpus_first;
+    if (settings->transport == SL_TRANSPORT_NCCL) {
+        transport_open(&out->transport);
+        out->run.transport = &out->transport;
+    }
     expect_ok(sl_steps_open(settings, &out->run, &out->shards, out->replica, 0, n_steps, &out->steps));
 }
 
@@ -135,6 +158,7 @@ static MAYBE_UNUSED void world_close(struct world *w)
 {
     starpu_task_wait_for_all();
     sl_steps_close(&w->steps);
+    sl_transport_close(&w->transport);
     if (w->n_replicas > 1) {
         sl_replicas_free(w->replica, w->n_replicas);
     }

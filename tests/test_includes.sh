@@ -4,8 +4,8 @@
 #
 # Which file may include what, and that each folder's local.am names all its files.
 #
-#   apps -> runtime -> codelets -> partition -> support, never upwards; METIS and hwloc in one file each; StarPU in runtime
-#   and codelets only; no StarPU in CUDA sources.
+#   apps -> runtime -> codelets -> partition -> support, never upwards; METIS, hwloc and NCCL in one file each; StarPU in
+#   runtime and codelets only; no StarPU in CUDA sources.
 
 set -u
 layers=(support partition codelets runtime apps tests)
@@ -58,7 +58,7 @@ users()
 foreign()
 {
     local library file found
-    for library in metis hwloc; do
+    for library in metis hwloc nccl; do
         found=$(users "$1" "$library(/.*)?\.h" support partition codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
     done

@@ -67,13 +67,13 @@ static void test_names(void **state)
     (void)state;
     assert_string_equal(sl_status_name(SL_OK), "success");
     assert_string_equal(sl_status_name(SL_ENOMEM), "out of memory");
-    for (int a = SL_ECUDA; a <= SL_OK; a++) {
+    for (int a = SL_ENCCL; a <= SL_OK; a++) {
         assert_string_not_equal(sl_status_name((enum sl_status)a), "unknown status");
         for (int b = a + 1; b <= SL_OK; b++) {
             assert_string_not_equal(sl_status_name((enum sl_status)a), sl_status_name((enum sl_status)b));
         }
     }
-    assert_string_equal(sl_status_name((enum sl_status)(SL_ECUDA - 1)), "unknown status");
+    assert_string_equal(sl_status_name((enum sl_status)(SL_ENCCL - 1)), "unknown status");
     assert_string_equal(sl_status_name((enum sl_status)1), "unknown status");
 }
 

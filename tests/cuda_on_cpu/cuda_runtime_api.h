@@ -14,7 +14,12 @@
 #include <string.h>
 
 typedef struct CUstream_st *cudaStream_t;
-typedef enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 } cudaError_t;
+typedef enum {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorNotReady = 600
+} cudaError_t;
 struct cudaDeviceProp;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 
@@ -92,6 +97,25 @@ static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     (void)stream;
     return cudaSuccess;
+}
+
+#define cudaStreamNonBlocking 1
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    (void)flags;
+    *out = NULL;
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    (void)stream;
+    return cudaSuccess;
+}
+
+static inline cudaError_t cudaSetDevice(int device)
+{
+    return device >= 0 ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 static inline cudaError_t cudaStreamCreate(cudaStream_t *out)

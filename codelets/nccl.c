@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Communicators that do not block, after the chapter on them of NCCL's user guide: every call may answer "in progress", and the
+ * state of each communicator is asked for until it is settled. */
+#include "codelets/nccl.h"
+
+#ifdef SL_NCCL
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "support/clock.h"
+#include "support/memory.h"
+
+struct sl_nccl {
+    uint32_t n;
+    double timeout_s;
+    bool broken; /* an operation failed: all communicators are gone */
+    struct {
+        int device;
+        ncclComm_t comm;
+        cudaStream_t stream; /* that of all its operations */
+    } gpu[SL_NCCL_MAX_GPUS];
+};
+
+/* ---- failures ---- */
+
+/* Stop everything that is under way. A communicator that was aborted is gone. */
+static void abort_all(struct sl_nccl *nccl)
+{
+    nccl->broken = true;
+    for (uint32_t i = 0; i < nccl->n; i++) {
+        if (nccl->gpu[i].comm != NULL) {
+            ncclCommAbort(nccl->gpu[i].comm);
+            nccl->gpu[i].comm = NULL;
+        }
+    }
+}
+
+static enum sl_status fail_nccl(struct sl_nccl *nccl, const char *what, uint32_t rank, ncclResult_t result)
+{
+    const char *more = nccl->gpu[rank].comm != NULL ? ncclGetLastError(nccl->gpu[rank].comm) : NULL;
+    enum sl_status st = sl_fail(
+        SL_ENCCL, "NCCL, %s: GPU %d reports: %s%s%.300s; NCCL_DEBUG=WARN says more, --transport starpu does without",
+        what, nccl->gpu[rank].device, ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
+        more != NULL ? more : "");
+    abort_all(nccl);
+    return st;
+}
+
+static enum sl_status fail_cuda(struct sl_nccl *nccl, const char *what, uint32_t rank, cudaError_t error)
+{
+    enum sl_status st = sl_fail(SL_ECUDA, "NCCL, %s: CUDA reports for GPU %d: %s", what, nccl->gpu[rank].device,
+                                cudaGetErrorString(error));
+    cudaGetLastError(); /* nobody else is to find it */
+    abort_all(nccl);
+    return st;
+}
+
+/* "1, 3" */
+static void list_gpus(const struct sl_nccl *nccl, const bool *chosen, char *out, size_t bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (uint32_t i = 0; i < nccl->n && used < bytes; i++) {
+        if (chosen[i]) {
+            used += (size_t)snprintf(out + used, bytes - used, "%s%d", used > 0 ? ", " : "", nccl->gpu[i].device);
+        }
+    }
+}
+
+static enum sl_status fail_late(struct sl_nccl *nccl, const char *what, const bool *busy)
+{
+    char late[256];
+    list_gpus(nccl, busy, late, sizeof late);
+    enum sl_status st = sl_fail(SL_ENCCL,
+                                "NCCL, %s: not done within %.0f s on GPU %s of %u; does another process hold it? "
+                                "NCCL_DEBUG=INFO says more, --transport starpu does without",
+                                what, nccl->timeout_s, late, nccl->n);
+    abort_all(nccl);
+    return st;
+}
+
+/* ---- waiting ---- */
+
+/* Whether rank i has nothing under way. */
+static enum sl_status settled(struct sl_nccl *nccl, const char *what, uint32_t i, bool *out)
+{
+    ncclResult_t state = ncclSuccess;
+    ncclResult_t result = ncclCommGetAsyncError(nccl->gpu[i].comm, &state);
+    cudaError_t error;
+    *out = false;
+    if (result != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) {
+        return fail_nccl(nccl, what, i, result != ncclSuccess ? result : state);
+    }
+    if (state == ncclInProgress) {
+        return SL_OK; /* the stream may not have been given it yet */
+    }
+    error = cudaStreamQuery(nccl->gpu[i].stream);
+    *out = error == cudaSuccess;
+    return error == cudaSuccess || error == cudaErrorNotReady ? SL_OK : fail_cuda(nccl, what, i, error);
+}
+
+/* Until all ranks are, or time is up. */
+static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
+{
+    double end_s = sl_clock_s() + nccl->timeout_s;
+    for (;;) {
+        bool busy[SL_NCCL_MAX_GPUS] = {false};
+        bool any = false;
+        for (uint32_t i = 0; i < nccl->n; i++) {
+            bool done;
+            enum sl_status st = settled(nccl, what, i, &done);
+            if (st != SL_OK) {
+                return st;
+            }
+            busy[i] = !done;
+            any = any || busy[i];
+        }
+        if (!any) {
+            return SL_OK;
+        }
+        if (sl_clock_s() > end_s) {
+            return fail_late(nccl, what, busy);
+        }
+        sched_yield();
+    }
+}
+
+/* ---- groups ---- */
+
+static enum sl_status begin(struct sl_nccl *nccl, const char *what)
+{
+    if (nccl->broken) {
+        return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", what);
+    }
+    ncclResult_t result = ncclGroupStart();
+    return result == ncclSuccess ? SL_OK : fail_nccl(nccl, what, 0, result);
+}
+
+/* Keep the first failure; a group has to be ended whatever happens in it. */
+static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32_t *first_rank)
+{
+    if (*first == ncclSuccess && result != ncclSuccess && result != ncclInProgress) {
+        *first = result;
+        *first_rank = rank;
+    }
+}
+
+/* End the group in which `first` was the first failure, and wait for what it started. */
+static enum sl_status end(struct sl_nccl *nccl, const char *what, ncclResult_t first, uint32_t rank)
+{
+    note(ncclGroupEnd(), rank, &first, &rank);
+    return first == ncclSuccess ? wait_for_all(nccl, what) : fail_nccl(nccl, what, rank, first);
+}
+
+enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages)
+{
+    const char *what = "rows between GPUs";
+    ncclResult_t first = ncclSuccess;
+    uint32_t rank = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        if (messages[k].from >= nccl->n || messages[k].to >= nccl->n) {
+            return sl_fail(SL_EINVAL, "NCCL, %s: found a message from rank %u to rank %u, there are %u", what,
+                           messages[k].from, messages[k].to, nccl->n);
+        }
+    }
+    enum sl_status st = begin(nccl, what);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t k = 0; k < n && first == ncclSuccess; k++) {
+        const struct sl_nccl_message *m = &messages[k];
+        if (m->n_entries > 0) {
+            note(ncclSend(m->source, m->n_entries, ncclFloat, (int)m->to, nccl->gpu[m->from].comm,
+                          nccl->gpu[m->from].stream),
+                 m->from, &first, &rank);
+            note(ncclRecv(m->target, m->n_entries, ncclFloat, (int)m->from, nccl->gpu[m->to].comm,
+                          nccl->gpu[m->to].stream),
+                 m->to, &first, &rank);
+        }
+    }
+    return end(nccl, what, first, rank);
+}
+
+enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real *const *source, sl_real *target)
+{
+    const char *what = "sum over GPUs";
+    ncclResult_t first = ncclSuccess;
+    uint32_t rank = 0;
+    enum sl_status st = begin(nccl, what);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < nccl->n && first == ncclSuccess; i++) {
+        note(ncclReduce(source[i], i == 0 ? target : NULL, n_entries, ncclFloat, ncclSum, 0, nccl->gpu[i].comm,
+                        nccl->gpu[i].stream),
+             i, &first, &rank);
+    }
+    return end(nccl, what, first, rank);
+}
+
+/* ---- open, close ---- */
+
+static enum sl_status check_devices(uint32_t n, const int *devices)
+{
+    if (n == 0 || n > SL_NCCL_MAX_GPUS) {
+        return sl_fail(SL_EINVAL, "NCCL: found %u GPUs, expected 1 to %d", n, SL_NCCL_MAX_GPUS);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (devices[i] == devices[j]) {
+                return sl_fail(SL_EINVAL, "NCCL: found GPU %d twice, expected different ones", devices[i]);
+            }
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status open_streams(struct sl_nccl *nccl)
+{
+    for (uint32_t i = 0; i < nccl->n; i++) {
+        cudaError_t error = cudaSetDevice(nccl->gpu[i].device);
+        if (error == cudaSuccess) {
+            error = cudaStreamCreateWithFlags(&nccl->gpu[i].stream, cudaStreamNonBlocking);
+        }
+        if (error != cudaSuccess) {
+            return fail_cuda(nccl, "a stream for each GPU", i, error);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status open_communicators(struct sl_nccl *nccl)
+{
+    const char *what = "a communicator of all GPUs";
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    ncclResult_t first = ncclGetUniqueId(&id);
+    uint32_t rank = 0;
+    enum sl_status st = first == ncclSuccess ? begin(nccl, what) : fail_nccl(nccl, what, 0, first);
+    if (st != SL_OK) {
+        return st;
+    }
+    config.blocking = 0;
+    for (uint32_t i = 0; i < nccl->n && first == ncclSuccess; i++) {
+        cudaError_t error = cudaSetDevice(nccl->gpu[i].device);
+        note(error == cudaSuccess ? ncclCommInitRankConfig(&nccl->gpu[i].comm, (int)nccl->n, id, (int)i, &config)
+                                  : ncclUnhandledCudaError,
+             i, &first, &rank);
+    }
+    return end(nccl, what, first, rank);
+}
+
+enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out)
+{
+    struct sl_nccl *nccl = NULL;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, check_devices(n, devices), failed);
+    SL_TRY(st, sl_alloc_zero(1, sizeof *nccl, "a communicator", &nccl), failed);
+    nccl->n = n;
+    nccl->timeout_s = timeout_s;
+    for (uint32_t i = 0; i < n; i++) {
+        nccl->gpu[i].device = devices[i];
+    }
+    SL_TRY(st, open_streams(nccl), failed);
+    SL_TRY(st, open_communicators(nccl), failed);
+    *out = nccl;
+    return SL_OK;
+failed:
+    sl_nccl_close(nccl);
+    return st;
+}
+
+/* Nothing is under way, so that to abort is to release at once: it waits for nobody, as ncclCommDestroy may. */
+void sl_nccl_close(struct sl_nccl *nccl)
+{
+    if (nccl == NULL) {
+        return;
+    }
+    abort_all(nccl);
+    for (uint32_t i = 0; i < nccl->n; i++) {
+        if (nccl->gpu[i].stream != NULL) {
+            cudaStreamDestroy(nccl->gpu[i].stream);
+        }
+    }
+    sl_free(nccl);
+}
+
+#else
+
+static enum sl_status no_nccl(void)
+{
+    return sl_fail(SL_ENOTSUP, "NCCL: this build has none; configure says where it looked (--with-nccl=DIR)");
+}
+
+enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out)
+{
+    (void)n;
+    (void)devices;
+    (void)timeout_s;
+    *out = NULL;
+    return no_nccl();
+}
+
+void sl_nccl_close(struct sl_nccl *nccl)
+{
+    (void)nccl;
+}
+
+enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages)
+{
+    (void)nccl;
+    (void)n;
+    (void)messages;
+    return no_nccl();
+}
+
+enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real *const *source, sl_real *target)
+{
+    (void)nccl;
+    (void)n_entries;
+    (void)source;
+    (void)target;
+    return no_nccl();
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Between stages 6 and 7, and in 10 and 11: how rows, row gradients and gradients get from one GPU to another.
+ *
+ *   --transport starpu  there are no tasks for it: StarPU copies a buffer to the device of the task that reads it
+ *   --transport nccl    the two tasks below. PE p is at home on GPU floor(p n / P) of n; what it sends is wanted in that GPU's
+ *                       memory (StarPU brings it there if it is elsewhere), and so is what it gets in its own
+ *
+ * move  before: pack (codelets/exchange.h) or the packing of row gradients (codelets/aggregate.h)   after: aggregate, accumulate
+ * sum   before: codelets/reduce.h has added up the partials of each GPU's PEs                       after: codelets/optimize.h
+ *
+ * Both run on a CPU worker, which calls NCCL for all GPUs at once (codelets/nccl.h) and waits: StarPU starts such a task when all
+ * its buffers lie where they are wanted, and what depends on it when they have arrived, so that no GPU ever waits in a queue for
+ * another. All of them read and write one more handle, the lane: they run one after the other, in the order of submission.
+ *
+ * The sum over GPUs goes to the first of them, where the optimiser finds it; StarPU copies the new weights to the others, which
+ * completes the all-reduce, and there is one copy of the weights to keep right. Ids, whose number only the device knows, and what
+ * batch norm sums stay with StarPU.
+ */
+#ifndef SL_CODELETS_TRANSPORT_H
+#define SL_CODELETS_TRANSPORT_H
+
+#include "codelets/nccl.h"
+#include "codelets/task.h"
+
+struct sl_transport_codelet;
+
+struct sl_transport {
+    uint32_t n_gpus;
+    struct sl_nccl *nccl;
+    int node[SL_NCCL_MAX_GPUS]; /* StarPU's memory node of each GPU */
+    starpu_data_handle_t lane;
+    struct sl_transport_codelet
+        *codelets; /* one for each list of nodes that a task had so far: StarPU asks the codelet */
+};
+
+/* Connect n GPUs: CUDA's numbers of them, and StarPU's memory nodes. timeout_s: of each operation. StarPU is up.
+ * As sl_nccl_open, and SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int *nodes, double timeout_s,
+                                 struct sl_transport *out);
+
+/* Wait for its tasks, release. An empty struct is allowed. */
+void sl_transport_close(struct sl_transport *transport);
+
+/* The GPU at which PE p of n_pes is at home, and the first PE whose home GPU g is or comes after it. */
+static inline uint32_t sl_transport_gpu(const struct sl_transport *transport, uint32_t p, uint32_t n_pes)
+{
+    return (uint32_t)((uint64_t)p * transport->n_gpus / n_pes);
+}
+static inline uint32_t sl_transport_pe(const struct sl_transport *transport, uint32_t gpu, uint32_t n_pes)
+{
+    return (uint32_t)(((uint64_t)gpu * n_pes + transport->n_gpus - 1) / transport->n_gpus);
+}
+
+/* A matrix of `source`, wanted on GPU `from`, to be copied into `target` on GPU `to`, of the same shape. */
+struct sl_transport_move {
+    uint32_t from, to;
+    starpu_data_handle_t source, target;
+};
+
+/* Submit: all n >= 1 moves as one task. stage: whose time it is. One thread submits, in the order in which they are to run.
+ * SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_transport_move_submit(const struct sl_task_args *head, struct sl_transport *transport,
+                                        enum sl_stage stage, uint32_t n, const struct sl_transport_move *moves);
+
+/* Submit: `out`, on the first GPU, becomes the sum over GPUs of share[gpu], each on its own; all of one shape. */
+enum sl_status sl_transport_sum_submit(const struct sl_task_args *head, struct sl_transport *transport,
+                                       const starpu_data_handle_t *share, starpu_data_handle_t out);
+
+#endif

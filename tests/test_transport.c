@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/nccl.h and codelets/transport.h: messages and sums between GPUs, by themselves and as tasks; and how they fail. Over the
+ * stand-in for NCCL there are several GPUs; on a machine with one GPU, a communicator of one rank that sends to itself. */
+#include "codelets/transport.h"
+
+#include "tests/starpu_fixture.h"
+
+#ifdef SL_NCCL
+#include "tests/cuda_fixture.h"
+
+#define TIMEOUT_S 20
+#define MOST 5 /* GPUs */
+
+#ifdef SL_EMULATED
+#include <nccl.h>
+static const uint32_t gpu_counts[] = {1, 2, 3, MOST};
+#else
+static const uint32_t gpu_counts[] = {1};
+#endif
+
+/* The stand-in knows whether a communicator was forgotten. */
+static void expect_none_alive(void)
+{
+#ifdef SL_EMULATED
+    assert_int_equal(sl_nccl_alive, 0);
+#endif
+}
+#define N_GPU_COUNTS (sizeof gpu_counts / sizeof gpu_counts[0])
+
+static const int devices[MOST] = {0, 1, 2, 3, 4};
+
+static struct sl_nccl *opened(uint32_t n, double timeout_s)
+{
+    struct sl_nccl *nccl;
+    need_device();
+    expect_ok(sl_nccl_open(n, devices, timeout_s, &nccl));
+    return nccl;
+}
+
+/* ---- NCCL itself ---- */
+
+/* Every GPU sends every GPU, itself too, messages of several sizes, two to the same; what arrives is what was sent. */
+static void check_moves(uint32_t n)
+{
+    const size_t sizes[] = {0, 1, 7, 5000};
+    enum { ROUNDS = 2, SIZES = 4 };
+    struct sl_nccl_message messages[MOST * MOST * ROUNDS * SIZES];
+    sl_real *sent[MOST * MOST * ROUNDS * SIZES];
+    struct sl_nccl *nccl = opened(n, TIMEOUT_S);
+    uint32_t count = 0;
+    for (uint32_t pair = 0; pair < n * n * ROUNDS * SIZES; pair++) {
+        size_t size = sizes[pair % SIZES];
+        sent[count] = noisy(size, pair + 1);
+        messages[count] = (struct sl_nccl_message){.from = pair / SIZES % n,
+                                                   .to = pair / SIZES / n % n,
+                                                   .n_entries = size,
+                                                   .source = on_device(sent[count], size * sizeof(sl_real)),
+                                                   .target = device_room(size * sizeof(sl_real))};
+        count++;
+    }
+    expect_ok(sl_nccl_move(nccl, count, messages));
+    expect_ok(sl_nccl_move(nccl, 0, NULL));
+    for (uint32_t k = 0; k < count; k++) {
+        expect_on_device("message", messages[k].target, messages[k].n_entries, sizeof(sl_real), sent[k]);
+        cudaFree((void *)(uintptr_t)messages[k].source);
+        free(sent[k]);
+    }
+    sl_nccl_close(nccl);
+}
+
+static void test_moves(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_GPU_COUNTS; i++) {
+        check_moves(gpu_counts[i]);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+static void check_sum(uint32_t n, size_t n_entries)
+{
+    struct sl_nccl *nccl = opened(n, TIMEOUT_S);
+    const sl_real *source[MOST];
+    sl_real *wanted = need(n_entries, sizeof *wanted);
+    sl_real *got = need(n_entries, sizeof *got);
+    sl_real *target = device_room(n_entries * sizeof(sl_real));
+    memset(wanted, 0, n_entries * sizeof *wanted);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_real *x = noisy(n_entries, i + 1);
+        for (size_t e = 0; e < n_entries; e++) {
+            wanted[e] += x[e];
+        }
+        source[i] = on_device(x, n_entries * sizeof *x);
+        free(x);
+    }
+    expect_ok(sl_nccl_sum(nccl, n_entries, source, target));
+    from_device(got, target, n_entries * sizeof *got);
+    for (size_t e = 0; e < n_entries; e++) {
+        assert_true(fabs(got[e] - wanted[e]) <= 1e-6 * (1 + fabs(wanted[e])));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        cudaFree((void *)(uintptr_t)source[i]);
+    }
+    free(got);
+    free(wanted);
+    sl_nccl_close(nccl);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_GPU_COUNTS; i++) {
+        check_sum(gpu_counts[i], 1);
+        check_sum(gpu_counts[i], 4097);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+static void expect_status(enum sl_status got, enum sl_status wanted, const char *words)
+{
+    assert_int_equal(got, wanted);
+    if (strstr(sl_message(), words) == NULL) {
+        fail_msg("'%s' does not say '%s'", sl_message(), words);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    const int twice[] = {0, 1, 0};
+    const struct sl_nccl_message far = {.from = 0, .to = 1, .n_entries = 1};
+    struct sl_nccl *nccl;
+    expect_status(sl_nccl_open(0, devices, 1, &nccl), SL_EINVAL, "found 0 GPUs");
+    assert_null(nccl);
+    expect_status(sl_nccl_open(SL_NCCL_MAX_GPUS + 1, devices, 1, &nccl), SL_EINVAL, "expected 1 to 64");
+    expect_status(sl_nccl_open(3, twice, 1, &nccl), SL_EINVAL, "GPU 0 twice");
+    nccl = opened(1, TIMEOUT_S);
+    expect_status(sl_nccl_move(nccl, 1, &far), SL_EINVAL, "to rank 1");
+    sl_nccl_close(nccl);
+    sl_nccl_close(NULL);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* ---- failures, which only the stand-in can be made to have ---- */
+
+#ifdef SL_EMULATED
+#define SHORT_S 0.05
+
+static void check_failure(const struct sl_nccl_fault *fault, const char *words)
+{
+    struct sl_nccl *nccl = opened(4, SHORT_S);
+    sl_real x[2] = {1, 2};
+    struct sl_nccl_message message = {.from = 1, .to = 2, .n_entries = 1, .source = &x[0], .target = &x[1]};
+    const sl_real *source[] = {x, x, x, x};
+    sl_nccl_fault = *fault;
+    expect_status(sl_nccl_move(nccl, 1, &message), SL_ENCCL, words);
+    assert_int_equal(sl_nccl_alive, 0);
+    sl_nccl_fault = (struct sl_nccl_fault){0};
+    expect_status(sl_nccl_move(nccl, 1, &message), SL_ENCCL, "before this one");
+    expect_status(sl_nccl_sum(nccl, 1, source, x), SL_ENCCL, "before this one");
+    sl_nccl_close(nccl);
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* A GPU that does not answer, or reports an error, is a status within the time, that names it; the others' work is given up. */
+static void test_failures(void **state)
+{
+    (void)state;
+    struct sl_nccl *nccl;
+    check_failure(&(struct sl_nccl_fault){SL_NCCL_STUCK, 1}, "on GPU 1, 2 of 4");
+    check_failure(&(struct sl_nccl_fault){SL_NCCL_STUCK, 3}, "on GPU 3 of 4");
+    check_failure(&(struct sl_nccl_fault){SL_NCCL_REPORTS, 2}, "GPU 2 reports: unhandled system error: the last error");
+    sl_nccl_fault = (struct sl_nccl_fault){SL_NCCL_STUCK, 2};
+    expect_status(sl_nccl_open(3, devices, SHORT_S, &nccl), SL_ENCCL, "a communicator of all GPUs: not done");
+    assert_null(nccl);
+    assert_int_equal(sl_nccl_alive, 0);
+    sl_nccl_fault = (struct sl_nccl_fault){0};
+    assert_int_equal(sl_memory_live(), 0);
+}
+#endif
+
+/* ---- as tasks ---- */
+
+static int nodes_of[MOST];
+
+/* The fixture's StarPU, and a transport between n GPUs. */
+static void start(uint32_t n, struct sl_transport *out)
+{
+    int known[SL_NCCL_MAX_GPUS];
+#ifndef SL_EMULATED
+    if (!wants_gpu()) {
+        skip();
+    }
+#endif
+    fixture_start(3);
+    assert_true(sl_gpus_list(known, nodes_of) == (uint32_t)fixture_on_gpu);
+    expect_ok(sl_transport_open(n, devices, nodes_of, TIMEOUT_S, out));
+}
+
+static void stop(struct sl_transport *transport)
+{
+    sl_transport_close(transport);
+    fixture_stop();
+    expect_none_alive();
+}
+
+enum { ROWS = 9, COLUMNS = 33 };
+
+/* A value goes once round all GPUs, twice, each move a task that waits for the one before; beside it one that goes nowhere. */
+static void check_round(uint32_t n)
+{
+    struct sl_transport transport;
+    sl_real *first = noisy((size_t)ROWS * COLUMNS, 7);
+    sl_real *last = poisoned((size_t)ROWS * COLUMNS);
+    starpu_data_handle_t handle[2 * MOST + 1];
+    start(n, &transport);
+    handle[0] = rows_of(first, ROWS, COLUMNS);
+    handle[2 * n] = rows_of(last, ROWS, COLUMNS);
+    for (uint32_t k = 1; k < 2 * n; k++) {
+        expect_ok(sl_matrix_register(ROWS, COLUMNS, sizeof(sl_real), &handle[k]));
+    }
+    for (uint32_t k = 0; k < 2 * n; k++) {
+        struct sl_transport_move move = {k % n, (k + 1) % n, handle[k], handle[k + 1]};
+        expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &move));
+    }
+    for (uint32_t k = 0; k <= 2 * n; k++) {
+        starpu_data_unregister(handle[k]);
+    }
+    starpu_task_wait_for_all();
+    expect_no_failure();
+    expect_same("rows", (size_t)ROWS * COLUMNS, sizeof *first, last, first);
+    double seconds[SL_N_STAGES];
+    sl_run_stage_seconds(&run, seconds);
+    assert_true(seconds[SL_STAGE_EXCHANGE] > 0 && seconds[SL_STAGE_BACKWARD] == 0);
+    stop(&transport);
+    free(first);
+    free(last);
+}
+
+/* All to all in one task. */
+static void check_all_to_all(uint32_t n)
+{
+    struct sl_transport transport;
+    struct sl_transport_move moves[MOST * MOST];
+    sl_real *sent[MOST * MOST];
+    sl_real *got[MOST * MOST];
+    start(n, &transport);
+    for (uint32_t k = 0; k < n * n; k++) {
+        uint32_t rows = 1 + k % 4 * 100;
+        sent[k] = noisy((size_t)rows * COLUMNS, k + 1);
+        got[k] = poisoned((size_t)rows * COLUMNS);
+        moves[k] =
+            (struct sl_transport_move){k / n, k % n, rows_of(sent[k], rows, COLUMNS), rows_of(got[k], rows, COLUMNS)};
+    }
+    expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_BACKWARD, n * n, moves));
+    for (uint32_t k = 0; k < n * n; k++) {
+        size_t entries = (size_t)(1 + k % 4 * 100) * COLUMNS;
+        starpu_data_unregister(moves[k].source);
+        starpu_data_unregister(moves[k].target);
+        expect_same("rows", entries, sizeof(sl_real), got[k], sent[k]);
+        free(sent[k]);
+        free(got[k]);
+    }
+    expect_no_failure();
+    stop(&transport);
+}
+
+static void check_sum_task(uint32_t n)
+{
+    struct sl_transport transport;
+    sl_real *x[MOST];
+    sl_real *out = poisoned((size_t)ROWS * COLUMNS);
+    starpu_data_handle_t share[MOST];
+    start(n, &transport);
+    starpu_data_handle_t sum = rows_of(out, ROWS, COLUMNS);
+    for (uint32_t i = 0; i < n; i++) {
+        x[i] = noisy((size_t)ROWS * COLUMNS, i + 1);
+        share[i] = rows_of(x[i], ROWS, COLUMNS);
+    }
+    expect_ok(sl_transport_sum_submit(&head, &transport, share, sum));
+    starpu_data_unregister(sum);
+    unregister(n, share);
+    expect_no_failure();
+    for (size_t e = 0; e < (size_t)ROWS * COLUMNS; e++) {
+        sl_real wanted = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            wanted += x[i][e];
+        }
+        assert_true(fabs(out[e] - wanted) <= 1e-6 * (1 + fabs(wanted)));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        free(x[i]);
+    }
+    free(out);
+    stop(&transport);
+}
+
+static void test_tasks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_GPU_COUNTS; i++) {
+        check_round(gpu_counts[i]);
+        check_all_to_all(gpu_counts[i]);
+        check_sum_task(gpu_counts[i]);
+    }
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    struct sl_transport transport;
+    start(1, &transport);
+    sl_real x[6] = {0};
+    starpu_data_handle_t a = rows_of(x, 2, 3);
+    starpu_data_handle_t b = rows_of(x, 3, 2);
+    struct sl_transport_move turned = {0, 0, a, b};
+    struct sl_transport_move far = {0, 1, a, a};
+    expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &turned), SL_EINVAL,
+                  "[2 x 3] on GPU 0 to [3 x 2]");
+    expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &far), SL_EINVAL, "on GPU 1 of 1");
+    expect_status(sl_transport_sum_submit(&head, &transport, &a, b), SL_EINVAL, "the share of GPU 0 is [2 x 3]");
+    starpu_data_unregister(a);
+    starpu_data_unregister(b);
+    stop(&transport);
+}
+
+#ifdef SL_EMULATED
+/* A run whose exchange gets stuck ends with the status; what depends on it does nothing. */
+static void test_stuck_run(void **state)
+{
+    (void)state;
+    struct sl_transport transport;
+    sl_real x[4] = {1, 2, 3, 4};
+    fixture_start(2);
+    expect_ok(sl_transport_open(2, devices, nodes_of, SHORT_S, &transport));
+    starpu_data_handle_t a = rows_of(x, 1, 2);
+    starpu_data_handle_t b = rows_of(x + 2, 1, 2);
+    struct sl_transport_move there = {0, 1, a, b};
+    struct sl_transport_move back = {1, 0, b, a};
+    sl_nccl_fault = (struct sl_nccl_fault){SL_NCCL_STUCK, 1};
+    expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &there));
+    expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &back));
+    starpu_data_unregister(a);
+    starpu_data_unregister(b);
+    sl_nccl_fault = (struct sl_nccl_fault){0};
+    expect_status(sl_failure_status(&run.failure), SL_ENCCL, "not done within 0 s on GPU 0, 1 of 2");
+    assert_true(x[0] == 1 && x[2] == 3);
+    stop(&transport);
+}
+#endif
+
+static void test_homes(void **state)
+{
+    (void)state;
+    for (uint32_t n_gpus = 1; n_gpus <= 5; n_gpus++) {
+        for (uint32_t n_pes = 1; n_pes <= 9; n_pes++) {
+            struct sl_transport transport = {.n_gpus = n_gpus};
+            for (uint32_t gpu = 0; gpu < n_gpus; gpu++) {
+                uint32_t first = 0; /* by counting */
+                while (first < n_pes && sl_transport_gpu(&transport, first, n_pes) < gpu) {
+                    first++;
+                }
+                assert_int_equal(sl_transport_pe(&transport, gpu, n_pes), first);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moves),    cmocka_unit_test(test_sums),      cmocka_unit_test(test_refused),
+#ifdef SL_EMULATED
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
+#endif
+        cmocka_unit_test(test_tasks),    cmocka_unit_test(test_shapes),    cmocka_unit_test(test_homes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void test_absent(void **state)
+{
+    (void)state;
+    struct sl_transport transport;
+    int zero = 0;
+    assert_int_equal(sl_transport_open(1, &zero, &zero, 1, &transport), SL_ENOTSUP);
+    assert_non_null(strstr(sl_message(), "--with-nccl"));
+    assert_null(transport.nccl);
+    sl_transport_close(&transport);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
