@@ -139,6 +139,79 @@ static void test_gossip(void **state)
 }
 
 #ifdef SL_EMULATED
+/* The PE in whose slot this is what arrived (or, back, returned) from or to PE *other. */
+static uint32_t pe_of(const struct world *w, bool back, starpu_data_handle_t handle, uint32_t *other)
+{
+    uint32_t n_parts = w->steps.shards->n_parts;
+    for (uint32_t p = 0; p < w->steps.n_pes; p++) {
+        const struct sl_slot_pe *pe = sl_step_slot(&w->steps, 0, p);
+        for (uint32_t k = 0; k < w->steps.n_hops * n_parts; k++) {
+            if ((back ? pe->returned : pe->arrived)[k] == handle) {
+                *other = sl_step_peer(&w->steps, p, k % n_parts);
+                return p;
+            }
+        }
+    }
+    fail_msg("a move goes to a buffer of no slot");
+    return 0;
+}
+
+static sl_real cells[16]; /* one of each pair of PEs */
+static const uint32_t three_gpus[] = {0, 0, 1, 2};
+
+/* Every pair of four PEs on three GPUs: PEs 0 and 1 share one. */
+static void check_route(struct world *w, bool back)
+{
+    const uint32_t *gpu = three_gpus;
+    starpu_data_handle_t handle[16];
+    const struct sl_transport_move *moves = w->steps.crossing.moves;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < 16; k++) {
+        struct sl_step_pe *pe = &w->steps.pe[k / 4];
+        handle[k] = rows_of(&cells[k], 1, 1);
+        *(back ? &pe->sent[k % 4] : &pe->packed[k % 4]) = k / 4 == k % 4 ? NULL : handle[k];
+    }
+    expect_ok(sl_crossing_rows(&w->steps, 0, 1, back));
+    for (uint32_t k = 0; k < 16; k++) {
+        const struct sl_step_pe *pe = &w->steps.pe[k / 4];
+        starpu_data_handle_t now = (back ? pe->sent : pe->packed)[k % 4];
+        if (k / 4 == k % 4 || gpu[k / 4] == gpu[k % 4]) {
+            assert_true(now == (k / 4 == k % 4 ? NULL : handle[k]));
+            continue;
+        }
+        uint32_t other = 0;
+        uint32_t p = pe_of(w, back, now, &other);
+        assert_true(p == k / 4 && other == k % 4);
+        assert_true(moves[n].source == handle[k] && moves[n].target == now);
+        assert_int_equal(moves[n].from, gpu[back ? p : other]);
+        assert_int_equal(moves[n].to, gpu[back ? other : p]);
+        n++;
+    }
+    assert_int_equal(n, 10);
+    unregister(16, handle);
+    sl_step_drop(&w->steps);
+}
+
+/* Rows go from the owner's GPU to the requester's, their gradients the other way, and are read where they arrived. */
+static void test_routes(void **state)
+{
+    (void)state;
+    static const struct crossing c = {4, 4, 3, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false};
+    struct sl_settings settings;
+    struct world w;
+    settings_of(&c, &settings);
+    settings.transport = SL_TRANSPORT_NCCL;
+    emulated_gpus = c.gpus;
+    world_open(&dense_set, &settings, 1, &w);
+    check_route(&w, false);
+    check_route(&w, true);
+    for (uint32_t p = 0; p < c.pes; p++) {
+        assert_int_equal(sl_crossing_sum_of(&w.steps, p), three_gpus[p]);
+    }
+    world_close(&w);
+    sl_settings_free(&settings);
+}
+
 /* A GPU that stays away ends the run with a status; nothing hangs, nothing is left. */
 static void test_stuck(void **state)
 {
@@ -186,11 +259,9 @@ static int free_sets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_gpu),
-        cmocka_unit_test(test_several_gpus),
-        cmocka_unit_test(test_gossip),
+        cmocka_unit_test(test_one_gpu), cmocka_unit_test(test_several_gpus), cmocka_unit_test(test_gossip),
 #ifdef SL_EMULATED
-        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_routes),  cmocka_unit_test(test_stuck),
 #endif
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);

@@ -307,6 +307,35 @@ static void test_tasks(void **state)
     }
 }
 
+/* Tasks that could run side by side do not: NCCL is called by one thread at a time, in the order of submission. */
+static void test_lane(void **state)
+{
+    (void)state;
+    enum { MANY = 60 };
+    struct sl_transport transport;
+    uint32_t n = gpu_counts[N_GPU_COUNTS - 1];
+    sl_real *first = noisy(COLUMNS, 7);
+    sl_real *got[MANY];
+    starpu_data_handle_t target[MANY];
+    start(n, &transport);
+    starpu_data_handle_t source = rows_of(first, 1, COLUMNS);
+    for (uint32_t k = 0; k < MANY; k++) {
+        got[k] = poisoned(COLUMNS);
+        target[k] = rows_of(got[k], 1, COLUMNS);
+        struct sl_transport_move move = {0, k % n, source, target[k]};
+        expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &move));
+    }
+    unregister(MANY, target);
+    starpu_data_unregister(source);
+    expect_no_failure();
+    for (uint32_t k = 0; k < MANY; k++) {
+        expect_same("rows", COLUMNS, sizeof *first, got[k], first);
+        free(got[k]);
+    }
+    free(first);
+    stop(&transport);
+}
+
 static void test_shapes(void **state)
 {
     (void)state;
@@ -375,7 +404,8 @@ int main(void)
 #ifdef SL_EMULATED
         cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
 #endif
-        cmocka_unit_test(test_tasks),    cmocka_unit_test(test_shapes),    cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_tasks),    cmocka_unit_test(test_lane),      cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

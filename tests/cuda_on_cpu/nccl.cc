@@ -4,6 +4,8 @@
  * The stand-in for NCCL: what a group holds is matched and carried out a few questions after its end. */
 #include "tests/cuda_on_cpu/nccl.h"
 
+#include <unistd.h>
+
 #include <vector>
 
 enum { QUESTIONS = 3 /* that are answered "in progress" first */ };
@@ -190,6 +192,7 @@ ncclResult_t ncclGroupEnd(void)
     if (!in_group) {
         return ncclInvalidUsage;
     }
+    usleep(50); /* another thread, which should not call now, gets the time to */
     in_group = false;
     return ncclInProgress;
 }
