@@ -35,6 +35,14 @@ static MAYBE_UNUSED void long_test(void)
 #endif
 }
 
+/* One that takes long there only if the address sanitizer watches. */
+static MAYBE_UNUSED void long_test_watched(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    long_test();
+#endif
+}
+
 /* StarPU's home for a test that is started by hand; removed when the program ends. */
 static MAYBE_UNUSED char fixture_home[] = "/tmp/starling-test-XXXXXX";
 

@@ -5,8 +5,11 @@
  */
 #include "tests/run_fixture.h"
 
-#ifdef SL_EMULATED
-#define STRIDE 8 /* of the spreads of a variant, one is run */
+#if defined(SL_EMULATED) && defined(__SANITIZE_ADDRESS__)
+#define STRIDE 12 /* of the spreads of a variant, one is run */
+#define VARIANT_STRIDE 9
+#elif defined(SL_EMULATED)
+#define STRIDE 8
 #define VARIANT_STRIDE 5
 #else
 #define STRIDE 1
@@ -360,6 +363,7 @@ static void test_same_bits(void **state)
     static const char *const scheds[] = {"lws", "prio", "eager", "dmda"};
     size_t round = 0;
     (void)state;
+    long_test_watched();
     for (uint32_t n_workers = 1; n_workers <= 3 && n_workers <= STARPU_MAXCPUS; n_workers++) {
         for (size_t s = 0; s < 4; s++, round++) {
             char what[64];
@@ -409,6 +413,7 @@ static void test_feature_cache(void **state)
     struct outcome plain;
     struct world w;
     (void)state;
+    long_test_watched();
     machine_up("lws", 2);
     run_variant(&variants[2], &exact_spreads[0], &plain);
     check_cached(SL_FEATURE_CACHE_LRU, &plain);
@@ -434,6 +439,7 @@ static void test_seeds_differ(void **state)
     struct outcome got[2];
     struct sl_settings settings;
     (void)state;
+    long_test_watched();
     machine_up("lws", 2);
     for (int i = 0; i < 2; i++) {
         settings_of(&variants[1], &exact_spreads[0], &settings);
@@ -488,6 +494,7 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
 static void test_late_batch(void **state)
 {
     (void)state;
+    long_test_watched();
     machine_up("prio", 3);
     for (size_t i = 1; i < 8; i += 6) {
         struct outcome on_time;
@@ -547,6 +554,7 @@ static uint8_t *frontiers(const struct variant *v, const struct spread *spread)
 static void test_coverage(void **state)
 {
     (void)state;
+    long_test_watched();
     machine_up("lws", 2);
     for (size_t i = 0; i < N_VARIANTS; i += 4) {
         uint8_t *should = frontiers(&variants[i], &one_pe);
@@ -588,6 +596,7 @@ static sl_vertex *frontier_of(struct world *w, uint64_t step, uint32_t p, uint32
 static void test_fanout(void **state)
 {
     (void)state;
+    long_test_watched();
     machine_up("lws", 2);
     for (size_t i = 0; i < N_VARIANTS; i += 4) {
         const struct sl_graph *graph = &dataset_of(&variants[i])->graph;
@@ -642,6 +651,7 @@ static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
 static void test_epochs(void **state)
 {
     (void)state;
+    long_test_watched();
     uint32_t *times = need(dense_set.graph.n_vertices, sizeof *times);
     machine_up("lws", 2);
     for (size_t j = 0; j < N_SPREADS; j++) {

@@ -3,7 +3,6 @@
  *
  * The threads of a block as coroutines. A barrier of a block or of a warp is passed when all of its threads that still run have
  * come to it; a thread that has returned waits nowhere. */
-#include <csetjmp>
 #include <ucontext.h>
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -27,10 +26,10 @@ enum { WARP = 32, STACK_BYTES = 256 * 1024 };
 enum class State { runs, waits_for_block, waits_for_warp, done };
 
 /* A coroutine, and where its stack is; the scheduler's is the calling thread's own. A jump costs no system call, but begins
- * nothing: the first time a context is set. The address sanitizer does not follow jumps between stacks. */
+ * nothing: the first time a context is set. */
 struct Routine {
     ucontext_t context;
-    jmp_buf jump;
+    void *jump[5];
     bool entered;
     const void *bottom;
     size_t bytes;
@@ -54,23 +53,35 @@ struct Block {
 
 thread_local Block block;
 
-/* Go on in `to` until it, or another, comes back to `from`. The address sanitizer is told whose stack is in use. */
+/* The library's longjmp, and the compiler where it sees one, would have the address sanitizer forget the whole stack. */
+__attribute__((noinline, no_sanitize_address)) void jump(void **to)
+{
+    __builtin_longjmp(to, 1);
+}
+
+/* Go on in `to` until it, or another, comes back to `from`. */
+void go_on(Routine *from, Routine *to)
+{
+    if (__builtin_setjmp(from->jump) != 0) {
+        return;
+    }
+    from->entered = true;
+    if (to->entered) {
+        jump(to->jump);
+    }
+    setcontext(&to->context);
+}
+
+/* The same, telling the address sanitizer whose stack is in use. */
 void change(Routine *from, Routine *to)
 {
 #ifdef __SANITIZE_ADDRESS__
     void *kept = nullptr;
     __sanitizer_start_switch_fiber(&kept, to->bottom, to->bytes);
-    swapcontext(&from->context, &to->context);
+    go_on(from, to);
     __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
 #else
-    if (_setjmp(from->jump) != 0) {
-        return;
-    }
-    from->entered = true;
-    if (to->entered) {
-        _longjmp(to->jump, 1);
-    }
-    setcontext(&to->context);
+    go_on(from, to);
 #endif
 }
 
