@@ -209,8 +209,7 @@ uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t first, uint32_
 
 /* counts: of L = n_hops levels; its entries of the hop are read (rows) and written (edges, positions of the request). n_vertices:
  * N. max_rows: what edge_offsets_out has room for, less one; all of it is written. marks: heap is not used. The stream is waited
- * for once, since the number of edges decides how much is launched. The edges are those of sl_sample_cpu; of LABOR with kappa
- * they are so unless two keys differ by no more than two logarithms do, the device's and the host's. */
+ * for once, since the number of edges decides how much is launched. The edges are those of sl_sample_cpu. */
 SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                           const struct sl_sample_rule *rule, uint64_t seed, uint64_t step,
                                           uint32_t n_hops, uint32_t hop, uint32_t n_vertices, uint32_t max_rows,

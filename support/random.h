@@ -14,11 +14,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define SL_HOST_DEVICE __host__ __device__
-#else
-#define SL_HOST_DEVICE
-#endif
+#include "support/ln.h" /* SL_HOST_DEVICE too */
 
 /* What a number is for; equal counters of different purposes are independent. At most 255. */
 enum sl_purpose {
@@ -91,7 +87,7 @@ static inline SL_HOST_DEVICE uint32_t sl_random_below(uint32_t bits, uint32_t n)
 }
 
 /* The standard normal quantile of u in (0, 1): Acklam's rational approximation, relative error below 1.2e-9. Only +, *, /, sqrt
- * and log, so that CPU and GPU can be held to the same rounding (compile without contraction). */
+ * and sl_ln, so that CPU and GPU round alike and get the same bits (compile without contraction). */
 static inline SL_HOST_DEVICE double sl_normal_quantile(double u)
 {
     const double a[6] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
@@ -103,7 +99,7 @@ static inline SL_HOST_DEVICE double sl_normal_quantile(double u)
     const double d[4] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
     const double low = 0.02425;
     if (u < low || u > 1 - low) {
-        double q = sqrt(-2 * log(u < low ? u : 1 - u));
+        double q = sqrt(-2 * sl_ln(u < low ? u : 1 - u));
         double x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
                    ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
         return u < low ? x : -x;

@@ -160,6 +160,61 @@ static void test_below(void **state)
     assert_int_equal(sl_random_below(1u << 31, 10), 5);
 }
 
+/* ---- the logarithm ---- */
+
+/* Within one unit in the last place of what the C library has with more digits. */
+static double expect_ln(double x)
+{
+    double got = sl_ln(x);
+    long double wanted = logl(x);
+    double place = fabs((double)wanted);
+    double ulp = nextafter(place, INFINITY) - place;
+    if (!(fabsl((long double)got - wanted) <= ulp)) {
+        fail_msg("ln(%a) is %a, expected %a", x, got, (double)wanted);
+    }
+    return got;
+}
+
+static void test_ln(void **state)
+{
+    (void)state;
+    struct sl_draw draw = {.seed = 3, .purpose = SL_FOR_KAPPA};
+    uint32_t n_equal = 0;
+    for (uint32_t i = 0; i < 200000; i++) {
+        double u = sl_random_open(&draw, i, 0);
+        n_equal += expect_ln(0.02425 * u) == log(0.02425 * u); /* where quantiles ask for it */
+        expect_ln(0.5 + u);                                    /* on both sides of 1 */
+        expect_ln(ldexp(0.5 + u / 2, (int)(i % 2000) - 1000));
+    }
+    assert_true(n_equal > 190000); /* the last bit is the C library's nearly always */
+    assert_true(sl_ln(1) == 0);
+    for (int k = -1022; k <= 1023; k++) { /* where the reduction changes over: powers of two, and their roots */
+        double roots[] = {ldexp(1, k), ldexp(sqrt(0.5), k), ldexp(nextafter(sqrt(0.5), 0), k)};
+        for (int i = 0; i < 3 && roots[i] >= 0x1p-1022; i++) {
+            expect_ln(roots[i]);
+        }
+    }
+    assert_true(expect_ln(0x1p-53) < 0 && isfinite(expect_ln(0x1.fffffffffffffp1023)));
+}
+
+/* To the bit what it was when these lines were written: edges of LABOR with kappa are stored nowhere, and must not change with
+ * the compiler, the C library or the device. */
+static void test_ln_is_fixed(void **state)
+{
+    (void)state;
+    struct sl_draw draw = {.seed = 4, .purpose = SL_FOR_KAPPA};
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < 100000; i++) {
+        double values[] = {sl_ln(sl_random_open(&draw, i, 0)), sl_normal_quantile(sl_random_open(&draw, i, 1))};
+        for (int k = 0; k < 2; k++) {
+            uint64_t bits;
+            memcpy(&bits, &values[k], sizeof bits);
+            sum = (sum ^ bits) * UINT64_C(0x100000001b3);
+        }
+    }
+    assert_true(sum == UINT64_C(0x97e214a2bfaf4be1));
+}
+
 /* ---- the normal quantile ---- */
 
 static void test_known_quantiles(void **state)
@@ -240,6 +295,8 @@ int main(void)
         cmocka_unit_test(test_units_are_uniform),
         cmocka_unit_test(test_open_unit),
         cmocka_unit_test(test_below),
+        cmocka_unit_test(test_ln),
+        cmocka_unit_test(test_ln_is_fixed),
         cmocka_unit_test(test_known_quantiles),
         cmocka_unit_test(test_quantile_inverts),
         cmocka_unit_test(test_quantile_is_monotone),
