@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The GPUs that this process may use, as CUDA counts them; none where StarPU or Starling was built without CUDA.
+ * The GPUs that this process may use, as CUDA counts them; none where StarPU or Starling was built without CUDA. What StarPU is to
+ * make of them is told to it here, before it starts.
  */
 #ifndef SL_RUNTIME_GPUS_H
 #define SL_RUNTIME_GPUS_H
@@ -9,6 +10,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "support/status.h"
+
+/* One of them. */
+struct sl_gpu {
+    char name[64];
+    uint64_t bytes;      /* of memory */
+    uint64_t free_bytes; /* of them that nobody has taken, this process's CUDA included */
+    bool has_pools;      /* of memory in the order of streams, which launchers take theirs from */
+    bool limited;        /* sl_gpus_limit has set its variable */
+};
 
 /* This build can use GPUs. */
 bool sl_gpus_built(void);
@@ -19,9 +31,33 @@ uint32_t sl_gpus_count(void);
 /* What GPU number `gpu` is, into `out`: "NVIDIA H100 80GB HBM3, 79.2 GiB". Empty where CUDA does not say. */
 void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes);
 
-/* StarPU's GPUs, each once: CUDA's number of it, and StarPU's memory node. StarPU is up. devices, nodes: room for as many as
+/* StarPU's GPUs: CUDA's number of each, and StarPU's memory node. StarPU is up. devices, nodes: room for as many as
  * sl_gpus_count() says. Returns how many. */
 uint32_t sl_gpus_list(int *devices, int *nodes);
+
+/* Ask CUDA about GPU number `gpu`, and start it there, as StarPU will: only then the free memory is known. SL_ECUDA. */
+enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
+
+/* SL_ENOTSUP: a GPU, number `index`, whose driver has no pools of memory. */
+enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu);
+
+/* $STARPU_NWORKER_PER_CUDA: homes of PEs, times of stages and working memory count on one worker, and so one stream, for each GPU.
+ * SL_EINVAL: it asks for another number. */
+enum sl_status sl_gpus_check_workers(void);
+
+/* Bytes of its memory that StarPU may fill with data. The rest is for what launchers take for the time of a task
+ * (codelets/kernel.cuh, sl_scratch), which StarPU does not know of and cannot make room for, and for the libraries' code and
+ * buffers. */
+uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu);
+
+/* Let StarPU, which is not up yet, fill no more than that: sets $STARPU_LIMIT_CUDA_i_MEM for each of n GPUs, unless the user has
+ * set that or $STARPU_LIMIT_CUDA_MEM. sl_gpus_unlimit puts the environment back once StarPU has read it. SL_ENOMEM. */
+enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus);
+void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus);
+
+/* Whether GPUs can read main memory at this address, which StarPU said it has locked: $STARPU_DISABLE_PINNING makes it say so of
+ * memory that is not. True in a build without CUDA. */
+bool sl_gpus_reach(const void *memory);
 
 /* Make cuBLAS, cuSPARSE and the devices' pools of memory ready on StarPU's GPUs, and release the libraries. StarPU is up, and has GPUs. */
 void sl_gpus_open_libraries(void);

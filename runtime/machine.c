@@ -52,10 +52,32 @@ static enum sl_status set_variable(const char *name, const char *value)
     return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
 }
 
+/* The GPUs that StarPU will use. */
+struct gpus {
+    uint32_t n;
+    struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* of a StarPU without CUDA there are none */
+};
+
+/* Of those that are there, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
+static enum sl_status read_gpus(uint32_t n, struct gpus *out)
+{
+    enum sl_status st;
+    SL_TRY(st, n > 0 ? sl_gpus_check_workers() : SL_OK, done);
+    out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
+    for (uint32_t i = 0; i < out->n; i++) {
+        SL_TRY(st, sl_gpus_read(i, &out->gpu[i]), done);
+        SL_TRY(st, sl_gpus_check(i, &out->gpu[i]), done);
+    }
+done:
+    return st;
+}
+
 /* starpu_init with its environment: only that says whether StarPU traces, $STARPU_SCHED beats the configuration, and
- * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak).
+ * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak); and only that bounds what it
+ * takes of a GPU's memory.
  * The caller's $STARPU_SCHED is put back, for the next run of this process. *error_out: what StarPU says. */
-static enum sl_status init_starpu(const struct sl_settings *settings, struct starpu_conf *conf, int *error_out)
+static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
+                                  int *error_out)
 {
     const char *inherited = getenv("STARPU_SCHED");
     char *kept = NULL;
@@ -64,9 +86,11 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct sta
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
+    SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu), done);
     *error_out = starpu_init(conf);
     set_variable("STARPU_SCHED", kept); /* StarPU is up whether or not this works */
 done:
+    sl_gpus_unlimit(gpus->n, gpus->gpu);
     sl_free(kept);
     return st;
 }
@@ -137,9 +161,11 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
 {
     struct starpu_conf conf;
     struct sl_machine machine = {0};
+    struct gpus gpus = {0};
     uint32_t n_cpus = 0;
     enum sl_status st;
     SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
+    SL_TRY(st, read_gpus(machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
@@ -156,7 +182,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
         sl_pool_install();
     }
     int error = 0;
-    SL_TRY(st, init_starpu(settings, &conf, &error), no_pool);
+    SL_TRY(st, init_starpu(settings, &gpus, &conf, &error), no_pool);
     if (error != 0) {
         st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
