@@ -222,6 +222,7 @@ struct sparse_args {
     double dropout;
     uint32_t row0;
     uint32_t first;
+    uint32_t max_row;
     int beta;
     int has_bias; /* or its gradient */
 };
@@ -286,6 +287,7 @@ static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_ar
         .ids = frontier + args->row0,
         .dataset_ids = args->dropout > 0 ? sl_buffer_data(buffers[ids_at]) : NULL,
         .first = args->first,
+        .max_row = args->max_row,
         .dropout = args->dropout,
         .draw = args->draw,
     };
@@ -385,9 +387,8 @@ static void sparse_backward_weight_cuda_task(void *buffers[], void *cl_arg)
     struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
     sl_real *gb = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
     enum sl_status st = sl_dense_sparse_backward_weight_cuda(
-        starpu_cuda_get_local_stream(), &x, sl_buffer_columns(buffers[1]), sl_buffer_rows(buffers[4]),
-        sl_buffer_rows(buffers[5]), sl_buffer_columns(buffers[4]), sl_buffer_data(buffers[4]), args->beta,
-        sl_buffer_data(buffers[5]), gb);
+        starpu_cuda_get_local_stream(), &x, sl_buffer_rows(buffers[4]), sl_buffer_rows(buffers[5]),
+        sl_buffer_columns(buffers[4]), sl_buffer_data(buffers[4]), args->beta, sl_buffer_data(buffers[5]), gb);
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -596,6 +597,7 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
     args->dropout = threshold > 0 ? dropout : 0;
     args->row0 = row0;
     args->first = x->first;
+    args->max_row = x->max_row;
     args->has_bias = bias != NULL;
     /* Flops of a part's average row; the rows' own lengths are not known here. */
     args->head.work =

@@ -35,6 +35,7 @@ struct sl_sparse {
     starpu_data_handle_t frontier;    /* ids (renumbered), at least row0 + n_rows */
     starpu_data_handle_t dataset_ids; /* of all N vertices; read only where dropout > 0 */
     uint32_t first;                   /* the part's first id */
+    uint32_t max_row;                 /* entries of the part's fullest row, or more */
 };
 
 /* Once per process, before the first task: tell OpenBLAS to compute in the calling thread, since StarPU's workers are the
@@ -63,6 +64,7 @@ struct sl_sparse_rows {
     const sl_vertex *ids;         /* renumbered ids of the rows wanted */
     const sl_vertex *dataset_ids; /* of all vertices; read only where dropout > 0 */
     uint32_t first;               /* id of CSR row 0 */
+    uint32_t max_row;             /* no row has more entries; only sl_dense_sparse_backward_weight_cuda reads it */
     double dropout;               /* probability that an entry is dropped */
     struct sl_draw draw;          /* SL_FOR_DROPOUT, step, hop = L */
 };
@@ -91,12 +93,12 @@ SL_EXTERN_C enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, con
                                                         uint32_t n_rows, uint32_t n_out, const sl_real *w,
                                                         const sl_real *bias, int beta, sl_real *z_out);
 
-/* n_entries: at least as many as those rows have, below 2^32 (all of the part's will do: frontiers have no vertex twice); room
- * for so many, 8 bytes each, is taken for the time of the task. */
+/* Rows are taken a tile at a time, so many as 2^23 entries are the most of (one row may have more): 8 bytes for each of those,
+ * and up to 32 MiB of counts, are taken for the time of the task, however large the part. */
 SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
-                                                                uint64_t n_entries, uint32_t n_rows, uint32_t n_in,
-                                                                uint32_t n_out, const sl_real *gz, int beta,
-                                                                sl_real *gw_out, sl_real *gb_out);
+                                                                uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                                                const sl_real *gz, int beta, sl_real *gw_out,
+                                                                sl_real *gb_out);
 #endif
 
 /* ---- submissions: local to this process, not thread safe (one thread submits). Handles live until StarPU has run the task.

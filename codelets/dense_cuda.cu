@@ -289,8 +289,12 @@ enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl
  * which lie row by row, are first brought into lists by column, each in the order of the rows. Rows are cut into slabs of
  * consecutive ones; a warp per slab counts its entries per column; from the counts follows where each slab's entries of each
  * column begin; the warps go over their slabs again and put the entries there. A row has a column once, so that the lanes of a
- * warp, at entries of one row, never meet, and no atomics are needed. The lists do not depend on the slabs. */
+ * warp, at entries of one row, never meet, and no atomics are needed. The lists do not depend on the slabs.
+ *
+ * How many entries the rows have only the device knows. Rows are therefore taken in tiles, each of no more than TILE_TERMS entries
+ * even if all its rows were as full as the part's fullest, and a tile's sums are added to those of the tiles before. */
 
+#define TILE_TERMS (1u << 23)  /* 64 MiB of them */
 #define MOST_COUNTS (1u << 23) /* columns x slabs: 32 MiB of counts */
 #define MOST_SLABS 1024
 #define LEAST_ROWS 8 /* of a slab */
@@ -434,21 +438,37 @@ static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
     out->n_slabs = (uint32_t)(((uint64_t)n_rows + out->slab_rows - 1) / out->slab_rows);
 }
 
-/* Bring the entries of the rows into lists, in `room`'s memory. n_rows, n_in >= 1. */
-static enum sl_status make_lists(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x,
-                                 uint64_t n_entries, uint32_t n_rows, uint32_t n_in, sl_scratch *room,
+/* Rows of a tile. */
+static uint32_t tile_rows(const struct sl_sparse_rows *x, uint32_t n_rows)
+{
+    uint32_t most = x->max_row == 0 ? n_rows : TILE_TERMS / x->max_row;
+    return most < 1 ? 1 : most < n_rows ? most : n_rows;
+}
+
+/* Memory for the lists of a tile of n_rows rows. n_rows, n_in >= 1. */
+static enum sl_status take_lists(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, sl_scratch *room,
                                  struct lists *out)
 {
+    size_t n_terms = (size_t)n_rows * x->max_row;
     cut_slabs(n_rows, n_in, out);
     size_t n_counts = (size_t)n_in * out->n_slabs;
-    enum sl_status st = room->take(n_entries * sizeof *out->terms + (n_counts + n_in + 1) * sizeof *out->counts,
+    enum sl_status st = room->take(n_terms * sizeof *out->terms + (n_counts + n_in + 1) * sizeof *out->counts,
                                    "the entries of sparse rows by column");
-    if (st != SL_OK) {
-        return st;
+    if (st == SL_OK) {
+        out->terms = room->as<struct term>();
+        out->counts = (uint32_t *)(out->terms + n_terms);
+        out->first = out->counts + n_counts;
     }
-    out->terms = room->as<struct term>();
-    out->counts = (uint32_t *)(out->terms + n_entries);
-    out->first = out->counts + n_counts;
+    return st;
+}
+
+/* Bring the entries of a tile's rows into lists; `out` has room for no fewer rows, in slabs as they were cut then. */
+static enum sl_status make_lists(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
+                                 uint32_t n_in, struct lists *out)
+{
+    enum sl_status st;
+    out->n_slabs = (n_rows - 1) / out->slab_rows + 1;
+    size_t n_counts = (size_t)n_in * out->n_slabs;
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(out->counts, 0, n_counts * sizeof *out->counts, stream), name), failed);
     SL_TRY(st,
            sl_start(name, stream, sl_warp_blocks(out->n_slabs), list_entries, *x, mask_of(x), n_rows, *out,
@@ -471,24 +491,41 @@ static enum sl_status start_sum_lists(const char *name, cudaStream_t stream, uin
                     *lists, n_items, gz, beta, gw);
 }
 
+/* GW by tiles of rows. n_rows, n_in, n_out >= 1. */
+static enum sl_status add_tiles(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
+                                uint32_t n_in, uint32_t n_out, const sl_real *gz, int beta, sl_real *gw)
+{
+    const uint32_t most = tile_rows(x, n_rows);
+    struct lists lists = {};
+    sl_scratch room(stream);
+    enum sl_status st;
+    SL_TRY(st, take_lists(x, most, n_in, &room, &lists), failed);
+    for (uint32_t row = 0; row < n_rows; row += most) {
+        struct sl_sparse_rows tile = *x;
+        const sl_real *tile_gz = gz + (size_t)row * n_out;
+        tile.ids += row;
+        SL_TRY(st, make_lists(name, stream, &tile, n_rows - row < most ? n_rows - row : most, n_in, &lists), failed);
+        SL_TRY(st,
+               in_quads(n_out, tile_gz, gw, NULL)
+                   ? start_sum_lists(name, stream, n_in, &lists, n_out / 4, (const float4 *)tile_gz, beta, (float4 *)gw)
+                   : start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw),
+               failed);
+        beta = 1;
+    }
+failed:
+    return st;
+}
+
 enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
-                                                    uint64_t n_entries, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                                    const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out)
+                                                    uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                                    int beta, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_sparse_backward_weight";
     enum sl_status st = SL_OK;
     if (n_rows == 0 && beta == 0) {
         st = fill_rows(name, stream, n_in, n_out, NULL, gw_out);
     } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        struct lists lists = {};
-        sl_scratch room(stream);
-        st = make_lists(name, stream, x, n_entries, n_rows, n_in, &room, &lists);
-        if (st == SL_OK) {
-            st =
-                in_quads(n_out, gz, gw_out, NULL)
-                    ? start_sum_lists(name, stream, n_in, &lists, n_out / 4, (const float4 *)gz, beta, (float4 *)gw_out)
-                    : start_sum_lists(name, stream, n_in, &lists, n_out, gz, beta, gw_out);
-        }
+        st = add_tiles(name, stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
     }
     return st != SL_OK || gb_out == NULL ? st : sum_columns(name, stream, n_rows, n_out, gz, beta, gb_out);
 }

@@ -139,6 +139,17 @@ static enum sl_status check_size(const char *what, uint32_t part, uint64_t n)
                          part, (unsigned long long)n, what);
 }
 
+/* Entries of the fullest of n CSR rows. */
+static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t here = offsets[i + 1] - offsets[i];
+        most = here > most ? here : most;
+    }
+    return (uint32_t)most;
+}
+
 static enum sl_status register_features(struct sl_shards *out, uint32_t q)
 {
     struct sl_shard *part = &out->part[q];
@@ -163,6 +174,7 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q)
         part->sparse.values = readable(out->sparse_values + begin, n_values, 4);
         part->sparse.dataset_ids = out->dataset_ids;
         part->sparse.first = part->first;
+        part->sparse.max_row = fullest_row(out->sparse_offsets + part->first + q, n);
     }
     return st;
 }

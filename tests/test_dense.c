@@ -205,6 +205,7 @@ static struct sparse_case *make_sparse(uint32_t n_rows, uint32_t n_in, double dr
         .ids = c->ids,
         .dataset_ids = dropout > 0 ? c->dataset_ids : NULL,
         .first = FIRST,
+        .max_row = n_in,
         .dropout = dropout,
         .draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 1},
     };
@@ -416,22 +417,20 @@ static void check_sparse_forward_launcher(uint32_t rows, uint32_t in, uint32_t o
     free_sparse(c);
 }
 
+/* max_row: what the part's fullest row is said to have, `in` or more, which decides on the tiles. */
 static void check_sparse_backward_launcher(uint32_t rows, uint32_t in, uint32_t out, double dropout, int beta,
-                                           int with_bias)
+                                           int with_bias, uint32_t max_row)
 {
     struct sparse_case *c = make_sparse(rows, in, dropout);
     size_t n_w = (size_t)in * out, n_z = (size_t)rows * out;
-    uint64_t n_entries = 0;
     void *lists[5];
     struct sl_sparse_rows x = sparse_on_device(c, lists);
     sl_real *gz = noisy(n_z, 5), *gw = noisy(n_w, 6), *gb = noisy(out, 7), *got = need(n_w + out, sizeof *got);
     sl_real *gz_device = on_device(gz, n_z * sizeof *gz), *gw_device = on_device(gw, n_w * sizeof *gw);
     sl_real *gb_device = on_device(gb, out * sizeof *gb);
-    for (uint32_t i = 0; i < rows; i++) { /* the cases have vertices twice */
-        n_entries += c->offsets[c->ids[i] - FIRST + 1] - c->offsets[c->ids[i] - FIRST];
-    }
+    x.max_row = max_row;
     sl_dense_sparse_backward_weight_cpu(&c->x, rows, in, out, gz, beta, gw, with_bias ? gb : NULL);
-    expect_launched(sl_dense_sparse_backward_weight_cuda(NULL, &x, n_entries, rows, in, out, gz_device, beta, gw_device,
+    expect_launched(sl_dense_sparse_backward_weight_cuda(NULL, &x, rows, in, out, gz_device, beta, gw_device,
                                                          with_bias ? gb_device : NULL));
     from_device(got, gw_device, n_w * sizeof *gw);
     if (rows <= 32) { /* one warp has the whole list */
@@ -461,11 +460,18 @@ static void test_sparse_launchers(void **state)
         for (int beta = 0; beta < 2; beta++) {
             check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0, beta, beta == 0);
             check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0);
-            check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0, beta, 1);
-            check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0);
+            check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0, beta, 1, shape[1]);
+            check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0, shape[1]);
         }
     }
-    check_sparse_backward_launcher(13000, 3, 7, 0.35, 1, 1); /* the most slabs, and more rows in each */
+    check_sparse_backward_launcher(13000, 3, 7, 0.35, 1, 1, 3); /* the most slabs, and more rows in each */
+    /* Tiles of seven rows, of one, and of 8738, whose slabs are larger than the last tile's would be. */
+    for (int beta = 0; beta < 2; beta++) {
+        check_sparse_backward_launcher(29, 17, 5, 0, beta, 1, (1u << 23) / 7);
+        check_sparse_backward_launcher(28, 8, 8, 0.35, beta, 0, (1u << 23) / 7);
+        check_sparse_backward_launcher(3, 17, 4, 0, beta, 0, (1u << 23) + 1);
+    }
+    check_sparse_backward_launcher(16930, 3, 7, 0.35, 1, 1, 960);
 }
 #endif
 
@@ -545,7 +551,7 @@ static struct sl_sparse sparse_handles(const struct sparse_case *c, starpu_data_
     handles[2] = vector_of(c->values, (uint32_t)c->offsets[PART], sizeof *c->values);
     handles[3] = vector_of(c->ids, c->n_rows, sizeof *c->ids);
     handles[4] = vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids);
-    return (struct sl_sparse){handles[0], handles[1], handles[2], handles[3], handles[4], FIRST};
+    return (struct sl_sparse){handles[0], handles[1], handles[2], handles[3], handles[4], FIRST, c->x.max_row};
 }
 
 static void check_sparse_submissions(double dropout, int beta, int with_bias)

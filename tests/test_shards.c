@@ -43,6 +43,33 @@ static void check_placement(bool dense)
     sl_dataset_free(&dataset);
 }
 
+/* The most entries of a sparse row, part by part: what a GPU's working memory follows from. */
+static void test_fullest_rows(void **state)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 180, .sparse = true};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct sl_shards shards;
+    uint32_t parts[180];
+    uint32_t most[N_PARTS] = {0};
+    (void)state;
+    make_dataset(&shape, &dataset);
+    for (uint32_t v = 0; v < 180; v++) {
+        parts[v] = v % 3 + (v % 3 > 0); /* part 1 is empty */
+        uint32_t n = (uint32_t)(dataset.features.offsets[v + 1] - dataset.features.offsets[v]);
+        most[parts[v]] = n > most[parts[v]] ? n : most[parts[v]];
+    }
+    make_partition(&dataset.graph, N_PARTS, parts, &partition);
+    expect_ok(sl_shards_open(&dataset, &partition, false, &shards));
+    for (uint32_t q = 0; q < N_PARTS; q++) {
+        assert_int_equal(shards.part[q].sparse.max_row, most[q]);
+    }
+    assert_true(most[0] > 0 && most[1] == 0);
+    sl_shards_close(&shards);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
 static void test_place(void **state)
 {
     struct sl_topology topology;
@@ -150,6 +177,7 @@ static int down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_place), cmocka_unit_test(test_pin)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fullest_rows), cmocka_unit_test(test_place),
+                                       cmocka_unit_test(test_pin)};
     return cmocka_run_group_tests(tests, up, down);
 }
