@@ -282,6 +282,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;
+    shape.lock = !s->run->has_cuda ? SL_SLOT_LOCK_NONE : s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
     for (uint32_t hop = 0; hop < s->n_hops; hop++) {
         shape.fanout[hop] = sl_step_rule(s, hop).fanout;
     }

@@ -15,9 +15,31 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Memory that the slot owns; locked in memory, on pages of its own, where the slot's lock is `from` or more. */
+static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+                                 enum sl_slot_lock from, void **out)
+{
+    struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
+    bool lock = slot->lock >= from;
+    uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
+    uint64_t room = lock && n < least ? least : n; /* what is not touched costs nothing */
+    enum sl_status st =
+        clear ? sl_alloc_zero(room, element, what, &memory->data) : sl_alloc(room, element, what, &memory->data);
+    if (st != SL_OK) {
+        return st;
+    }
+    slot->n_memory++;
+    memory->bytes = n * element;
+    memory->locked = lock && starpu_memory_pin(memory->data, memory->bytes) == 0;
+    slot->n_refused += lock && !memory->locked;
+    slot->n_bytes += memory->bytes;
+    *out = memory->data;
+    return SL_OK;
+}
+
 /* A vector of n elements over fresh memory that the slot owns. */
 static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
-                                 starpu_data_handle_t *out)
+                                 enum sl_slot_lock from, starpu_data_handle_t *out)
 {
     void *memory;
     if (n >= UINT32_MAX) {
@@ -28,9 +50,8 @@ static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t elemen
             what, (unsigned long long)n);
     }
     n = n == 0 ? 1 : n;
-    enum sl_status st = clear ? sl_alloc_zero(n, element, what, &memory) : sl_alloc(n, element, what, &memory);
+    enum sl_status st = add_memory(slot, n, element, what, clear, from, &memory);
     if (st == SL_OK) {
-        slot->memory[slot->n_memory++] = memory;
         starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
     }
     return st;
@@ -71,12 +92,12 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     uint64_t n_asked = most_asked(shape, part, hop);
     uint64_t head = (uint64_t)slot->n_parts + 1; /* of a list by PE */
     enum sl_status st;
-    SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, &block->edge_offsets), done);
-    SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, &block->edge_sources), done);
-    SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, &block->back_offsets), done);
-    SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, &block->back_rows), done);
-    SL_TRY(st, add_vector(slot, head + n_sources, 4, "requested ids", false, &block->request), done);
-    SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, &block->inverse), done);
+    SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets), done);
+    SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
+    SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
+    SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
+    SL_TRY(st, add_vector(slot, head + n_sources, 4, "requested ids", false, SL_SLOT_LOCK_ALL, &block->request), done);
+    SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
 done:
     return st;
 }
@@ -89,12 +110,20 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     uint32_t n_part = part->end - part->first;
     size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
     enum sl_status st;
-    SL_TRY(st, add_vector(slot, n_part, 4, "frontier", false, &pe->frontier), done);
-    SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, &pe->index), done);
-    memset(slot->memory[slot->n_memory - 1], 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
-    SL_TRY(st, add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, &pe->marks),
+    SL_TRY(st,
+           add_vector(slot, n_part, 4, "frontier", false, shards->is_sparse ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL,
+                      &pe->frontier),
            done);
-    SL_TRY(st, add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, &pe->counts), done);
+    SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index), done);
+    memset(slot->memory[slot->n_memory - 1].data, 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
+    SL_TRY(st,
+           add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, SL_SLOT_LOCK_ALL,
+                      &pe->marks),
+           done);
+    SL_TRY(st,
+           add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
+                      &pe->counts),
+           done);
     SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
@@ -110,7 +139,8 @@ done:
 enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out)
 {
     enum sl_status st;
-    *out = (struct sl_slot){.n_pes = shape->n_pes, .n_hops = shape->n_hops, .n_parts = shape->shards->n_parts};
+    *out = (struct sl_slot){
+        .n_pes = shape->n_pes, .n_hops = shape->n_hops, .n_parts = shape->shards->n_parts, .lock = shape->lock};
     size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 6);
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
@@ -159,7 +189,10 @@ void sl_slot_close(struct sl_slot *slot)
         close_pairs(slot, pe->returned);
     }
     for (uint32_t i = 0; i < slot->n_memory; i++) {
-        sl_free(slot->memory[i]);
+        if (slot->memory[i].locked) {
+            starpu_memory_unpin(slot->memory[i].data, slot->memory[i].bytes);
+        }
+        sl_free(slot->memory[i].data);
     }
     sl_free(slot->memory);
     sl_free(slot->pe);

@@ -29,13 +29,31 @@ struct sl_slot_pe {
         *returned; /* [hop][G]: copies of packed and of sent on another GPU (runtime/crossing.h) */
 };
 
+/* Which buffers are locked in memory, so that StarPU's copies between them and GPUs hold up no worker. Locked pages are there even
+ * where no step touches them. */
+enum sl_slot_lock {
+    SL_SLOT_LOCK_NONE, /* each locks what those before it do */
+    SL_SLOT_LOCK_READ, /* what the host reads in each step: counts, and the frontier where features are sparse */
+    SL_SLOT_LOCK_ALL   /* all: CPU workers share the work of GPUs */
+};
+
+/* The memory behind a handle. */
+struct sl_slot_memory {
+    void *data;
+    size_t bytes;
+    bool locked;
+};
+
 struct sl_slot {
     uint32_t n_pes;
     uint32_t n_hops;
     uint32_t n_parts;
+    enum sl_slot_lock lock;
     struct sl_slot_pe *pe;
-    void **memory; /* every block behind the handles */
+    struct sl_slot_memory *memory;
     uint32_t n_memory;
+    uint64_t n_bytes;   /* of all of them: what they take together where they are used */
+    uint32_t n_refused; /* of them that were to be locked, and the system would not: their copies are slower */
 };
 
 /* What bounds a slot's buffers. */
@@ -47,12 +65,13 @@ struct sl_slot_shape {
     bool full;           /* all in-edges */
     uint32_t fanout[16]; /* by hop, 0 at the seeds */
     uint32_t max_fanout;
+    enum sl_slot_lock lock;
 };
 
 /* SL_EINVAL: a block could have 2^32 edges. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out);
 
-/* Wait for the tasks that use it, unregister, release. An empty slot is allowed. */
+/* Wait for the tasks that use it, unregister, unlock, release. An empty slot is allowed. */
 void sl_slot_close(struct sl_slot *slot);
 
 #endif

@@ -192,6 +192,9 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
         (t->shards.n_train + (uint64_t)s->pes * s->batch_size - 1) / ((uint64_t)s->pes * s->batch_size);
     SL_TRY(st, sl_steps_open(s, &t->run, &t->shards, t->replica, t->state.step, s->epochs * n_per_epoch, &t->steps),
            done);
+    for (uint32_t i = 0; i < s->depth; i++) {
+        t->n_unpinned += t->steps.slot[i].n_refused;
+    }
     SL_TRY(st, sl_trace_open(s, t->state.step, t->steps.n_steps, t->steps.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
     st = checkpoint->n > 0 ? sl_trainer_load_losses(t, checkpoint) : SL_OK;
@@ -312,9 +315,11 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
                 t->machine.topology.n_numa);
     }
     if (t->n_unpinned > 0) {
-        fprintf(stream,
-                "warning   the system refused to lock %u tables in memory (ulimit -l?): GPUs are slow to fetch them\n",
-                t->n_unpinned);
+        fprintf(
+            stream,
+            "warning   the system refused to lock %u tables and buffers in memory (ulimit -l?): GPUs are slow to fetch "
+            "them\n",
+            t->n_unpinned);
     }
     if (t->machine.n_workers - t->machine.n_gpus > t->machine.topology.n_workers) {
         fprintf(stream,

@@ -292,6 +292,113 @@ static void test_out_of_memory(void **state)
     fixture_stop();
 }
 
+/* ---- what is locked in memory ---- */
+
+/* In front of StarPU's: what is locked, and a system that refuses some wishes. */
+static struct {
+    const char *memory;
+    size_t bytes;
+} locked[256];
+static uint32_t n_wishes, n_locked, refused_from = UINT32_MAX;
+
+int starpu_memory_pin(void *memory, size_t bytes)
+{
+    if (n_wishes++ >= refused_from) {
+        return -1;
+    }
+    assert_true(n_locked < sizeof locked / sizeof *locked);
+    assert_int_equal((uintptr_t)memory % 4096, 0); /* pages that are nobody else's */
+    locked[n_locked].memory = memory;
+    locked[n_locked++].bytes = bytes;
+    return 0;
+}
+
+int starpu_memory_unpin(void *memory, size_t bytes)
+{
+    for (uint32_t i = 0; i < n_locked; i++) {
+        if (locked[i].memory == memory) {
+            assert_int_equal(locked[i].bytes, bytes);
+            locked[i] = locked[--n_locked];
+            return 0;
+        }
+    }
+    fail_msg("%zu bytes are unlocked that were not locked", bytes);
+    return -1;
+}
+
+static bool is_locked(starpu_data_handle_t handle)
+{
+    for (uint32_t i = 0; i < n_locked; i++) {
+        if (locked[i].memory == starpu_data_get_local_ptr(handle)) {
+            assert_int_equal(locked[i].bytes, starpu_data_get_size(handle));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the host reads is locked, or everything, or nothing; what the system refuses is counted. */
+static void check_locks(const struct data *data, enum sl_slot_lock lock, bool frontier, bool counts, bool others)
+{
+    struct sl_slot_shape shape = {.shards = &data->shards,
+                                  .n_pes = 2,
+                                  .n_hops = 2,
+                                  .n_seeds = 9,
+                                  .fanout = {2, 2},
+                                  .max_fanout = 2,
+                                  .lock = lock};
+    struct sl_slot slot;
+    uint64_t n_bytes = 0;
+    n_wishes = 0;
+    expect_ok(sl_slot_open(&shape, &slot));
+    for (uint32_t p = 0; p < 2; p++) {
+        const struct sl_slot_pe *pe = &slot.pe[p];
+        assert_int_equal(is_locked(pe->frontier), frontier);
+        assert_int_equal(is_locked(pe->counts), counts);
+        assert_int_equal(is_locked(pe->index), others);
+        assert_int_equal(is_locked(pe->marks), others);
+        n_bytes += starpu_data_get_size(pe->frontier) + starpu_data_get_size(pe->counts) +
+                   starpu_data_get_size(pe->index) + starpu_data_get_size(pe->marks);
+        for (uint32_t hop = 0; hop < 2; hop++) {
+            const struct sl_block *b = &pe->block[hop];
+            const starpu_data_handle_t all[] = {b->edge_offsets, b->edge_sources, b->back_offsets,
+                                                b->back_rows,    b->request,      b->inverse};
+            for (int i = 0; i < 6; i++) {
+                assert_int_equal(is_locked(all[i]), others);
+                n_bytes += starpu_data_get_size(all[i]);
+            }
+        }
+    }
+    assert_int_equal(slot.n_bytes, n_bytes);
+    assert_int_equal(slot.n_refused, n_wishes - n_locked);
+    sl_slot_close(&slot);
+    assert_int_equal(n_locked, 0);
+}
+
+static void test_locks(void **state)
+{
+    (void)state;
+    struct data data;
+    fixture_start(1);
+    open_data(GRAPH_PATH, 2, &data);
+    for (int sparse = 0; sparse < 2; sparse++) {
+        data.shards.is_sparse = sparse; /* the host then reads the frontier, to count bytes */
+        check_locks(&data, SL_SLOT_LOCK_NONE, false, false, false);
+        assert_int_equal(n_wishes, 0);
+        check_locks(&data, SL_SLOT_LOCK_READ, sparse, true, false);
+        assert_int_equal(n_wishes, sparse ? 4 : 2);
+        check_locks(&data, SL_SLOT_LOCK_ALL, true, true, true);
+        assert_int_equal(n_wishes, 2 * (4 + 2 * 6));
+    }
+    data.shards.is_sparse = false;
+    refused_from = 0;
+    check_locks(&data, SL_SLOT_LOCK_READ, false, false, false);
+    assert_int_equal(n_wishes, 2);
+    refused_from = UINT32_MAX;
+    close_data(&data);
+    fixture_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_the_worst_case_fits),
         cmocka_unit_test(test_too_many_edges),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_locks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
