@@ -51,6 +51,17 @@ static void find_homes(struct sl_run *run)
     run->gpu_homes = n_cuda > 0;
     run->n_homes = run->gpu_homes ? n_cuda : run->n_workers;
     run->first_home = run->gpu_homes ? (unsigned)first : 0;
+    run->n_gpus = n_cuda;
+}
+
+static void find_gpu_bytes(struct sl_run *run)
+{
+    for (unsigned i = 0; i < run->n_gpus; i++) {
+        starpu_ssize_t bytes = starpu_memory_get_total(starpu_worker_get_memory_node(run->first_home + i));
+        if (bytes > 0 && (run->gpu_bytes == 0 || (uint64_t)bytes < run->gpu_bytes)) {
+            run->gpu_bytes = (uint64_t)bytes;
+        }
+    }
 }
 
 enum sl_status sl_run_init(struct sl_run *run)
@@ -60,6 +71,7 @@ enum sl_status sl_run_init(struct sl_run *run)
     run->n_workers = starpu_worker_get_count();
     run->has_cuda = starpu_cuda_worker_get_count() > 0;
     find_homes(run);
+    find_gpu_bytes(run);
     run->min_priority = starpu_sched_get_min_priority();
     run->max_priority = starpu_sched_get_max_priority();
     return sl_alloc_zero(run->n_workers, sizeof *run->logs, "the workers' logs", &run->logs);
@@ -423,7 +435,9 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     int wish = (int)priority;
     out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
-    if (run->pinned_pes > 0 && run->n_homes > 0 && (for_gpus || !run->gpu_homes)) {
+    if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {
+        out->where = STARPU_CPU;
+    } else if (run->pinned_pes > 0 && run->n_homes > 0 && (for_gpus || !run->gpu_homes)) {
         out->execute_on_a_specific_worker = 1;
         out->workerid = run->first_home + (unsigned)((uint64_t)args->pe * run->n_homes / run->pinned_pes);
     } else if (for_gpus && run->gpus_first) {

@@ -86,6 +86,9 @@ struct sl_run {
     bool gpu_homes;               /* they are GPUs': tasks without a CUDA implementation stay unpinned */
     bool gpus_first;              /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
     bool has_cuda;                /* there are CUDA workers */
+    uint32_t n_gpus;              /* that StarPU drives, with a worker each */
+    uint64_t gpu_bytes;           /* that data may take on one, where StarPU has least; 0: there is none */
+    bool evaluate_on_cpus;        /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
     struct sl_transport *transport; /* codelets/transport.h; NULL: StarPU copies what GPUs exchange */

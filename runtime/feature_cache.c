@@ -7,7 +7,82 @@
 #include <stdlib.h>
 
 #include "codelets/rows.h"
+#include "runtime/gpus.h"
+#include "runtime/memory_need.h"
 #include "support/memory.h"
+
+/* ---- where the features are kept ---- */
+
+#define WORK_BYTES 48 /* of a slot, while an LRU cache looks for those wanted longest ago (codelets/hotrows_cuda.cu) */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
+{
+    return (uint64_t)least(room->n_pes, room->n_parts) * room->part_rows * room->n_columns * sizeof(sl_real);
+}
+
+uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
+{
+    uint64_t left = room->device_bytes > room->other_bytes ? room->device_bytes - room->other_bytes : 0;
+    if (sl_feature_room_wanted(room) <= left) {
+        return 0;
+    }
+    uint64_t lists = (uint64_t)room->n_pes * room->part_rows * sizeof(uint32_t); /* slot_of */
+    uint64_t slot = (uint64_t)room->n_columns * sizeof(sl_real) + sizeof(struct sl_hot_slot) + WORK_BYTES;
+    uint64_t n = left > lists ? (left - lists) / (room->n_pes * slot) : 0;
+    return n < 1 ? 1 : (uint32_t)n; /* fewer than part_rows: so many take more than the parts */
+}
+
+/* One GPU's share of the run. */
+static struct sl_feature_room room_of(const struct sl_settings *settings, const struct sl_run *run,
+                                      const struct sl_shards *shards, uint64_t slot_bytes)
+{
+    struct sl_feature_room room = {.device_bytes = run->gpu_bytes,
+                                   .n_pes = (settings->pes + run->n_gpus - 1) / run->n_gpus,
+                                   .n_parts = shards->n_parts,
+                                   .n_columns = shards->n_features};
+    struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus);
+    /* An evaluation that fits the GPU at all must not have to move the caches away. */
+    uint64_t work = !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
+    room.other_bytes = work + slot_bytes / settings->pes * room.n_pes;
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        uint32_t n = shards->part[q].end - shards->part[q].first;
+        room.part_rows = n > room.part_rows ? n : room.part_rows;
+    }
+    return room;
+}
+
+/* How many rows, and who says so. */
+static void choose(const struct sl_settings *settings, const struct sl_run *run, const struct sl_shards *shards,
+                   uint64_t slot_bytes, struct sl_feature_cache *out)
+{
+    if (settings->feature_cache != SL_FEATURE_CACHE_AUTO) {
+        out->n_rows = settings->feature_cache;
+    } else if (run->gpu_bytes > 0 && !shards->is_sparse) {
+        out->room = room_of(settings, run, shards, slot_bytes);
+        out->n_rows = sl_feature_room_rows(&out->room);
+        out->chosen = out->n_rows > 0;
+    }
+}
+
+/* The table must be where GPUs can read it. */
+static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
+{
+    double gigabytes = (double)shards->n_vertices * shards->n_features * sizeof(sl_real) / 1e9;
+    if (run->n_gpus == 0 || (sl_shards_features_pinned(shards) && sl_gpus_reach(shards->table))) {
+        return SL_OK;
+    }
+    return sl_fail(
+        SL_ENOTSUP,
+        "--feature-cache: expected %.1f GB of features locked in main memory for the GPUs to read, found that the "
+        "system refuses; try ulimit -l unlimited, a larger limit of the container, no $STARPU_DISABLE_PINNING, or "
+        "--feature-cache 0",
+        gigabytes);
+}
 
 /* ---- which vertices are hot ---- */
 
@@ -58,10 +133,9 @@ static enum sl_status count_uses(const struct sl_shards *shards, struct use **ou
 
 /* ---- one PE ---- */
 
-static uint32_t slots_of(const struct sl_settings *settings, const struct sl_shard *part)
+static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_shard *part)
 {
-    uint32_t n_part = part->end - part->first;
-    return settings->feature_cache < n_part ? settings->feature_cache : n_part;
+    return least(cache->n_rows, part->end - part->first);
 }
 
 static enum sl_status register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
@@ -95,12 +169,12 @@ done:
 
 /* ---- open, close ---- */
 
-static enum sl_status open_pe(const struct sl_settings *settings, struct sl_run *run, const struct sl_shards *shards,
-                              uint32_t p, struct use *uses, struct sl_feature_cache *cache)
+static enum sl_status open_pe(struct sl_run *run, const struct sl_shards *shards, uint32_t p, struct use *uses,
+                              struct sl_feature_cache *cache)
 {
     const struct sl_shard *part = &shards->part[p % shards->n_parts];
     struct sl_task_args head = {.run = run, .pe = p};
-    uint32_t n_slots = slots_of(settings, part);
+    uint32_t n_slots = slots_of(cache, part);
     if (n_slots == 0) {
         return SL_OK; /* a part without vertices */
     }
@@ -112,18 +186,21 @@ done:
 }
 
 enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
-                                     const struct sl_shards *shards, struct sl_feature_cache *out)
+                                     const struct sl_shards *shards, uint64_t slot_bytes, struct sl_feature_cache *out)
 {
     struct use *uses = NULL;
     enum sl_status st;
     *out = (struct sl_feature_cache){0};
-    if (settings->feature_cache == 0) {
+    choose(settings, run, shards, slot_bytes, out);
+    if (out->n_rows == 0) {
         return SL_OK;
     }
     if (shards->is_sparse) {
+        *out = (struct sl_feature_cache){0};
         return sl_fail(SL_EINVAL,
                        "--feature-cache: found sparse features, which are read where they are; expected dense ones");
     }
+    SL_TRY(st, check_table(run, shards), undo);
     out->n_pes = settings->pes;
     out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_HOTROWS_DEGREE : SL_HOTROWS_LRU;
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
@@ -131,7 +208,7 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct 
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
     SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(shards, &uses) : SL_OK, undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
-        SL_TRY(st, open_pe(settings, run, shards, p, uses, out), undo);
+        SL_TRY(st, open_pe(run, shards, p, uses, out), undo);
     }
     sl_free(uses);
     return SL_OK;

@@ -41,7 +41,8 @@ static double width(const struct sl_settings *s, const struct sl_dataset *datase
     return level == 0 ? dataset->n_classes : s->hidden;
 }
 
-static double model_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+/* Entries of all parameters. */
+static double model_entries(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     double entries = 0;
     for (uint32_t i = 0; i < s->layers; i++) {
@@ -49,10 +50,15 @@ static double model_bytes(const struct sl_settings *s, const struct sl_dataset *
         double out = i + 1 < s->layers ? s->hidden : dataset->n_classes;
         entries += 2 * in * out + 3 * out;
     }
+    return entries;
+}
+
+static double model_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
     double n_replicas = sl_replicas_count(s);
     double copies = 4 + 2 + (double)s->pes * s->chunks;  /* state, best and file copies, partials */
     copies += n_replicas > 1 ? n_replicas * (5 + 3) : 0; /* replicas: state and spare; a checkpoint's copies */
-    return entries * sizeof(sl_real) * copies;
+    return model_entries(s, dataset) * sizeof(sl_real) * copies;
 }
 
 /* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
@@ -72,18 +78,29 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_datase
     return bytes * s->depth * s->pes / s->group_size;
 }
 
-static double training_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+/* Rows of one step. */
+static double row_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     struct bound b = bound_step(s, dataset);
     double groups = (double)s->pes / s->group_size;
     double rows = 0;
-    double ids = 0;
     for (uint32_t level = 0; level <= s->layers; level++) { /* z, h and their gradients, the mean, a byte of gate */
         double arrays = level == s->layers ? 1 : 5.25;
         rows += b.vertices[level] * width(s, dataset, level) * arrays * sizeof(sl_real);
+    }
+    return groups * rows;
+}
+
+static double training_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    struct bound b = bound_step(s, dataset);
+    double groups = (double)s->pes / s->group_size;
+    double ids = 0;
+    for (uint32_t level = 0; level <= s->layers; level++) {
         ids += b.vertices[level] * 16 + (level < s->layers ? b.edges[level] * 8 : 0);
     }
-    return groups * (rows + s->depth * ids) + s->depth * (double)s->pes * dataset->graph.n_vertices * 0.2;
+    return row_bytes(s, dataset) + groups * s->depth * ids +
+           s->depth * (double)s->pes * dataset->graph.n_vertices * 0.2;
 }
 
 static double evaluation_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
@@ -111,7 +128,61 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     double work = fmax(training, evaluation) + fmin(fmin(training, evaluation), SL_POOL_KEPT_BYTES);
     /* The dataset as it was loaded goes before the work begins. */
     double most = fmax(graph + table, work);
-    double cache = f->dense != NULL ? fmin(settings->feature_cache, n) * settings->pes * (4 * f->n_columns + 16) : 0;
+    double cached =
+        settings->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : settings->feature_cache; /* then it is GPUs' */
+    double cache = f->dense != NULL ? fmin(cached, n) * settings->pes * (4 * f->n_columns + 16) : 0;
     double kept = model_bytes(settings, dataset) + exchange_bytes(settings, dataset);
     return (uint64_t)(graph + table + cache + kept + most) + (32u << 20);
+}
+
+/* ---- on a GPU ---- */
+
+#define CLASS_SHARE 1.125  /* sizes are rounded up by an eighth at the most */
+#define PART_SHARE 1.25    /* the largest part, of the average one */
+#define GPU_MODEL_COPIES 6 /* weights, two moments, the sum of the gradients, room for a copy from elsewhere */
+
+/* The dataset as far as the estimates above look at it. */
+static struct sl_dataset outline_of(const struct sl_shards *shards)
+{
+    static float some;
+    return (struct sl_dataset){.graph = {.n_vertices = shards->n_vertices, .n_edges = shards->partition->graph.n_edges},
+                               .train = {.n = shards->n_train},
+                               .features = {.n_columns = shards->n_features, .dense = shards->is_sparse ? NULL : &some},
+                               .n_classes = shards->n_classes};
+}
+
+/* Topology, labels and split of n_parts of G parts, and the ids of all vertices in both orders. */
+static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
+{
+    double n = shards->n_vertices;
+    double sparse = shards->is_sparse ? 8 * ((double)shards->sparse_first[shards->n_parts] + n) : 0;
+    double parts = 13 * n + 4 * (double)shards->partition->graph.n_edges + sparse;
+    return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
+}
+
+/* The widest layer's rows, of which every GPU needs all, and what comes of them. */
+static double gpu_evaluation_bytes(const struct sl_settings *s, const struct sl_dataset *outline)
+{
+    double most = 0;
+    for (uint32_t level = s->layers; level > 0; level--) {
+        double in = width(s, outline, level);
+        double out = width(s, outline, level - 1);
+        most = fmax(most, (in > 0 ? fmin(in, out) : out) + out);
+    }
+    return most * outline->graph.n_vertices * sizeof(sl_real);
+}
+
+struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
+                                      uint32_t n_gpus)
+{
+    struct sl_dataset outline = outline_of(shards);
+    uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* of one GPU */
+    double share = (double)n_pes / settings->pes;
+    double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
+    double partials = (double)n_pes * settings->chunks;
+    double model = model_entries(settings, &outline) * sizeof(sl_real) * (GPU_MODEL_COPIES + partials);
+    double rows = share * (row_bytes(settings, &outline) + exchange_bytes(settings, &outline));
+    return (struct sl_gpu_need){.training = (uint64_t)(CLASS_SHARE * (parts + model + PART_SHARE * rows)),
+                                .evaluation =
+                                    (uint64_t)(CLASS_SHARE * (parts + gpu_evaluation_bytes(settings, &outline)))};
 }

@@ -8,11 +8,23 @@
 
 #include "partition/dataset.h"
 #include "runtime/settings.h"
+#include "runtime/shards.h"
 
 /* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, what PEs exchange rows by, and the larger of the
  * dataset as it is loaded, training (depth sampled blocks, one step's rows) and evaluation (rows of all vertices), with what the
  * pool keeps of the one during the other. Frontiers are bounded by fanout
  * and by the graph, so that the figure errs upwards. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
+
+/* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
+ * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.
+ * training: parts, blocks, one step's rows, weights and gradients. evaluation: all vertices' rows at the widest layer, that
+ * one's output, and parts. */
+struct sl_gpu_need {
+    uint64_t training;
+    uint64_t evaluation;
+};
+struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
+                                      uint32_t n_gpus);
 
 #endif

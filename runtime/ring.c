@@ -294,6 +294,16 @@ done:
     return st;
 }
 
+/* All slots' buffers. */
+static uint64_t slot_bytes(const struct sl_steps *s)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->settings->depth; i++) {
+        bytes += s->slot[i].n_bytes;
+    }
+    return bytes;
+}
+
 enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
                              struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out)
 {
@@ -320,7 +330,7 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     }
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
-    SL_TRY(st, sl_feature_cache_open(settings, run, shards, &out->cache), undo);
+    SL_TRY(st, sl_feature_cache_open(settings, run, shards, slot_bytes(out), &out->cache), undo);
     return SL_OK;
 undo:
     sl_steps_close(out);

@@ -13,6 +13,7 @@
 
 #define SL_MAX_LAYERS 16
 #define SL_GPUS_ALL UINT32_MAX
+#define SL_FEATURE_CACHE_AUTO UINT32_MAX
 
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
@@ -55,7 +56,7 @@ struct sl_settings {
     uint32_t depth;           /* ring slots: batches sampled ahead, >= 1 */
     uint32_t chunks;          /* row blocks a PE's frontier is split into; 0 until sl_trainer_open decides */
     int partition;            /* enum sl_partition_method */
-    uint32_t feature_cache;   /* rows of each PE; 0: none */
+    uint32_t feature_cache;   /* rows of each PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_trainer_open decides */
     int feature_cache_policy; /* enum sl_feature_cache_policy */
     /* gradients */
     int sync;                      /* enum sl_sync; the others are gossip (runtime/replicas.h) */

@@ -314,6 +314,11 @@ uint32_t sl_shards_pin(struct sl_shards *shards)
     return n_refused;
 }
 
+bool sl_shards_features_pinned(const struct sl_shards *shards)
+{
+    return shards->pinned[FEATURES];
+}
+
 static void unpin(const struct sl_shards *shards)
 {
     struct table tables[SL_SHARD_TABLES];

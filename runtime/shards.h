@@ -64,6 +64,9 @@ enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, 
  * meanwhile. No task is reading. Returns how many the system would not lock: they travel as before. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
 
+/* Whether the dense features are. */
+bool sl_shards_features_pinned(const struct sl_shards *shards);
+
 /* Wait for the readers, unregister, release. An empty struct is allowed. */
 void sl_shards_close(struct sl_shards *shards);
 

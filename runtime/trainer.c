@@ -184,6 +184,8 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
+    t->run.evaluate_on_cpus =
+        t->run.gpu_bytes > 0 && sl_memory_need_gpu(s, &t->shards, t->run.n_gpus).evaluation > t->run.gpu_bytes;
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
     SL_TRY(st, open_replicas(t), done);
@@ -192,6 +194,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
         (t->shards.n_train + (uint64_t)s->pes * s->batch_size - 1) / ((uint64_t)s->pes * s->batch_size);
     SL_TRY(st, sl_steps_open(s, &t->run, &t->shards, t->replica, t->state.step, s->epochs * n_per_epoch, &t->steps),
            done);
+    s->feature_cache = t->steps.cache.n_rows;
     for (uint32_t i = 0; i < s->depth; i++) {
         t->n_unpinned += t->steps.slot[i].n_refused;
     }
@@ -287,6 +290,26 @@ static void describe_gpus(const struct sl_machine *machine, FILE *stream)
     }
 }
 
+/* What does not fit a GPU. */
+static void describe_room(const struct sl_trainer *t, FILE *stream)
+{
+    const struct sl_feature_cache *cache = &t->steps.cache;
+    if (cache->chosen) {
+        fprintf(stream,
+                "features  %.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "
+                "in main "
+                "memory, with a cache of %u rows a PE (%s)\n",
+                (double)sl_feature_room_wanted(&cache->room) / 1e9, (double)cache->room.device_bytes / 1e9,
+                (double)cache->room.other_bytes / 1e9, cache->n_rows,
+                cache->policy == SL_HOTROWS_DEGREE ? "degree" : "lru");
+    }
+    if (t->run.evaluate_on_cpus) {
+        fprintf(stream,
+                "evaluation by CPUs: a GPU of %.1f GB does not hold the rows of all vertices (--cpus N: by so many)\n",
+                (double)t->run.gpu_bytes / 1e9);
+    }
+}
+
 enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
 {
     const struct sl_settings *s = t->settings;
@@ -308,6 +331,7 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
     describe_gpus(&t->machine, stream);
+    describe_room(t, stream);
     if (t->n_unplaced > 0) {
         fprintf(stream,
                 "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "

@@ -42,7 +42,7 @@ struct sl_trainer {
     bool run_ready;
     uint64_t memory_bytes;
     uint32_t n_unplaced; /* ranges of the tables that the system would not put on a NUMA node */
-    uint32_t n_unpinned; /* large tables that GPUs fetch from unlocked memory */
+    uint32_t n_unpinned; /* large tables and buffers that GPUs fetch from unlocked memory */
     struct sl_progress_state state;
     double *losses;                    /* n_per_epoch: of the epoch in hand */
     starpu_data_handle_t *loss_handle; /* over them */

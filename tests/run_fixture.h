@@ -97,6 +97,12 @@ static MAYBE_UNUSED void forget_partitions(void)
     }
 }
 
+/* GPUs that a world is told it has; n 0: those that StarPU drives. */
+static MAYBE_UNUSED struct {
+    uint32_t n;
+    uint64_t bytes; /* of each, for data */
+} made_up_gpus;
+
 /* A model on a dataset, with all that its steps need. StarPU is up. */
 struct world {
     struct sl_settings *settings;
@@ -151,6 +157,8 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
         transport_open(&out->transport);
         out->run.transport = &out->transport;
     }
+    out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
+    out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;
     expect_ok(sl_steps_open(settings, &out->run, &out->shards, out->replica, 0, n_steps, &out->steps));
 }
 

@@ -425,7 +425,7 @@ static void test_feature_cache(void **state)
     expect_ok(sl_settings_check(&settings));
     expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, &w.shards));
     expect_ok(sl_run_init(&w.run));
-    assert_int_equal(sl_feature_cache_open(&settings, &w.run, &w.shards, &w.steps.cache), SL_EINVAL);
+    assert_int_equal(sl_feature_cache_open(&settings, &w.run, &w.shards, 0, &w.steps.cache), SL_EINVAL);
     assert_int_equal(w.steps.cache.n_pes, 0);
     sl_shards_close(&w.shards);
     sl_run_free(&w.run);

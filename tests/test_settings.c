@@ -70,6 +70,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_null(s->cache);
     assert_null(s->sched);
     assert_true(s->pes == 0 && s->group_size == 0 && s->chunks == 0 && s->cpus == 0 && s->gpus == SL_GPUS_ALL);
+    assert_true(s->feature_cache == SL_FEATURE_CACHE_AUTO && s->feature_cache_policy == SL_FEATURE_CACHE_LRU);
     assert_int_equal(s->n_fanout, 3);
     assert_true(s->fanout[0] == 10 && s->fanout[2] == 10);
 }
@@ -269,9 +270,12 @@ static void a_dash_means_json(void **state)
 static void ranges_hold(void **state)
 {
     static const char *const bad[][2] = {
-        {"layers", "0"},   {"layers", "17"},    {"hidden", "0"},        {"dropout", "1"}, {"input-dropout", "1"},
-        {"pes", "0"},      {"group-size", "0"}, {"batch-size", "0"},    {"depth", "0"},   {"chunks", "0"},
-        {"fanout", "5,0"}, {"lr", "-0.1"},      {"weight-decay", "-1"}, {"gpus", "-1"},   {"gpus", "some"}};
+        {"layers", "0"},          {"layers", "17"},        {"hidden", "0"},
+        {"dropout", "1"},         {"input-dropout", "1"},  {"pes", "0"},
+        {"group-size", "0"},      {"batch-size", "0"},     {"depth", "0"},
+        {"chunks", "0"},          {"fanout", "5,0"},       {"lr", "-0.1"},
+        {"weight-decay", "-1"},   {"gpus", "-1"},          {"gpus", "some"},
+        {"feature-cache", "all"}, {"feature-cache", "-1"}, {"feature-cache", "4294967295"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(sl_option_set(&sl_settings_table, bad[i][0], bad[i][1], *state), SL_EINVAL);
     }
@@ -281,6 +285,9 @@ static void ranges_hold(void **state)
     set(*state, "gpus", "0");
     assert_int_equal(((struct sl_settings *)*state)->gpus, 0);
     set(*state, "gpus", "all");
+    set(*state, "feature-cache", "0");
+    assert_int_equal(((struct sl_settings *)*state)->feature_cache, 0);
+    set(*state, "feature-cache", "auto");
     set(*state, "layers", "16");
     assert_int_equal(sl_settings_check(*state), SL_OK);
 }

@@ -188,6 +188,31 @@ static void test_no_worker(void **state)
     expect_message(sl_message(), "sl_test_nowhere", "worker");
 }
 
+/* Evaluation whose rows do not fit a GPU is for CPU workers, whatever its codelets would rather have; nothing else is. */
+static void test_evaluation_on_cpus(void **state)
+{
+    (void)state;
+    struct note_args args = {.head = head};
+    struct sl_task task;
+    args.head.stage = SL_STAGE_EVALUATE;
+    run.evaluate_on_cpus = true;
+    for (run.pinned_pes = 0; run.pinned_pes <= 2; run.pinned_pes += 2) {
+        seen.worker = -1;
+        sl_task_begin(&task, &nowhere_cl);
+        expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
+        starpu_task_wait_for_all();
+        assert_true(seen.worker >= 0 && starpu_worker_get_type(seen.worker) == STARPU_CPU_WORKER);
+    }
+    run.pinned_pes = 0;
+    args.head.stage = SL_STAGE_DENSE;
+    sl_task_begin(&task, &nowhere_cl);
+    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
+    run.evaluate_on_cpus = false;
+    args.head.stage = SL_STAGE_EVALUATE;
+    sl_task_begin(&task, &nowhere_cl);
+    assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
+}
+
 static void test_out_of_memory(void **state)
 {
     (void)state;
@@ -420,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_priority_stays_in_the_range),
         cmocka_unit_test(test_home_placement),
         cmocka_unit_test(test_no_worker),
+        cmocka_unit_test(test_evaluation_on_cpus),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_stage_seconds),
         cmocka_unit_test(test_spans),

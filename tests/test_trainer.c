@@ -16,6 +16,7 @@
 #include "runtime/safetensors.h"
 #include "runtime/signals.h"
 #include "runtime/trainer.h"
+#include "runtime/trainer_state.h"
 #include "tests/run_fixture.h"
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
@@ -311,6 +312,50 @@ static void test_metrics_lines(void **state)
         assert_true(real(nth("epoch", e), "valid_acc") < best); /* ties take the earliest */
     }
     assert_true(real(summary, "seconds") > 0 && real(summary, "peak_rss_bytes") > 1e6);
+}
+
+static char *described(const struct sl_trainer *trainer)
+{
+    char *text;
+    size_t n;
+    FILE *stream = open_memstream(&text, &n);
+    assert_ok(sl_trainer_describe(trainer, stream));
+    fclose(stream);
+    return text;
+}
+
+/* What does not fit a GPU is said in a line each; without GPUs nothing is, and no features are cached unasked. */
+static void test_describe_room(void **state)
+{
+    (void)state;
+    struct sl_settings settings;
+    struct sl_trainer *trainer;
+    settings_of("pes=2", &settings);
+    assert_int_equal(settings.feature_cache, SL_FEATURE_CACHE_AUTO);
+    assert_ok(sl_settings_check(&settings));
+    assert_ok(sl_trainer_open(&settings, &trainer));
+    assert_int_equal(settings.feature_cache, 0); /* as the metrics will tell */
+    char *text = described(trainer);
+    assert_null(strstr(text, "features  "));
+    assert_null(strstr(text, "evaluation"));
+    free(text);
+    trainer->steps.cache.chosen = true; /* as on GPUs */
+    trainer->steps.cache.n_rows = 1234;
+    trainer->steps.cache.room = (struct sl_feature_room){.device_bytes = 20000000000,
+                                                         .other_bytes = 3000000000,
+                                                         .n_pes = 1,
+                                                         .n_parts = 2,
+                                                         .part_rows = 50000000,
+                                                         .n_columns = 128};
+    trainer->run.evaluate_on_cpus = true;
+    text = described(trainer);
+    assert_non_null(strstr(text, "features  25.6 GB of them do not fit a GPU of 20.0 GB"));
+    assert_non_null(strstr(text, "3.0 GB"));
+    assert_non_null(strstr(text, "a cache of 1234 rows a PE (lru)\n"));
+    assert_non_null(strstr(text, "\nevaluation by CPUs"));
+    free(text);
+    sl_trainer_close(trainer);
+    sl_settings_free(&settings);
 }
 
 static void test_describe(void **state)
@@ -769,12 +814,16 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines), with_folder(test_describe),      with_folder(test_loop),
-        with_folder(test_resume),        with_folder(test_resume_longer), with_folder(test_resume_refused),
-        with_folder(test_blind),         with_folder(test_save_and_load), with_folder(test_predict_and_embed),
-        with_folder(test_patience),      with_folder(test_no_number),     with_folder(test_refused),
-        with_folder(test_too_large),     with_folder(test_no_memory),     with_folder(test_no_memory_later),
-        with_folder(test_no_traces),     with_folder(test_cache),         with_folder(test_no_new_buffers),
+        with_folder(test_metrics_lines),  with_folder(test_describe),
+        with_folder(test_describe_room),  with_folder(test_loop),
+        with_folder(test_resume),         with_folder(test_resume_longer),
+        with_folder(test_resume_refused), with_folder(test_blind),
+        with_folder(test_save_and_load),  with_folder(test_predict_and_embed),
+        with_folder(test_patience),       with_folder(test_no_number),
+        with_folder(test_refused),        with_folder(test_too_large),
+        with_folder(test_no_memory),      with_folder(test_no_memory_later),
+        with_folder(test_no_traces),      with_folder(test_cache),
+        with_folder(test_no_new_buffers),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
