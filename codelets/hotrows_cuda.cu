@@ -79,19 +79,21 @@ static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct 
     }
 }
 
-static __global__ void list_slots(struct sl_hotrows hot, uint64_t *wanted, uint32_t *number)
-{
-    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        wanted[s] = hot.slot[s].wanted;
-        number[s] = (uint32_t)s;
-    }
-}
+#define DIGIT_BITS 11 /* of a radix selection */
+#define N_DIGITS (1u << DIGIT_BITS)
 
-/* What is known once the missing rows are numbered (missing: the sums before each) and the times of wanting are sorted. */
+/* Looking for the k-th smallest time of wanting, digit by digit from the top. */
+struct selection {
+    uint64_t prefix; /* the digits found; in the end the time itself */
+    uint64_t mask;   /* where they are */
+    uint32_t k;      /* which of the slots that agree with them; 0: none is looked for */
+    uint32_t count[N_DIGITS];
+};
+
+/* What is known once the missing rows are numbered (missing: the sums before each). */
 struct admission {
     uint32_t n; /* rows of the frontier */
     const uint32_t *missing;
-    const uint64_t *sorted;
 
     /* How many missing rows are taken in: as many as there are slots that the frontier does not want. */
     __device__ uint32_t n_admitted(uint32_t n_slots) const
@@ -99,25 +101,93 @@ struct admission {
         uint32_t n_free = n_slots - (n - missing[n]);
         return missing[n] < n_free ? missing[n] : n_free;
     }
-
-    __device__ bool gives_way(uint64_t wanted, uint32_t n_slots) const
-    {
-        uint32_t k = n_admitted(n_slots);
-        return k > 0 && wanted <= sorted[k - 1];
-    }
 };
 
-static __global__ void mark_free(struct sl_hotrows hot, struct admission in, uint32_t *place)
+/* One block. */
+static __global__ void begin_selection(struct sl_hotrows hot, struct admission in, struct selection *found)
 {
-    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        place[s] = in.gives_way(hot.slot[s].wanted, hot.n_slots);
+    for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
+        found->count[d] = 0;
+    }
+    if (threadIdx.x == 0) {
+        found->prefix = 0;
+        found->mask = 0;
+        found->k = in.n_admitted(hot.n_slots);
     }
 }
 
-static __global__ void list_free(struct sl_hotrows hot, struct admission in, const uint32_t *place, uint32_t *freed)
+/* Count the digits at `shift` of the times that agree so far. */
+static __global__ void count_digits(struct sl_hotrows hot, int shift, struct selection *found)
+{
+    __shared__ uint32_t count[N_DIGITS];
+    const uint64_t prefix = found->prefix;
+    const uint64_t mask = found->mask;
+    for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
+        count[d] = 0;
+    }
+    __syncthreads();
+    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
+        uint64_t wanted = hot.slot[s].wanted;
+        if ((wanted & mask) == prefix) {
+            atomicAdd(&count[wanted >> shift & (N_DIGITS - 1)], 1u);
+        }
+    }
+    __syncthreads();
+    for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
+        if (count[d] > 0) {
+            atomicAdd(&found->count[d], count[d]);
+        }
+    }
+}
+
+/* One block, each thread for a stretch of the digits: find the one that the k-th has, and clear the counts for the next. */
+static __global__ void pick_digit(int shift, struct selection *found)
+{
+    const uint32_t length = N_DIGITS / SL_THREADS;
+    __shared__ uint32_t totals[SL_THREADS];
+    const uint32_t k = found->k;
+    uint32_t *count = found->count + threadIdx.x * length;
+    uint32_t before = 0;
+    uint32_t sum = 0;
+    for (uint32_t d = 0; d < length; d++) {
+        sum += count[d];
+    }
+    totals[threadIdx.x] = sum;
+    __syncthreads(); /* and everybody has read k */
+    for (uint32_t t = 0; t < threadIdx.x; t++) {
+        before += totals[t];
+    }
+    if (before < k && k <= before + sum) { /* one thread's, where k > 0 */
+        uint32_t d = 0;
+        for (; before + count[d] < k; d++) {
+            before += count[d];
+        }
+        found->k = k - before;
+        found->prefix |= (uint64_t)(threadIdx.x * length + d) << shift;
+        found->mask |= (uint64_t)(N_DIGITS - 1) << shift;
+    }
+    for (uint32_t d = 0; d < length; d++) {
+        count[d] = 0;
+    }
+}
+
+static __device__ bool gives_way(const struct selection *found, uint64_t wanted)
+{
+    return found->k > 0 && wanted <= found->prefix;
+}
+
+static __global__ void mark_free(struct sl_hotrows hot, const struct selection *found, uint32_t *place)
 {
     for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        if (in.gives_way(hot.slot[s].wanted, hot.n_slots)) {
+        place[s] = gives_way(found, hot.slot[s].wanted);
+    }
+}
+
+static __global__ void list_free(struct sl_hotrows hot, const struct selection *found, const uint32_t *place,
+                                 uint32_t *freed)
+{
+    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
+        if (gives_way(found, hot.slot[s].wanted)) {
             freed[place[s]] = (uint32_t)s;
         }
     }
@@ -148,7 +218,25 @@ static __global__ void take_in(struct sl_hotrows hot, struct admission in, uint6
     }
 }
 
-/* Find the slots that give way, and fill them. */
+/* Find the time of wanting up to which slots give way. No time has digits above those of the next step's. */
+static enum sl_status select_latest(const char *name, cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now,
+                                    const struct admission &in, struct selection *found)
+{
+    int shift = 0;
+    enum sl_status st = sl_start(name, stream, 1, begin_selection, *hot, in, found);
+    while (shift + DIGIT_BITS < 64 && (now | UINT32_MAX) >> (shift + DIGIT_BITS) > 0) {
+        shift += DIGIT_BITS;
+    }
+    for (; st == SL_OK && shift >= 0; shift -= DIGIT_BITS) {
+        st = sl_start(name, stream, sl_few_blocks(hot->n_slots), count_digits, *hot, shift, found);
+        if (st == SL_OK) {
+            st = sl_start(name, stream, 1, pick_digit, shift, found);
+        }
+    }
+    return st;
+}
+
+/* Find the slots that give way, and fill them. Working memory: 4 bytes a slot, and 4 for each that gives way. */
 static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now, uint32_t n,
                             const sl_vertex *ids, uint32_t first, const uint32_t *missing, const sl_real *table)
 {
@@ -156,28 +244,23 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, u
     const size_t n_slots = hot->n_slots;
     sl_scratch room(stream);
     unsigned n_blocks = sl_blocks(n_slots);
-    enum sl_status st = room.take(n_slots * (2 * sizeof(uint64_t) + 4 * sizeof(uint32_t)), name);
-    uint64_t *wanted = room.as<uint64_t>();
-    uint64_t *sorted = wanted + n_slots;
-    uint32_t *number = (uint32_t *)(sorted + n_slots);
-    uint32_t *sorted_number = number + n_slots;
-    uint32_t *place = sorted_number + n_slots;
+    enum sl_status st =
+        room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name);
+    struct selection *found = room.as<struct selection>();
+    uint32_t *place = (uint32_t *)(found + 1);
     uint32_t *freed = place + n_slots;
-    struct admission in = {n, missing, sorted};
+    struct admission in = {n, missing};
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, list_slots, *hot, wanted, number);
+        st = select_latest(name, stream, hot, now, in, found);
     }
     if (st == SL_OK) {
-        st = sl_sort_pairs(stream, hot->n_slots, 64, wanted, number, sorted, sorted_number);
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, mark_free, *hot, in, place);
+        st = sl_start(name, stream, n_blocks, mark_free, *hot, found, place);
     }
     if (st == SL_OK) {
         st = sl_exclusive_sum(stream, hot->n_slots, place);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, list_free, *hot, in, place, freed);
+        st = sl_start(name, stream, n_blocks, list_free, *hot, found, place, freed);
     }
     if (st == SL_OK) {
         st = sl_start(name, stream, sl_warp_blocks(n), take_in, *hot, in, now, ids, first, freed, table);

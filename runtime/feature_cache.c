@@ -13,7 +13,7 @@
 
 /* ---- where the features are kept ---- */
 
-#define WORK_BYTES 48 /* of a slot, while an LRU cache looks for those wanted longest ago (codelets/hotrows_cuda.cu) */
+#define WORK_BYTES 8 /* of a slot, while an LRU cache looks for those wanted longest ago (codelets/hotrows_cuda.cu) */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {

@@ -201,7 +201,8 @@ static void test_degree(void **state)
 
 #ifdef SL_CUDA
 /* Step by step the same cache as on the CPU, slot for slot. */
-static void check_launchers(enum sl_hotrows_policy policy, uint32_t n_part, uint32_t n_slots, uint32_t n_most)
+static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, uint32_t n_part, uint32_t n_slots,
+                            uint32_t n_most)
 {
     struct case_ c = make_case(n_part, n_slots);
     struct sl_hotrows hot = c.hot;
@@ -225,8 +226,8 @@ static void check_launchers(enum sl_hotrows_policy policy, uint32_t n_part, uint
     struct sl_hot_tally *tally_on_device = on_device(&tally, sizeof tally);
     sl_hotrows_fill_cpu(&c.hot, n_part, n_fixed, vertices, c.table);
     expect_launched(sl_hotrows_fill_cuda(NULL, &hot, n_part, n_fixed, fixed, table));
-    for (uint64_t step = 0; step < 8; step++) {
-        uint32_t n = step == 3 ? 0 : draw_frontier(&c, step, n_most);
+    for (uint64_t step = first_step; step < first_step + 8; step++) {
+        uint32_t n = step == first_step + 3 ? 0 : draw_frontier(&c, step, n_most);
         sl_vertex *ids = on_device(c.ids, n * sizeof *ids);
         sl_hotrows_want_cpu(&c.hot, policy, step, n, c.ids, FIRST, c.table, &c.tally);
         expect_launched(sl_hotrows_want_cuda(NULL, &hot, policy, step, n, ids, FIRST, table, tally_on_device));
@@ -260,11 +261,13 @@ static void test_launcher(void **state)
 {
     (void)state;
     need_device();
-    check_launchers(SL_HOTROWS_LRU, 200, 50, 30);
-    check_launchers(SL_HOTROWS_LRU, 200, 50, 300);
-    check_launchers(SL_HOTROWS_LRU, 3000, 1200, 900);
-    check_launchers(SL_HOTROWS_LRU, 40, 1, 10);
-    check_launchers(SL_HOTROWS_DEGREE, 200, 50, 100);
+    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 30);
+    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 300);
+    check_launchers(SL_HOTROWS_LRU, 0, 3000, 1200, 900);
+    check_launchers(SL_HOTROWS_LRU, 4091, 3000, 1200, 900); /* the times of wanting get one more digit on the way */
+    check_launchers(SL_HOTROWS_LRU, UINT32_MAX - 20, 200, 50, 30);
+    check_launchers(SL_HOTROWS_LRU, 0, 40, 1, 10);
+    check_launchers(SL_HOTROWS_DEGREE, 0, 200, 50, 100);
 }
 #endif
 
