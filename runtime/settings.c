@@ -91,7 +91,7 @@ static const struct sl_option options[] = {
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
      .shown = "so that all workers have some", .argument = "N", .help = "Row blocks each PE's work is split into"},
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
-     .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto", .unit = "rows",
+     .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
      .help = "Keep the feature table in main memory, and a cache of this many rows for each PE on its device; 0: devices "
              "hold the whole table of their parts; auto: that, unless it is too large for the GPUs, which then cache what "
              "they have room for"},
