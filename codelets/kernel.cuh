@@ -138,7 +138,7 @@ static inline enum sl_status sl_start(const char *name, cudaStream_t stream, uns
 }
 
 /* Working memory of one launcher: freed, in the stream's order, when it goes out of scope. Allocation and release wait for
- * nothing. */
+ * nothing. StarPU leaves some of the device's memory to it (runtime/gpus.h) and cannot make room for more. */
 class sl_scratch
 {
   public:
@@ -157,7 +157,13 @@ class sl_scratch
     /* Once. At least one byte is taken, so that the pointer is never NULL. */
     enum sl_status take(size_t bytes, const char *what)
     {
-        return sl_cuda_status(cudaMallocAsync(&data_, bytes > 0 ? bytes : 1, stream_), what);
+        cudaError_t error = cudaMallocAsync(&data_, bytes > 0 ? bytes : 1, stream_);
+        return error == cudaErrorMemoryAllocation
+                   ? sl_fail(SL_ECUDA,
+                             "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
+                             "--fanout, or a smaller $STARPU_LIMIT_CUDA_MEM (MiB)",
+                             what, bytes)
+                   : sl_cuda_status(error, what);
     }
     template <typename T> T *as() const
     {

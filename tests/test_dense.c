@@ -473,6 +473,22 @@ static void test_sparse_launchers(void **state)
     }
     check_sparse_backward_launcher(16930, 3, 7, 0.35, 1, 1, 960);
 }
+
+#ifdef SL_EMULATED
+/* A device too small for its working memory: said in one line, with what to try. */
+static void test_no_working_memory(void **state)
+{
+    (void)state;
+    struct sparse_case *c = make_sparse(1, 5, 0);
+    sl_real gz[4] = {0};
+    sl_real gw[20] = {0};
+    c->x.max_row = UINT32_MAX;
+    assert_int_equal(sl_dense_sparse_backward_weight_cuda(NULL, &c->x, 1, 5, 4, gz, 0, gw, NULL), SL_ECUDA);
+    expect_message(sl_message(), "no room for", "STARPU_LIMIT_CUDA_MEM");
+    assert_null(strchr(sl_message(), '\n'));
+    free_sparse(c);
+}
+#endif
 #endif
 
 /* ---- submissions ---- */
@@ -688,12 +704,15 @@ static void test_failure_drains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),        cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_adjoint),        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_forward),           cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_adjoint),           cmocka_unit_test(test_sparse),
 #ifdef SL_CUDA
-        cmocka_unit_test(test_launchers),      cmocka_unit_test(test_sparse_launchers),
+        cmocka_unit_test(test_launchers),         cmocka_unit_test(test_sparse_launchers),
 #endif
-        cmocka_unit_test(test_submissions),    cmocka_unit_test(test_refusals),
+#ifdef SL_EMULATED
+        cmocka_unit_test(test_no_working_memory),
+#endif
+        cmocka_unit_test(test_submissions),       cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

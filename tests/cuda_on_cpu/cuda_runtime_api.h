@@ -4,7 +4,7 @@
  * A stand-in for CUDA's header of this name, so that CUDA sources compile as plain C++ and their kernels run on the CPU, thread
  * by thread: `make check` tests the very lines that a GPU runs, on machines without GPU and toolkit. This half is what C sees.
  *
- * Device memory is the process's own, filled with rubbish when it is handed out. Streams are done as soon as they are given
+ * Device memory is the process's own, filled with rubbish when it is handed out, at most SL_EMULATED_BYTES at a time. Streams are done as soon as they are given
  * something. What is not here, our sources do not use.
  */
 #ifndef SL_TESTS_CUDA_RUNTIME_API_H
@@ -23,9 +23,11 @@ typedef enum {
 struct cudaDeviceProp;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 
+#define SL_EMULATED_BYTES ((size_t)1 << 30)
+
 static inline cudaError_t cudaMalloc(void **out, size_t bytes)
 {
-    *out = malloc(bytes > 0 ? bytes : 1);
+    *out = bytes <= SL_EMULATED_BYTES ? malloc(bytes > 0 ? bytes : 1) : NULL;
     if (*out == NULL) {
         return cudaErrorMemoryAllocation;
     }
