@@ -138,13 +138,15 @@ static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_s
     return least(cache->n_rows, part->end - part->first);
 }
 
-static enum sl_status register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
-                                  struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
+/* The rows take just what they need: room for them was found to the byte, and they stay. They are no more entries than the part's
+ * table, which StarPU can count. */
+static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
+                        struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
 {
     starpu_vector_data_register(&out->slot_of, -1, 0, part->end - part->first, sizeof(uint32_t));
     starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_hot_slot));
     starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
-    return sl_matrix_register(n_slots, shards->n_features, sizeof(sl_real), &out->rows);
+    starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots, sizeof(sl_real));
 }
 
 /* Empty, or with the vertices that are to stay there. uses: NULL, or of all vertices. */
@@ -178,11 +180,8 @@ static enum sl_status open_pe(struct sl_run *run, const struct sl_shards *shards
     if (n_slots == 0) {
         return SL_OK; /* a part without vertices */
     }
-    enum sl_status st;
-    SL_TRY(st, register_pe(shards, part, n_slots, &cache->tally[p], &cache->pe[p]), done);
-    st = fill_pe(&head, part, uses, n_slots, cache);
-done:
-    return st;
+    register_pe(shards, part, n_slots, &cache->tally[p], &cache->pe[p]);
+    return fill_pe(&head, part, uses, n_slots, cache);
 }
 
 enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
