@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/rows.h"
+#include "support/philox.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -76,152 +77,317 @@ struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, c
     return turn;
 }
 
-#define AHEAD 32 /* destinations that are drawn together, while what the next ones need is on its way from memory */
+/* Destinations are drawn in batches: while the in-neighbours of one come from memory, those of the next are picked. Their offsets
+ * are asked for some batches ahead. */
+#define BATCH SL_PHILOX_LANES
+#define AHEAD (4 * BATCH)
 
-/* Where the in-neighbours of a vertex are. */
-struct neighbours {
+/* The in-neighbours of one destination, and which of the block's edges are theirs. */
+struct drawn {
     const sl_vertex *ids;
-    uint32_t degree;
+    uint32_t n; /* edges */
+    uint32_t first_edge;
 };
 
-static inline struct neighbours neighbours_of(const struct sl_sample_part *part, sl_vertex vertex)
+struct batch {
+    uint32_t n_some, n_whole;
+    struct drawn some[BATCH];  /* lists of which some are picked: their edges hold positions */
+    struct drawn whole[BATCH]; /* lists taken whole: their edges hold nothing yet */
+    uint32_t vertices[BATCH];  /* of `some`: dataset ids */
+    uint32_t degrees[BATCH];
+};
+
+SL_INLINE uint32_t least(uint32_t a, uint32_t b)
 {
-    const uint64_t *bounds = part->offsets + (vertex - part->first[part->part]);
-    return (struct neighbours){part->sources + (bounds[0] - part->offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
+    return a < b ? a : b;
 }
 
-static void fetch_bounds(const struct sl_sample_part *part, uint32_t n, const sl_vertex *frontier)
+/* Of destinations begin .. end - 1. */
+SL_INLINE void fetch_bounds(const struct sl_sample_part *part, uint32_t begin, uint32_t end, const sl_vertex *frontier)
 {
-    for (uint32_t d = 0; d < n; d++) {
+    for (uint32_t d = begin; d < end; d++) {
         __builtin_prefetch(part->offsets + (frontier[d] - part->first[part->part]));
         __builtin_prefetch(part->dataset_ids + frontier[d]);
     }
 }
 
-static inline uint32_t all_positions(struct neighbours from, uint32_t *picked)
+/* Sort n destinations into the batch and give each its edges. Without a branch: which of them have many in-neighbours is as good
+ * as random. Returns how many edges there are then. */
+SL_INLINE uint32_t list_batch(const struct sl_sample_part *part, uint32_t fanout, uint32_t n, const sl_vertex *frontier,
+                              uint32_t n_edges, uint32_t *offsets_out, struct batch *batch)
 {
-    for (uint32_t i = 0; i < from.degree; i++) {
-        picked[i] = i;
-    }
-    __builtin_prefetch(from.ids);
-    __builtin_prefetch(from.ids + 16);
-    return from.degree;
-}
-
-/* Pick positions in the in-neighbour list of every one of n destinations; the lists' lines are asked for, not read (but LABOR
- * reads them all). Returns how many edges there are then. */
-static uint32_t draw_positions(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                               const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t n,
-                               const sl_vertex *frontier, struct sl_labor_pick *heap, uint32_t n_edges,
-                               uint32_t *offsets_out, uint32_t *edges_out)
-{
+    const uint32_t first = part->first[part->part];
+    uint32_t n_some = 0;
+    uint32_t n_whole = 0;
     for (uint32_t d = 0; d < n; d++) {
-        struct neighbours from = neighbours_of(part, frontier[d]);
-        uint32_t *picked = edges_out + n_edges;
-        if (rule->method == SL_SAMPLE_FULL || from.degree <= rule->fanout) {
-            n_edges += all_positions(from, picked);
-        } else {
-            if (rule->method == SL_SAMPLE_NEIGHBOR) {
-                sl_pick_neighbor(draw, part->dataset_ids[frontier[d]], from.degree, rule->fanout, 1, picked);
-            } else {
-                pick_labor(turn, from.ids, part->dataset_ids, from.degree, rule->fanout, heap, picked);
-            }
-            for (uint32_t i = 0; i < rule->fanout; i++) {
-                __builtin_prefetch(from.ids + picked[i]);
-            }
-            n_edges += rule->fanout;
-        }
+        const uint64_t *bounds = part->offsets + (frontier[d] - first);
+        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
+        const struct drawn drawn = {part->sources + (bounds[0] - part->offsets[0]), degree < fanout ? degree : fanout,
+                                    n_edges};
+        batch->some[n_some] = drawn;
+        batch->vertices[n_some] = part->dataset_ids[frontier[d]];
+        batch->degrees[n_some] = degree;
+        batch->whole[n_whole] = drawn;
+        n_some += degree > fanout;
+        n_whole += degree <= fanout;
+        n_edges += drawn.n;
         offsets_out[d + 1] = n_edges;
     }
+    batch->n_some = n_some;
+    batch->n_whole = n_whole;
     return n_edges;
 }
 
-/* Draw the edges of every destination: edges_out gets ids in the order of the in-neighbour list. */
-static uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                           const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t n_rows,
-                           const sl_vertex *frontier, struct sl_labor_pick *heap, uint32_t *offsets_out,
-                           sl_vertex *edges_out)
+/* ---- neighbor: Floyd's selection for a batch, lane by lane what sl_pick_neighbor does for each ----
+ *
+ * Picks are kept sorted by letting each new one rise through those before it, the smaller staying, the larger going on: for as
+ * few as are picked, a network without a branch beats a search with one. */
+
+#define MOST_SIDE_BY_SIDE 64 /* picks of a lane */
+
+/* For more, or where most lanes would have no destination, each in its turn is as fast or faster. */
+SL_INLINE bool pays_side_by_side(uint32_t k, uint32_t n_lanes)
 {
-    uint32_t n_edges = 0;
-    offsets_out[0] = 0;
-    for (uint32_t d0 = 0; d0 < n_rows; d0 += AHEAD) {
-        uint32_t n = n_rows - d0 < AHEAD ? n_rows - d0 : AHEAD;
-        uint32_t n_next = n_rows - d0 - n < AHEAD ? n_rows - d0 - n : AHEAD;
-        fetch_bounds(part, n_next, frontier + d0 + n);
-        n_edges = draw_positions(part, rule, draw, turn, n, frontier + d0, heap, n_edges, offsets_out + d0, edges_out);
-        for (uint32_t d = d0; d < d0 + n; d++) {
-            const sl_vertex *ids = neighbours_of(part, frontier[d]).ids;
-            for (uint32_t e = offsets_out[d]; e < offsets_out[d + 1]; e++) {
-                edges_out[e] = ids[edges_out[e]];
+    return k <= MOST_SIDE_BY_SIDE && n_lanes > k / 12;
+}
+
+/* Keep the smaller of each lane in `row`, and take the larger on. */
+SL_INLINE void rise(uint32_t *restrict row, uint32_t *restrict pick)
+{
+    for (uint32_t l = 0; l < BATCH; l++) {
+        uint32_t smaller = row[l] < pick[l] ? row[l] : pick[l];
+        pick[l] = row[l] < pick[l] ? pick[l] : row[l];
+        row[l] = smaller;
+    }
+}
+
+SL_INLINE void find_equal(const uint32_t *restrict row, const uint32_t *restrict pick, uint32_t *restrict taken)
+{
+    for (uint32_t l = 0; l < BATCH; l++) {
+        taken[l] |= row[l] == pick[l] ? UINT32_MAX : 0;
+    }
+}
+
+/* One more pick for every lane, of k; n are there. `bits` are random. */
+SL_INLINE void pick_one(uint32_t n, uint32_t k, const uint32_t *restrict degrees, const uint32_t *restrict bits,
+                        uint32_t (*restrict picked)[BATCH])
+{
+    uint32_t pick[BATCH], taken[BATCH];
+    for (uint32_t l = 0; l < BATCH; l++) {
+        pick[l] = sl_random_below(bits[l], degrees[l] - k + n + 1);
+        taken[l] = 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        find_equal(picked[i], pick, taken);
+    }
+    for (uint32_t l = 0; l < BATCH; l++) {
+        uint32_t last = degrees[l] - k + n;
+        pick[l] = (pick[l] & ~taken[l]) | (last & taken[l]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        rise(picked[i], pick);
+    }
+    for (uint32_t l = 0; l < BATCH; l++) {
+        picked[n][l] = pick[l];
+    }
+}
+
+/* Up to four more picks, from the words of one draw of every lane. */
+SL_INLINE void pick_four(uint32_t n, uint32_t k, const uint32_t *degrees, uint32_t words[4][BATCH],
+                         uint32_t (*picked)[BATCH])
+{
+    for (uint32_t i = 0; i < 4 && n + i < k; i++) {
+        pick_one(n + i, k, degrees, words[i], picked);
+    }
+}
+
+/* Lanes without a destination pick for nobody. */
+SL_INLINE void pick_side_by_side(const struct sl_draw *draw, uint32_t k, const struct batch *batch, uint32_t *edges_out)
+{
+    uint32_t picked[MOST_SIDE_BY_SIDE][BATCH];
+    for (uint32_t n = 0; n < k; n += 4) {
+        uint32_t words[4][BATCH];
+        sl_random4_lanes(draw, batch->vertices, n / 4, words);
+        pick_four(n, k, batch->degrees, words, picked);
+    }
+    for (uint32_t l = 0; l < batch->n_some; l++) {
+        for (uint32_t i = 0; i < k; i++) {
+            edges_out[batch->some[l].first_edge + i] = picked[i][l];
+        }
+    }
+}
+
+/* ---- blocks ---- */
+
+/* Pick positions in the lists of a batch; the lists' lines are asked for, not read (but LABOR reads them all). */
+SL_INLINE void pick_batch(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                          const struct sl_draw *draw, const struct sl_labor_turn *turn, const struct batch *batch,
+                          struct sl_labor_pick *heap, uint32_t *edges_out)
+{
+    const uint32_t k = rule->fanout;
+    if (rule->method == SL_SAMPLE_NEIGHBOR && pays_side_by_side(k, batch->n_some)) {
+        pick_side_by_side(draw, k, batch, edges_out);
+    } else {
+        for (uint32_t l = 0; l < batch->n_some; l++) {
+            uint32_t *picked = edges_out + batch->some[l].first_edge;
+            if (rule->method == SL_SAMPLE_NEIGHBOR) {
+                sl_pick_neighbor(draw, batch->vertices[l], batch->degrees[l], k, 1, picked);
+            } else {
+                pick_labor(turn, batch->some[l].ids, part->dataset_ids, batch->degrees[l], k, heap, picked);
             }
         }
     }
+    for (uint32_t l = 0; l < batch->n_some; l++) {
+        for (uint32_t i = 0; i < k; i++) {
+            __builtin_prefetch(batch->some[l].ids + edges_out[batch->some[l].first_edge + i]);
+        }
+    }
+    for (uint32_t l = 0; l < batch->n_whole; l++) {
+        __builtin_prefetch(batch->whole[l].ids);
+        __builtin_prefetch(batch->whole[l].ids + 16);
+    }
+}
+
+SL_INLINE void mark(uint64_t *words, sl_vertex id)
+{
+    words[id / 64] |= UINT64_C(1) << id % 64;
+}
+
+/* Positions become ids, and ids are marked. */
+SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words, sl_vertex *edges_out)
+{
+    for (uint32_t l = 0; l < batch->n_some; l++) {
+        uint32_t *edge = edges_out + batch->some[l].first_edge;
+        for (uint32_t i = 0; i < k; i++) {
+            edge[i] = batch->some[l].ids[edge[i]];
+            mark(words, edge[i]);
+        }
+    }
+    for (uint32_t l = 0; l < batch->n_whole; l++) {
+        uint32_t *edge = edges_out + batch->whole[l].first_edge;
+        for (uint32_t i = 0; i < batch->whole[l].n; i++) {
+            edge[i] = batch->whole[l].ids[i];
+            mark(words, edge[i]);
+        }
+    }
+}
+
+/* Draw the edges of every destination, and mark their sources: edges_out gets ids in the order of the in-neighbour lists. */
+SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                              const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t n_rows,
+                              const sl_vertex *frontier, const struct sl_sample_marks *marks, uint32_t *offsets_out,
+                              sl_vertex *edges_out)
+{
+    const uint32_t fanout = rule->method == SL_SAMPLE_FULL ? UINT32_MAX : rule->fanout;
+    struct batch batches[2] = {0};
+    uint32_t n_edges = 0;
+    uint32_t n_fetched = 0;
+    offsets_out[0] = 0;
+    for (uint32_t d = 0, b = 0; d < n_rows; d += BATCH, b ^= 1) {
+        uint32_t n = least(n_rows - d, BATCH);
+        uint32_t n_wanted = d + least(n_rows - d, AHEAD + BATCH);
+        fetch_bounds(part, n_fetched, n_wanted, frontier);
+        n_fetched = n_wanted;
+        n_edges = list_batch(part, fanout, n, frontier + d, n_edges, offsets_out + d, &batches[b]);
+        pick_batch(part, rule, draw, turn, &batches[b], marks->heap, edges_out);
+        read_batch(rule->fanout, &batches[b ^ 1], marks->words, edges_out);
+    }
+    read_batch(rule->fanout, &batches[(n_rows + BATCH - 1) / BATCH % 2 ^ 1], marks->words, edges_out);
     return n_edges;
 }
 
-/* List the marked ids by owner, and note before each word how many came before it. Returns how many in all. */
-static uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const struct sl_sample_marks *marks,
-                            uint32_t *request_out)
+/* How many marked ids are smaller. */
+SL_INLINE uint32_t rank_of(const struct sl_sample_marks *marks, sl_vertex id)
 {
-    uint32_t n_words = (uint32_t)(((uint64_t)first[n_parts] + 63) / 64);
-    uint32_t *ids = sl_list_entries(request_out, n_parts);
+    uint64_t below = marks->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
+    return marks->ranks[id / 64] + (uint32_t)__builtin_popcountll(below);
+}
+
+SL_INLINE uint32_t rank_words(uint32_t n_words, const struct sl_sample_marks *marks)
+{
     uint32_t n = 0;
-    uint32_t owner = 0;
-    request_out[0] = 0;
     for (uint32_t w = 0; w < n_words; w++) {
         marks->ranks[w] = n;
-        for (uint64_t bits = marks->words[w]; bits != 0; bits &= bits - 1) {
-            sl_vertex id = 64 * w + (uint32_t)__builtin_ctzll(bits);
-            while (id >= first[owner + 1]) {
-                request_out[++owner] = n;
-            }
-            ids[n++] = id;
-        }
-    }
-    while (owner < n_parts) {
-        request_out[++owner] = n;
+        n += (uint32_t)__builtin_popcountll(marks->words[w]);
     }
     return n;
 }
 
-/* The block by source: a stable counting sort of the edges. */
-static void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_t *sources, uint32_t n_sources,
-                      uint32_t *back_offsets, uint32_t *back_rows)
+/* The marked ids of a word, ascending, in eights: what is written behind the last of them the next word's overwrite. */
+SL_INLINE void list_word(uint64_t bits, uint32_t base, uint32_t n, uint32_t *ids_out)
 {
-    memset(back_offsets, 0, ((size_t)n_sources + 1) * sizeof *back_offsets);
-    for (uint32_t e = 0; e < offsets[n_rows]; e++) {
-        back_offsets[sources[e] + 1]++;
+    for (uint32_t i = 0; i < n; i += 8) {
+        for (uint32_t j = i; j < i + 8; j++) {
+            ids_out[j] = base + (uint32_t)__builtin_ctzll(bits | UINT64_C(1) << 63);
+            bits &= bits - 1;
+        }
     }
-    for (uint32_t t = 0; t < n_sources; t++) {
-        back_offsets[t + 1] += back_offsets[t];
+}
+
+/* List the marked ids by owner, and note before each word how many came before it. Returns how many in all. */
+SL_INLINE uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const struct sl_sample_marks *marks,
+                               uint32_t *request_out)
+{
+    const uint32_t n_words = (uint32_t)(((uint64_t)first[n_parts] + 63) / 64);
+    uint32_t *ids = sl_list_entries(request_out, n_parts);
+    const uint32_t n = rank_words(n_words, marks);
+    for (uint32_t q = 0; q <= n_parts; q++) {
+        request_out[q] = first[q] < 64 * (uint64_t)n_words ? rank_of(marks, first[q]) : n;
+    }
+    for (uint32_t w = 0; w < n_words; w++) {
+        const uint32_t rank = marks->ranks[w];
+        const uint32_t n_here = (w + 1 < n_words ? marks->ranks[w + 1] : n) - rank;
+        if (n - rank >= (n_here + 7) / 8 * 8) {
+            list_word(marks->words[w], 64 * w, n_here, ids + rank);
+            continue;
+        }
+        uint64_t bits = marks->words[w];
+        for (uint32_t i = 0; i < n_here; i++, bits &= bits - 1) {
+            ids[rank + i] = 64 * w + (uint32_t)__builtin_ctzll(bits);
+        }
+    }
+    return n;
+}
+
+/* Ids become positions among the sources, and the edges of each source are counted, one entry further on. */
+SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t *edges, uint32_t *back_offsets)
+{
+    for (uint32_t e = 0; e < n_edges; e++) {
+        edges[e] = rank_of(marks, edges[e]);
+        back_offsets[edges[e] + 1]++;
+    }
+}
+
+/* The block by source, a stable counting sort of the edges: counts become where a source's edges begin, and, as edges go to their
+ * places, where they end. */
+SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_t *sources, uint32_t n_sources,
+                         uint32_t *back_offsets, uint32_t *back_rows)
+{
+    uint32_t n = 0;
+    for (uint32_t t = 1; t <= n_sources; t++) {
+        uint32_t count = back_offsets[t];
+        back_offsets[t] = n;
+        n += count;
     }
     for (uint32_t d = 0; d < n_rows; d++) {
         for (uint32_t e = offsets[d]; e < offsets[d + 1]; e++) {
-            back_rows[back_offsets[sources[e]]++] = d;
+            back_rows[back_offsets[sources[e] + 1]++] = d;
         }
     }
-    memmove(back_offsets + 1, back_offsets, n_sources * sizeof *back_offsets);
-    back_offsets[0] = 0;
 }
 
-uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
-                       uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
-                       struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out)
+SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
+                                 uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
+                                 struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
+                                 uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out)
 {
     struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
     struct sl_labor_turn turn = sl_labor_turn(seed, step, hop, rule);
     uint32_t n_edges =
-        draw_edges(part, rule, &draw, &turn, n_rows, frontier, marks->heap, edge_offsets_out, edge_sources_out);
-    for (uint32_t e = 0; e < n_edges; e++) {
-        marks->words[edge_sources_out[e] / 64] |= UINT64_C(1) << edge_sources_out[e] % 64;
-    }
+        draw_edges(part, rule, &draw, &turn, n_rows, frontier, marks, edge_offsets_out, edge_sources_out);
     uint32_t n_sources = list_marked(part->first, part->n_parts, marks, request_out);
-    for (uint32_t e = 0; e < n_edges; e++) {
-        sl_vertex id = edge_sources_out[e];
-        uint64_t below = marks->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
-        edge_sources_out[e] = marks->ranks[id / 64] + (uint32_t)__builtin_popcountll(below);
-    }
+    memset(back_offsets_out, 0, ((size_t)n_sources + 1) * sizeof *back_offsets_out);
+    renumber(n_edges, marks, edge_sources_out, back_offsets_out);
     memset(marks->words, 0, ((uint64_t)part->first[part->n_parts] + 63) / 64 * sizeof *marks->words);
     transpose(n_rows, edge_offsets_out, edge_sources_out, n_sources, back_offsets_out, back_rows_out);
     return n_edges;

@@ -68,7 +68,7 @@ static void test_ways(void **state)
         int n_ways = 1;
         fill_lanes(&draw, SL_DROPOUT_ROWS, vertices, 64 * k, 64, &lanes);
         keep_lanes(&lanes, threshold, keep[0]);
-#if HAVE_X86
+#if SL_HAVE_X86
         if (__builtin_cpu_supports("avx2")) {
             keep_lanes_avx2(&lanes, OCTETS, threshold, keep[n_ways++]);
         }

@@ -621,6 +621,62 @@ static void test_many_neighbours(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* Every destination's edges, drawn among others, are those that it draws alone. */
+static void check_picks(const struct sl_sample_part *part, uint32_t fanout, uint32_t n_rows, const sl_vertex *frontier)
+{
+    const struct sl_sample_rule rule = rule_of(SL_SAMPLE_NEIGHBOR, fanout);
+    const struct sl_draw draw = {.seed = SEED, .step = 5, .purpose = SL_FOR_SAMPLING, .hop = 3};
+    const uint32_t first = part->first[part->part];
+    struct group_block block;
+    uint32_t *picked = need(fanout, sizeof *picked);
+    sample_block(part, &rule, SEED, 5, 3, n_rows, frontier, &block);
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint64_t *bounds = part->offsets + (frontier[d] - first);
+        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
+        const uint32_t n = degree < fanout ? degree : fanout;
+        const uint32_t *edges = block.edge_sources + block.edge_offsets[d];
+        assert_int_equal(block.edge_offsets[d + 1] - block.edge_offsets[d], n);
+        if (degree > fanout) {
+            sl_pick_neighbor(&draw, part->dataset_ids[frontier[d]], degree, fanout, 1, picked);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t position = degree > fanout ? picked[i] : i;
+            assert_int_equal(source_id(&block, edges[i]), part->sources[bounds[0] - part->offsets[0] + position]);
+        }
+    }
+    check_transposed(&block, n_rows);
+    free(picked);
+    free_block(&block);
+}
+
+/* Frontiers that end within, at and behind the destinations that are drawn together, and fanouts on both sides of what is picked
+ * for them side by side. */
+static void test_picks_are_each_vertex_s_own(void **state)
+{
+    (void)state;
+    const uint32_t fanouts[] = {1, 4, 5, 63, 64, 65, 200};
+    const uint32_t sizes[] = {1, 31, 32, 33, 63, 64, 65, 96, 300, 1500};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .hub_degree = 2500};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 2, &partition);
+    for (uint32_t p = 0; p < 2; p++) {
+        struct sl_sample_part part = part_of(&partition, p);
+        sl_vertex frontier[1500];
+        for (uint32_t d = 0; d < 1500; d++) {
+            frontier[d] = partition.first[p] + d * 7 % (partition.first[p + 1] - partition.first[p]);
+        }
+        for (size_t f = 0; f < sizeof fanouts / sizeof *fanouts; f++) {
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+                check_picks(&part, fanouts[f], sizes[s], frontier);
+            }
+        }
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
 /* Ids on both sides of the words of the bitmap, the last id, and parts that begin there. */
 static void check_word_border(uint32_t n, uint32_t border)
 {
@@ -1351,6 +1407,7 @@ int main(void)
         cmocka_unit_test(test_dependent_batches),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_many_neighbours),
+        cmocka_unit_test(test_picks_are_each_vertex_s_own),
         cmocka_unit_test(test_word_borders),
         cmocka_unit_test(test_empty_frontier),
         cmocka_unit_test(test_partition_is_invisible),
