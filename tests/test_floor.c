@@ -24,7 +24,8 @@ static const struct bench_shape small = {.n_layers = 2,
                                          .vertices = {10, 40, 100},
                                          .edges = {30, 90},
                                          .references = {25, 70},
-                                         .remote = {5, 14}};
+                                         .remote = {5, 14},
+                                         .draws = {7, 31}};
 
 static struct bench_floor counted;
 
@@ -34,6 +35,17 @@ static double units_of(const char *codelet, bool of_floor)
     for (uint32_t i = 0; i < counted.n; i++) {
         const struct bench_work *work = &counted.work[i];
         sum += strcmp(work->codelet, codelet) != 0 ? 0 : of_floor ? work->floor_units : work->units;
+    }
+    return sum;
+}
+
+/* Units of one kind that a codelet does. */
+static double units_of_limit(const char *codelet, enum bench_limit limit)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < counted.n; i++) {
+        const struct bench_work *work = &counted.work[i];
+        sum += strcmp(work->codelet, codelet) == 0 && work->limit == limit ? work->units : 0;
     }
     return sum;
 }
@@ -102,9 +114,17 @@ static void sampling(void **state)
 {
     (void)state;
     bench_floor_count(&small, &counted);
-    expect("sl_sample", (2 * 10 + 30) + (2 * 40 + 90), 220);
+    expect_equal("lines", units_of_limit("sl_sample", BENCH_LINES), (2 * 10 + 30) + (2 * 40 + 90));
+    expect_equal("draws", units_of_limit("sl_sample", BENCH_DRAWS), 7 + 31);
+    expect_equal("marks", units_of_limit("sl_sample", BENCH_MARKS), 30 + 90);
+    expect_equal("order", units_of_limit("sl_sample", BENCH_ORDER), 30 + 90);
+    expect_equal("writing", units_of_limit("sl_sample", BENCH_COPY), 4 * (10 + 30 + 2 * 25) + 4 * (40 + 90 + 2 * 70));
+    expect_equal("sl_sample in the floor", units_of("sl_sample", true), 220);
     expect("sl_merge", 16 * 25 + 16 * 70, 1520);
     expect_shape("sl_sample", 0, 1, 1, (8 * 1000 + 4 * 5000) / 2 / 64);
+    expect_shape("sl_sample", 2, 90 / 4, 1, 1000);
+    expect_shape("sl_sample", 3, 90 / 4, 1, 70 / 4);
+    expect_shape("sl_sample", 4, 1, 1, 4 * (40 + 90 + 2 * 70) / 2 / 4);
     expect_shape("sl_merge", 0, 1, 1, 16 * 70 / 2 / 4);
 }
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "support/memory.h"
+#include "support/philox.h"
 
 /* Tries: short ones, and between so many. */
 enum { MIN_TRIES = 9, MAX_TRIES = 80, LINE_WORDS = 16, AHEAD = 16, N_LINES = 1 << 12, N_PLACES = 1 << 19 };
@@ -72,6 +73,53 @@ static void copy(const struct trial *t)
     memcpy(t->c, t->a, t->k);
 }
 
+/* Many draws at once, as fast as the library can: its own loop. */
+static void draws(const struct trial *t)
+{
+    const struct sl_draw where = {.seed = 1, .purpose = SL_FOR_SAMPLING};
+    uint32_t mixed = 0;
+    for (uint32_t i = 0; i + SL_PHILOX_LANES <= t->m; i += SL_PHILOX_LANES) {
+        uint32_t words[4][SL_PHILOX_LANES];
+        sl_random4_lanes(&where, t->index + i, 0, words);
+        mixed ^= words[3][i % SL_PHILOX_LANES];
+    }
+    memcpy(t->c, &mixed, sizeof mixed);
+}
+
+/* The marks stay from call to call: that they are there already costs no less. */
+static void marks(const struct trial *t)
+{
+    uint64_t *words = (uint64_t *)(void *)t->c;
+    uint64_t mixed = 0;
+    for (uint32_t i = 0; i < t->m; i++) {
+        words[t->index[i] / 64] |= UINT64_C(1) << t->index[i] % 64;
+    }
+    for (uint32_t i = 0; i < t->m; i++) {
+        mixed ^= words[t->index[i] / 64];
+    }
+    memcpy(t->a, &mixed, sizeof mixed);
+}
+
+/* A counting sort: where each key's items begin, then every item in its turn. */
+static void order(const struct trial *t)
+{
+    uint32_t *begin = (uint32_t *)(void *)t->c;
+    uint32_t *out = begin + t->k;
+    uint32_t n = 0;
+    memset(begin, 0, t->k * sizeof *begin);
+    for (uint32_t i = 0; i < t->m; i++) {
+        begin[t->index[i]]++;
+    }
+    for (uint32_t key = 0; key < t->k; key++) {
+        uint32_t count = begin[key];
+        begin[key] = n;
+        n += count;
+    }
+    for (uint32_t i = 0; i < t->m; i++) {
+        out[begin[t->index[i]]++] = i;
+    }
+}
+
 /* ---- shapes ---- */
 
 /* How a limit is measured: its loop, the elements of its buffers, and the units of one call. */
@@ -93,6 +141,9 @@ static struct plan plan_of(enum bench_limit limit, const struct trial *t)
     case BENCH_PRODUCT_WEIGHT: return (struct plan){product_weight, k * m, k * n, m * n, flops};
     case BENCH_ROWS: return (struct plan){rows, k * n, 0, m * n, 2.0 * sizeof(float) * t->m * t->n};
     case BENCH_LINES: return (struct plan){lines, k * LINE_WORDS, 0, 1, t->m};
+    case BENCH_DRAWS: return (struct plan){draws, 0, 0, 1, t->m};
+    case BENCH_MARKS: return (struct plan){marks, 2, 0, (k + 63) / 64 * 2, t->m};
+    case BENCH_ORDER: return (struct plan){order, 0, 0, k + m, t->m};
     case BENCH_COPY: break;
     }
     size_t words = (k + sizeof(float) - 1) / sizeof(float);
@@ -164,7 +215,7 @@ static enum sl_status measure(const struct bench_work *work, double *rate_out)
 {
     struct trial t = {.m = work->m, .n = work->n, .k = work->k};
     enum sl_status st;
-    if (work->limit == BENCH_LINES) {
+    if (work->limit == BENCH_LINES || work->limit == BENCH_DRAWS) {
         t.m = N_LINES;
     }
     t.n_places = t.m < N_PLACES ? N_PLACES : t.m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What one core of this machine can do, measured with the simplest loops: sgemm, random rows, random lines, copy; each at the
- * shape that the codelets have.
+ * What one core of this machine can do, measured with the simplest loops: sgemm, random rows, random lines, copy, and
+ * what sampling needs; each at the shape that the codelets have.
  */
 #ifndef SL_TESTS_BENCH_CEILINGS_H
 #define SL_TESTS_BENCH_CEILINGS_H

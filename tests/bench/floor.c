@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-enum { REAL = 4, LINE = 64 }; /* bytes of a number, of a cache line */
+enum { REAL = 4, ID = 4, LINE = 64 }; /* bytes of a number, of an id or position, of a cache line */
 
 /* One layer and its hop. */
 struct at {
@@ -18,7 +18,7 @@ struct at {
     bool first; /* nothing below wants a gradient */
     bool sparse;
     double above, below; /* V of the level it takes in, and of the one it gives out */
-    double edges, references, remote;
+    double edges, references, remote, draws;
 };
 
 static struct at at_layer(const struct bench_shape *s, uint32_t layer, struct bench_floor *out)
@@ -35,6 +35,7 @@ static struct at at_layer(const struct bench_shape *s, uint32_t layer, struct be
     a.edges = (double)s->edges[hop];
     a.references = (double)s->references[hop];
     a.remote = (double)s->remote[hop];
+    a.draws = (double)s->draws[hop];
     return a;
 }
 
@@ -113,6 +114,26 @@ static void add_copy(struct bench_floor *out, const char *codelet, int layer, do
 
 /* ---- the stages ---- */
 
+/* `units` of one kind, one task of which has m items, among k. */
+static void add_items(const struct at *a, enum bench_limit limit, double units, uint32_t m, uint32_t k)
+{
+    struct bench_work work = {.codelet = "sl_sample", .layer = (int)a->hop, .limit = limit, .m = m, .n = 1, .k = k};
+    work.units = units;
+    add(a->out, work);
+}
+
+/* What sampling needs besides lines. */
+static void count_block(const struct at *a)
+{
+    const struct bench_shape *s = a->shape;
+    const uint32_t m = per_pe(s, a->edges);
+    add_items(a, BENCH_DRAWS, a->draws, 1, 1);
+    add_items(a, BENCH_MARKS, a->edges, m, at_least_one(s->n_vertices));
+    add_items(a, BENCH_ORDER, a->edges, m, per_pe(s, a->references));
+    double bytes = ID * (a->below + a->edges + 2 * a->references);
+    add_copy(a->out, "sl_sample", (int)a->hop, bytes, 0, (double)s->n_steps * s->n_pes);
+}
+
 static void count_sampling(const struct at *a)
 {
     const struct bench_shape *s = a->shape;
@@ -122,6 +143,7 @@ static void count_sampling(const struct at *a)
     lines.floor_units = lines.units;
     lines.k = at_least_one(graph_bytes / s->n_parts / LINE);
     add(a->out, lines);
+    count_block(a);
     double n_tasks = (double)s->n_steps * s->n_pes;
     add_copy(a->out, "sl_merge", (int)a->hop, 16 * a->references, 16 * a->references, n_tasks);
 }

@@ -17,6 +17,16 @@
  *
  * These five make the floor. Pack, activation, loss, reduction and optimiser are counted so that their rates can be judged, but
  * a perfect program could fuse them away.
+ *
+ * What sampling cannot do without besides lines is counted for its own ceiling, not for the floor. R_l draws of hop l: four random
+ * numbers each, for the destinations with more in-neighbours than the fanout, k of them:
+ *
+ *   draws     the random numbers, by counter                                     ceil(k / 4) each
+ *   marks     each edge's source is marked among all ids, so that it is listed once, and looked up for its place in the list
+ *   order     the edges by source, the block of backward: a stable counting sort of E_l edges by T_l sources
+ *   writing   offsets, sources, back offsets and request, in order               4 (V_l + E_l + 2 T_l) bytes
+ *
+ * The picks' own arithmetic, none twice and in order, is left out, as are the reads of what was written a moment before.
  */
 #ifndef SL_TESTS_BENCH_FLOOR_H
 #define SL_TESTS_BENCH_FLOOR_H
@@ -34,6 +44,9 @@ enum bench_limit {
     BENCH_ROWS,           /* bytes read and written: m rows of n numbers, picked at random from k */
     BENCH_LINES,          /* cache lines read at random from k */
     BENCH_COPY,           /* bytes read and written, k of each in one go */
+    BENCH_DRAWS,          /* times four random numbers */
+    BENCH_MARKS,          /* m ids below k, each marked in a bitmap and looked up */
+    BENCH_ORDER,          /* m items brought into the order of their keys, which are below k */
 };
 
 /* One kind of work of an epoch: what one codelet does in one layer or hop. */
@@ -41,7 +54,7 @@ struct bench_work {
     const char *codelet; /* its name in StarPU, which is where its time is counted */
     int layer;           /* or hop; -1: none */
     enum bench_limit limit;
-    double units;       /* flops, bytes or lines that this codelet has to move */
+    double units;       /* flops, bytes, lines, .. of `limit`, that this codelet has to do */
     double floor_units; /* those of them that count for the floor */
     uint32_t m, n, k;   /* the shape of one task, for the ceiling; each at least 1 */
 };
@@ -58,11 +71,12 @@ struct bench_shape {
     uint64_t edges[SL_MAX_LAYERS];        /* E_l, by hop */
     uint64_t references[SL_MAX_LAYERS];   /* T_l */
     uint64_t remote[SL_MAX_LAYERS];       /* those of them that another PE owns */
+    uint64_t draws[SL_MAX_LAYERS];        /* R_l; none where the sampler is not `neighbor` */
     bool is_sparse;      /* input rows as CSR: the first layer projects first and nothing is gathered */
     uint64_t n_nonzeros; /* entries of the input rows, where sparse */
 };
 
-#define BENCH_MAX_WORK (14 * SL_MAX_LAYERS + 4) /* of a layer, and of an epoch */
+#define BENCH_MAX_WORK (18 * SL_MAX_LAYERS + 4) /* of a layer, and of an epoch */
 
 struct bench_floor {
     uint32_t n;

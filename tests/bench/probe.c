@@ -32,6 +32,8 @@ struct worker {
 
 static struct probe probe;
 static struct worker workers[STARPU_NMAXWORKERS];
+static struct bench_shape
+    warm_up; /* of the first epoch, where it takes none of the time that counts: vertices, draws */
 static double epoch_cpu_s;
 
 uint32_t probe_epochs(uint32_t n_repeats)
@@ -56,6 +58,7 @@ void probe_start(uint32_t n_repeats)
 {
     memset(&probe, 0, sizeof probe);
     memset(workers, 0, sizeof workers);
+    memset(&warm_up, 0, sizeof warm_up);
     probe.n_repeats = n_repeats;
     epoch_cpu_s = cpu_s(CLOCK_PROCESS_CPUTIME_ID);
 }
@@ -122,12 +125,49 @@ static void count_references(const struct sl_steps *s, struct bench_shape *shape
     }
 }
 
+/* Draws of one PE in one hop: for each destination that has more in-neighbours than the fanout. Waits for the frontier. */
+static enum sl_status count_draws(const struct sl_steps *s, uint64_t step, uint32_t p, uint32_t hop)
+{
+    const struct sl_sample_rule rule = sl_step_rule(s, hop);
+    const uint64_t *offsets = s->shards->partition->graph.offsets;
+    starpu_data_handle_t handle = sl_step_slot(s, step, p)->frontier;
+    uint32_t n_rows = s->pe[p].counts[sl_counts_rows(hop)];
+    if (rule.method != SL_SAMPLE_NEIGHBOR) {
+        return SL_OK;
+    }
+    if (starpu_data_acquire(handle, STARPU_R) != 0) {
+        return sl_fail(SL_ESTARPU, "the bench cannot read a frontier");
+    }
+    const sl_vertex *frontier = (const sl_vertex *)starpu_vector_get_local_ptr(handle);
+    for (uint32_t d = 0; d < n_rows; d++) {
+        bool drawn = offsets[frontier[d] + 1] - offsets[frontier[d]] > rule.fanout;
+        warm_up.draws[hop] += drawn ? (rule.fanout + 3) / 4 : 0;
+    }
+    warm_up.vertices[hop] += n_rows;
+    starpu_data_release(handle);
+    return SL_OK;
+}
+
+static enum sl_status count_all_draws(const struct sl_steps *s, uint64_t step)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+        for (uint32_t hop = 0; st == SL_OK && hop < s->n_hops; hop++) {
+            st = count_draws(s, step, p, hop);
+        }
+    }
+    return st;
+}
+
 enum sl_status __real_sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out);
 enum sl_status __wrap_sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out);
 
 enum sl_status __wrap_sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st = __real_sl_step_sizes(s, step, sizes_out);
+    if (st == SL_OK && probe.n_epochs == 0) {
+        return count_all_draws(s, step);
+    }
     if (st != SL_OK || !timed()) {
         return st;
     }
@@ -274,6 +314,8 @@ static void finish_shape(const struct sl_trainer *t, struct bench_shape *shape)
         shape->edges[i] /= probe.n_repeats;
         shape->references[i] /= probe.n_repeats;
         shape->remote[i] /= probe.n_repeats;
+        double draws = warm_up.vertices[i] > 0 ? (double)warm_up.draws[i] / (double)warm_up.vertices[i] : 0;
+        shape->draws[i] = (uint64_t)(draws * (double)shape->vertices[i]);
     }
     shape->n_nonzeros /= probe.n_repeats;
     shape->is_sparse = t->shards.is_sparse;

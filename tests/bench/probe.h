@@ -8,7 +8,7 @@
  * Tasks are timed twice: by the clock, and by the worker's own processor time, which leaves out what other programs took of the
  * machine. On a machine left alone the two agree.
  *
- * Epochs: one to warm up; n_repeats that are timed; n_repeats with StarPU's profiling switched on, which costs a little; one
+ * Epochs: one to warm up, in which destinations that have more in-neighbours than they draw are counted; n_repeats that are timed; n_repeats with StarPU's profiling switched on, which costs a little; one
  * that is not looked at, since it has no later batches to sample and is followed by the evaluation.
  *
  * One probe in a process. The host's functions are for the thread that trains.

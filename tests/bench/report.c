@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Three tables: figures, codelets, floor. */
+ * Four tables: figures, codelets, floor, what is beside it. */
 #include "tests/bench/report.h"
 
 #include <stdlib.h>
@@ -97,6 +97,9 @@ static struct unit unit_of(enum bench_limit limit)
 {
     switch (limit) {
     case BENCH_LINES: return (struct unit){1e-6, "M lines/s"};
+    case BENCH_DRAWS: return (struct unit){1e-6, "M draws/s"};
+    case BENCH_MARKS: return (struct unit){1e-6, "M marks/s"};
+    case BENCH_ORDER: return (struct unit){1e-6, "M edges/s"};
     case BENCH_ROWS:
     case BENCH_COPY: return (struct unit){1e-9, "GB/s"};
     case BENCH_PRODUCT:
@@ -106,12 +109,12 @@ static struct unit unit_of(enum bench_limit limit)
     return (struct unit){1e-9, "GFLOP/s"};
 }
 
-/* All of the floor's work that one codelet does. */
+/* All work that is counted of one codelet. Where that is of several kinds, its rate is in units of the first. */
 struct share {
     bool counted; /* there is some */
     enum bench_limit limit;
     double units;
-    double ceiling_s; /* what a core needs for them at its ceilings */
+    double ceiling_s; /* what a core needs for all of it at its ceilings, one kind after the other */
 };
 
 static struct share share_of(const struct bench_report *r, const char *codelet)
@@ -120,9 +123,9 @@ static struct share share_of(const struct bench_report *r, const char *codelet)
     for (uint32_t i = 0; i < r->floor->n; i++) {
         const struct bench_work *work = &r->floor->work[i];
         if (strcmp(work->codelet, codelet) == 0 && work->units > 0) {
+            share.limit = share.counted ? share.limit : work->limit;
             share.counted = true;
-            share.limit = work->limit;
-            share.units += work->units;
+            share.units += work->limit == share.limit ? work->units : 0;
             share.ceiling_s += work->units / r->rates[i];
         }
     }
@@ -166,8 +169,23 @@ static void print_shape(const struct bench_work *work, FILE *stream)
     case BENCH_PRODUCT_WEIGHT: fprintf(stream, "(%u x %u)^T by %u x %u", work->k, work->m, work->k, work->n); break;
     case BENCH_ROWS: fprintf(stream, "%u rows of %u from %u", work->m, work->n, work->k); break;
     case BENCH_LINES: fprintf(stream, "lines from %u", work->k); break;
+    case BENCH_DRAWS: fprintf(stream, "draws"); break;
+    case BENCH_MARKS: fprintf(stream, "%u marks among %u", work->m, work->k); break;
+    case BENCH_ORDER: fprintf(stream, "%u edges by %u sources", work->m, work->k); break;
     case BENCH_COPY: fprintf(stream, "copy of %u bytes", work->k); break;
     }
+}
+
+static void print_work(const struct bench_work *work, double units, double rate, FILE *stream)
+{
+    struct unit unit = unit_of(work->limit);
+    char layer[16] = "";
+    if (work->layer >= 0) {
+        snprintf(layer, sizeof layer, "%d", work->layer);
+    }
+    fprintf(stream, "| %s | %s | ", work->codelet, layer);
+    print_shape(work, stream);
+    fprintf(stream, " | %.3g %s | %.2f |\n", unit.scale * rate, unit.name, 1e3 * units / rate);
 }
 
 static void print_floor(const struct bench_report *r, FILE *stream)
@@ -176,20 +194,25 @@ static void print_floor(const struct bench_report *r, FILE *stream)
                     "| --- | --- | --- | --- | --- |\n");
     for (uint32_t i = 0; i < r->floor->n; i++) {
         const struct bench_work *work = &r->floor->work[i];
-        struct unit unit = unit_of(work->limit);
-        if (work->floor_units == 0) {
-            continue;
+        if (work->floor_units > 0) {
+            print_work(work, work->floor_units, r->rates[i], stream);
         }
-        char layer[16] = "";
-        if (work->layer >= 0) {
-            snprintf(layer, sizeof layer, "%d", work->layer);
-        }
-        fprintf(stream, "| %s | %s | ", work->codelet, layer);
-        print_shape(work, stream);
-        fprintf(stream, " | %.3g %s | %.2f |\n", unit.scale * r->rates[i], unit.name,
-                1e3 * work->floor_units / r->rates[i]);
     }
     fprintf(stream, "| all | | | | %.2f |\n\n", 1e3 * bench_floor_seconds(r->floor, r->rates));
+}
+
+/* What is counted for the codelets' own ceilings alone. */
+static void print_beside(const struct bench_report *r, FILE *stream)
+{
+    fprintf(stream, "| beside the floor | layer or hop | one task | ceiling of a core | core ms |\n"
+                    "| --- | --- | --- | --- | --- |\n");
+    for (uint32_t i = 0; i < r->floor->n; i++) {
+        const struct bench_work *work = &r->floor->work[i];
+        if (work->units > work->floor_units) {
+            print_work(work, work->units - work->floor_units, r->rates[i], stream);
+        }
+    }
+    fprintf(stream, "\n");
 }
 
 enum sl_status bench_report_print(const struct bench_report *r, FILE *stream)
@@ -198,5 +221,6 @@ enum sl_status bench_report_print(const struct bench_report *r, FILE *stream)
     print_figures(r, stream);
     print_codelets(r, stream);
     print_floor(r, stream);
+    print_beside(r, stream);
     return fflush(stream) != 0 || ferror(stream) ? sl_fail(SL_EIO, "the bench's report cannot be written") : SL_OK;
 }

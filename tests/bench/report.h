@@ -23,7 +23,7 @@ struct bench_report {
     uint64_t peak_rss_bytes; /* of the whole run, evaluation included */
 };
 
-/* Write it: the run, its figures, its codelets, its floor. SL_EIO. */
+/* Write it: the run, its figures, its codelets, its floor, and what else the codelets' ceilings count. SL_EIO. */
 enum sl_status bench_report_print(const struct bench_report *report, FILE *stream);
 
 #endif
