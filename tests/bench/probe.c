@@ -32,8 +32,7 @@ struct worker {
 
 static struct probe probe;
 static struct worker workers[STARPU_NMAXWORKERS];
-static struct bench_shape
-    warm_up; /* of the first epoch, where it takes none of the time that counts: vertices, draws */
+static struct bench_shape warm_up; /* of the first epoch: vertices and draws */
 static double epoch_cpu_s;
 
 uint32_t probe_epochs(uint32_t n_repeats)
