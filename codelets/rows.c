@@ -4,6 +4,7 @@
  * Registration of rows, and the shapes of handles and buffers. */
 #include "codelets/rows.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "support/memory.h"
@@ -76,17 +77,29 @@ static void set_rows(starpu_data_handle_t handle, uint32_t n_rows)
     }
 }
 
+/* The rows to make room for, where n_rows are wanted: an eighth to spare if the matrix is then one to keep. */
+static uint64_t rows_with_spare(uint32_t n_rows, size_t row_bytes)
+{
+    uint64_t n = n_rows + (uint64_t)n_rows / 8 + 1;
+    return size_class(n * row_bytes) <= SL_KEPT_BYTES ? n : n_rows;
+}
+
+static bool fits(starpu_data_handle_t handle, uint32_t n_rows, size_t row_bytes)
+{
+    return handle != NULL && n_rows * row_bytes <= starpu_matrix_get_allocsize(handle);
+}
+
 enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle)
 {
-    size_t bytes = (size_t)n_rows * n_columns * element;
+    size_t row_bytes = n_columns * element;
     enum sl_status st = check_matrix(n_rows, n_columns);
-    if (st == SL_OK && *handle != NULL && bytes <= starpu_matrix_get_allocsize(*handle)) {
+    if (st == SL_OK && fits(*handle, n_rows, row_bytes)) {
         set_rows(*handle, n_rows);
         return SL_OK;
     }
     sl_handle_close(*handle);
     *handle = NULL;
-    return st == SL_OK ? register_matrix(n_rows, n_rows + (uint64_t)n_rows / 8 + 1, n_columns, element, handle) : st;
+    return st == SL_OK ? register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle) : st;
 }
 
 void sl_matrix_keep(starpu_data_handle_t *handle)
@@ -102,6 +115,15 @@ void sl_handle_drop(starpu_data_handle_t *handle)
         starpu_data_unregister_submit(*handle);
         *handle = NULL;
     }
+}
+
+enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode)
+{
+    if (starpu_data_acquire_on_node_try(handle, node, mode) == 0 ||
+        starpu_data_acquire_on_node(handle, node, mode) == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused to hand out a buffer");
 }
 
 void sl_handle_close(starpu_data_handle_t handle)
@@ -122,19 +144,24 @@ static enum sl_status register_over(sl_real *memory, uint32_t n_rows, uint32_t n
     return st;
 }
 
+/* Rows that a chunk has memory for: the last of several as many as the others. */
+static uint32_t chunk_room(const struct sl_split *split)
+{
+    return split->n_chunks > 1 ? 1u << split->shift : split->n_rows;
+}
+
 /* Over `memory`, or, where it is NULL, uninitialised. */
 static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, sl_real *memory,
                                     struct sl_rows *out)
 {
-    struct sl_rows rows = {.split = *split, .n_columns = n_columns};
+    struct sl_rows rows = {.split = *split, .n_columns = n_columns, .room = split->n_chunks};
     enum sl_status st;
     memset(out, 0, sizeof *out);
     SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
-        uint32_t room_rows = split->n_chunks > 1 ? 1u << split->shift : n;
         st = memory == NULL
-                 ? register_matrix(n, room_rows, n_columns, element, &rows.chunk[c])
+                 ? register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c])
                  : register_over(memory + ((size_t)c << split->shift) * n_columns, n, n_columns, &rows.chunk[c]);
         if (st != SL_OK) {
             goto drop_rows;
@@ -161,11 +188,69 @@ enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_co
 
 void sl_rows_drop(struct sl_rows *rows)
 {
-    for (uint32_t c = 0; rows->chunk != NULL && c < rows->split.n_chunks; c++) {
+    for (uint32_t c = 0; c < rows->room; c++) {
         sl_handle_drop(&rows->chunk[c]);
     }
     sl_free(rows->chunk);
     memset(rows, 0, sizeof *rows);
+}
+
+/* ---- rows that come again ---- */
+
+static enum sl_status make_room(struct sl_rows *rows, uint32_t n_chunks)
+{
+    if (n_chunks <= rows->room) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_realloc(&rows->chunk, n_chunks, sizeof *rows->chunk, "handles of chunks");
+    if (st == SL_OK) {
+        memset(rows->chunk + rows->room, 0, (n_chunks - rows->room) * sizeof *rows->chunk);
+        rows->room = n_chunks;
+    }
+    return st;
+}
+
+/* A chunk of n_rows; a new matrix gets room for room_rows. */
+static enum sl_status reshape_chunk(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, size_t element,
+                                    starpu_data_handle_t *chunk)
+{
+    enum sl_status st;
+    SL_TRY(st, check_matrix(n_rows, n_columns), done);
+    if (fits(*chunk, n_rows, n_columns * element)) {
+        SL_TRY(st, sl_handle_acquire(*chunk, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
+        set_rows(*chunk, n_rows);
+        starpu_data_release_on_node(*chunk, STARPU_ACQUIRE_NO_NODE);
+    } else {
+        sl_handle_drop(chunk);
+        st = register_matrix(n_rows, room_rows, n_columns, element, chunk);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *rows)
+{
+    uint64_t room_rows = chunk_room(split);
+    enum sl_status st = make_room(rows, split->n_chunks);
+    if (split->n_chunks == 1) {
+        room_rows = rows_with_spare(split->n_rows, n_columns * element);
+    }
+    for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
+        st = reshape_chunk(sl_split_size(split, c), room_rows, n_columns, element, &rows->chunk[c]);
+    }
+    if (st == SL_OK) {
+        rows->split = *split;
+        rows->n_columns = n_columns;
+    }
+    return st;
+}
+
+void sl_rows_keep(struct sl_rows *rows)
+{
+    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+        sl_matrix_keep(&rows->chunk[c]);
+    }
+    rows->split = (struct sl_split){0};
 }
 
 /* ---- shapes ---- */

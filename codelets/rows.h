@@ -41,11 +41,13 @@ static inline uint32_t sl_split_size(const struct sl_split *split, uint32_t c)
 struct sl_rows {
     struct sl_split split;
     uint32_t n_columns;
-    starpu_data_handle_t *chunk; /* split.n_chunks */
+    uint32_t room;               /* of chunk */
+    starpu_data_handle_t *chunk; /* split.n_chunks are in use; the others are NULL, or kept for sl_rows_reshape */
 };
 
 /* Register one uninitialised matrix handle per chunk; StarPU allocates when a task writes it, in a size class of an eighth of a
- * power of two; the last of several chunks gets as much as the others, so that every step takes blocks of the same sizes. element: bytes of an element (sizeof(sl_real), or 1 for gates).
+ * power of two; the last of several chunks gets as much as the others, so that every step takes blocks of the same sizes.
+ * element: bytes of an element (sizeof(sl_real), or 1 for gates).
  * SL_EINVAL: a chunk has 2^32 elements or more. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
 
@@ -53,26 +55,42 @@ enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns
 enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, sl_real *memory,
                                      struct sl_rows *out);
 
-/* Unregister, once the tasks submitted so far are done with it, without waiting; empties the struct. An empty one is allowed. */
+/* Unregister, kept chunks too, once the tasks submitted so far are done with them, without waiting; empties the struct. An empty one
+ * is allowed. */
 void sl_rows_drop(struct sl_rows *rows);
 
 /* A single uninitialised matrix handle [n_rows x n_columns], allocation rounded to a size class. SL_EINVAL as above. */
 enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out);
 
-/* Small matrices that come again with other numbers of rows are kept: to register and to unregister one costs StarPU some twenty
- * blocks of memory and two tasks or three, more than it takes to fill it.
- *
- * Give *handle, which no task uses (NULL: there is none yet), n_rows rows of what it had columns of; its contents are lost. It is
- * registered anew, with an eighth to spare, where it has no room. SL_EINVAL as above; then *handle is NULL. */
+/* ---- matrices that come again with other numbers of rows are kept: to register and to unregister one costs StarPU some twenty
+ * blocks of memory and two tasks or three, more than it takes to fill a small one. ---- */
+
+/* Larger ones, whose memory is worth more than that, are not kept. */
+#define SL_KEPT_BYTES ((size_t)2 << 20)
+
+/* Give *handle, which no task uses (NULL: there is none yet), n_rows rows of what it had columns of; its contents are lost. It is
+ * registered anew where it has no room, with an eighth to spare if it then may be kept. SL_EINVAL as above; then *handle is NULL. */
 enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *handle);
 
 /* Keep *handle for the next sl_matrix_reshape, which must wait for the tasks submitted so far; NULL is allowed. Where it has
  * more than SL_KEPT_BYTES of memory it is dropped instead. */
 void sl_matrix_keep(starpu_data_handle_t *handle);
-#define SL_KEPT_BYTES ((size_t)512 << 10)
+
+/* The same for rows, empty ones or as sl_rows_keep left them; n_columns and element are the same each time. Waits for the tasks
+ * that use a chunk which is kept. SL_EINVAL as above, SL_ENOMEM, SL_ESTARPU; then none is in use. */
+enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *rows);
+
+/* Keep the chunks for the next sl_rows_reshape; those of more than SL_KEPT_BYTES are dropped. Empty rows are allowed. */
+void sl_rows_keep(struct sl_rows *rows);
 
 /* Asynchronous unregistration of *handle, which becomes NULL; NULL is allowed. */
 void sl_handle_drop(starpu_data_handle_t *handle);
+
+/* starpu_data_acquire_on_node for the host, until starpu_data_release_on_node: waits for the tasks submitted so far that write it
+ * and, with STARPU_W, for those that read it. Where there are none to wait for StarPU is handed no task. SL_ESTARPU. */
+#ifndef SL_KERNELS_ONLY
+enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
+#endif
 
 /* Wait for the tasks that use a handle and unregister it, without bringing its data back; NULL is allowed. */
 void sl_handle_close(starpu_data_handle_t handle);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Layers as loops of submissions over PEs and chunks. Handles are registered just before their writer and dropped just after
- * their last reader. */
+ * Layers as loops of submissions over PEs and chunks. Rows get their shape just before their writer and are kept for a later step
+ * just after their last reader. */
 #include "runtime/layer.h"
 
 #include <string.h>
@@ -155,9 +155,11 @@ static enum sl_status project(const struct at *a)
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < a->s->n_pes; p++) {
         struct sl_step_pe *pe = &a->s->pe[p];
-        SL_TRY(st, sl_rows_register(&pe->split[a->from], a->layer->n_out, sizeof(sl_real), &pe->projected), done);
+        SL_TRY(st, sl_rows_reshape(&pe->split[a->from], a->layer->n_out, sizeof(sl_real), &pe->projected[a->from]),
+               done);
         for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
-            SL_TRY(st, multiply(a, p, chunk_row(pe, a->from, c), SL_NEIGH, NULL, pe->projected.chunk[c]), done);
+            SL_TRY(st, multiply(a, p, chunk_row(pe, a->from, c), SL_NEIGH, NULL, pe->projected[a->from].chunk[c]),
+                   done);
         }
     }
 done:
@@ -167,7 +169,7 @@ done:
 /* The rows that travel and are averaged: what the layer takes in, or its projection. */
 static const struct sl_rows *exchanged(const struct at *a, uint32_t p)
 {
-    return a->layer->project_first ? &a->s->pe[p].projected : &a->s->pe[p].h[a->from];
+    return a->layer->project_first ? &a->s->pe[p].projected[a->from] : &a->s->pe[p].h[a->from];
 }
 
 /* PE `owner` packs the rows that the other PEs of its group asked it for. */
@@ -338,8 +340,8 @@ static enum sl_status activate(const struct at *a)
         struct sl_activate_layer layer = activation(a, p);
         struct sl_task_args head = head_of(a, p);
         uint32_t shift = pe->split[a->from].shift;
-        SL_TRY(st, sl_rows_register(split, a->layer->n_out, 1, &pe->gate[a->level]), done);
-        SL_TRY(st, sl_rows_register(split, a->layer->n_out, sizeof(sl_real), &pe->h[a->level]), done);
+        SL_TRY(st, sl_rows_reshape(split, a->layer->n_out, 1, &pe->gate[a->level]), done);
+        SL_TRY(st, sl_rows_reshape(split, a->layer->n_out, sizeof(sl_real), &pe->h[a->level]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             uint32_t row = chunk_row(pe, a->level, c);
             starpu_data_handle_t residual = a->layer->residual ? pe->h[a->from].chunk[row >> shift] : NULL;
@@ -362,7 +364,7 @@ static void drop_packed(const struct at *a)
             pe->packed[q] = NULL;
             sl_matrix_keep(kept_packed(a, p, q));
         }
-        sl_rows_drop(&pe->projected);
+        sl_rows_keep(&pe->projected[a->from]);
     }
     sl_crossing_keep(a->s, a->step, a->level, false);
 }
@@ -376,9 +378,9 @@ enum sl_status sl_layer_forward(struct sl_steps *s, uint64_t step, uint32_t i)
     for (uint32_t p = 0; p < s->n_pes; p++) {
         struct sl_step_pe *pe = &s->pe[p];
         const struct sl_split *split = &pe->split[a.level];
-        SL_TRY(st, sl_rows_register(split, a.layer->n_out, sizeof(sl_real), &pe->z[a.level]), done);
+        SL_TRY(st, sl_rows_reshape(split, a.layer->n_out, sizeof(sl_real), &pe->z[a.level]), done);
         if (!a.layer->project_first) {
-            SL_TRY(st, sl_rows_register(split, a.layer->n_in, sizeof(sl_real), &pe->mean[a.level]), done);
+            SL_TRY(st, sl_rows_reshape(split, a.layer->n_in, sizeof(sl_real), &pe->mean[a.level]), done);
         }
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             SL_TRY(st, combine(&a, p, c), done);
@@ -413,7 +415,7 @@ static enum sl_status group_sums(const struct at *a, uint32_t r)
             SL_TRY(st, sl_partials_next(sums, 2, a->layer->n_out, sizeof(sl_real), &share), done);
             SL_TRY(st,
                    sl_activate_batch_sums_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
-                                                 pe->gh.chunk[c], share),
+                                                 pe->gh[a->level].chunk[c], share),
                    done);
         }
     }
@@ -459,7 +461,7 @@ static enum sl_status deactivate(const struct at *a)
         struct sl_step_group *group = &a->s->group[p / a->s->shards->n_parts];
         struct sl_activate_layer layer = activation(a, p);
         struct sl_task_args head = head_of(a, p);
-        SL_TRY(st, sl_rows_register(&pe->split[a->level], a->layer->n_out, sizeof(sl_real), &pe->gz), done);
+        SL_TRY(st, sl_rows_reshape(&pe->split[a->level], a->layer->n_out, sizeof(sl_real), &pe->gz[a->level]), done);
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
             starpu_data_handle_t gw = NULL;
             starpu_data_handle_t gb = NULL;
@@ -469,8 +471,8 @@ static enum sl_status deactivate(const struct at *a)
             }
             SL_TRY(st,
                    sl_activate_backward_submit(&head, &layer, pe->z[a->level].chunk[c], pe->gate[a->level].chunk[c],
-                                               pe->gh.chunk[c], batch ? group->sums[a->level] : NULL,
-                                               batch ? group->n_rows[a->level] : 0, pe->gz.chunk[c], gw, gb),
+                                               pe->gh[a->level].chunk[c], batch ? group->sums[a->level] : NULL,
+                                               batch ? group->n_rows[a->level] : 0, pe->gz[a->level].chunk[c], gw, gb),
                    done);
         }
     }
@@ -485,7 +487,8 @@ static enum sl_status self_gradient(const struct at *a)
     for (uint32_t p = 0; p < a->s->n_pes; p++) {
         struct sl_step_pe *pe = &a->s->pe[p];
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
-            SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->level, c), SL_SELF, true, pe->gz.chunk[c]), done);
+            SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->level, c), SL_SELF, true, pe->gz[a->level].chunk[c]),
+                   done);
         }
     }
 done:
@@ -500,18 +503,19 @@ static enum sl_status mean_gradient(const struct at *a)
         struct sl_step_pe *pe = &a->s->pe[p];
         struct sl_task_args head = head_of(a, p);
         if (a->i > 0) {
-            SL_TRY(st, sl_rows_register(&pe->split[a->level], a->layer->n_in, sizeof(sl_real), &pe->ga), done);
+            SL_TRY(st, sl_rows_reshape(&pe->split[a->level], a->layer->n_in, sizeof(sl_real), &pe->ga[a->level]), done);
         }
         for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
             starpu_data_handle_t gw;
             SL_TRY(st, next_partial(a, p, SL_NEIGH, &gw), done);
             SL_TRY(st,
-                   sl_dense_backward_weight_submit(&head, pe->mean[a->level].chunk[c], 0, pe->gz.chunk[c], gw, NULL),
+                   sl_dense_backward_weight_submit(&head, pe->mean[a->level].chunk[c], 0, pe->gz[a->level].chunk[c], gw,
+                                                   NULL),
                    done);
             if (a->i > 0) {
                 SL_TRY(st,
-                       sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, p, SL_NEIGH), 0,
-                                                      pe->ga.chunk[c], 0),
+                       sl_dense_backward_input_submit(&head, pe->gz[a->level].chunk[c], value_of(a, p, SL_NEIGH), 0,
+                                                      pe->ga[a->level].chunk[c], 0),
                        done);
             }
         }
@@ -523,7 +527,7 @@ done:
 /* The gradient that travels back: of the mean, or of z where the layer projects first. */
 static const struct sl_rows *returned(const struct at *a, uint32_t p)
 {
-    return a->layer->project_first ? &a->s->pe[p].gz : &a->s->pe[p].ga;
+    return a->layer->project_first ? &a->s->pe[p].gz[a->level] : &a->s->pe[p].ga[a->level];
 }
 
 /* PE p packs, for each other owner, the gradients of the rows it got from there. */
@@ -593,7 +597,7 @@ static enum sl_status accumulate(const struct at *a, uint32_t p, struct sl_rows 
                                    .own = own,
                                    .inverse = block->inverse,
                                    .sent = sent};
-    SL_TRY(st, sl_rows_register(&pe->split[a->from], shares.gm->n_columns, sizeof(sl_real), out), done);
+    SL_TRY(st, sl_rows_reshape(&pe->split[a->from], shares.gm->n_columns, sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
         SL_TRY(st, sl_accumulate_submit(&head, &shares, chunk_row(pe, a->from, c), out->chunk[c]), done);
     }
@@ -608,14 +612,14 @@ static enum sl_status projected_gradient(const struct at *a, uint32_t p)
     struct sl_task_args head = head_of(a, p);
     enum sl_status st = SL_OK;
     if (a->i > 0) {
-        SL_TRY(st, sl_rows_register(&pe->split[a->from], a->layer->n_in, sizeof(sl_real), &pe->gh_next), done);
+        SL_TRY(st, sl_rows_reshape(&pe->split[a->from], a->layer->n_in, sizeof(sl_real), &pe->gh[a->from]), done);
     }
     for (uint32_t c = 0; c < pe->split[a->from].n_chunks; c++) {
-        SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->from, c), SL_NEIGH, false, pe->gy.chunk[c]), done);
+        SL_TRY(st, weight_gradient(a, p, chunk_row(pe, a->from, c), SL_NEIGH, false, pe->gy[a->from].chunk[c]), done);
         if (a->i > 0) {
             SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, pe->gy.chunk[c], value_of(a, p, SL_NEIGH), 0,
-                                                  pe->gh_next.chunk[c], 0),
+                   sl_dense_backward_input_submit(&head, pe->gy[a->from].chunk[c], value_of(a, p, SL_NEIGH), 0,
+                                                  pe->gh[a->from].chunk[c], 0),
                    done);
         }
     }
@@ -632,32 +636,32 @@ static enum sl_status self_rows(const struct at *a, uint32_t p)
     enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < pe->split[a->level].n_chunks; c++) {
         uint32_t row = chunk_row(pe, a->level, c);
-        starpu_data_handle_t gh = pe->gh_next.chunk[row >> shift];
+        starpu_data_handle_t gh = pe->gh[a->from].chunk[row >> shift];
         uint32_t row0 = row & ((1u << shift) - 1);
-        SL_TRY(st, sl_dense_backward_input_submit(&head, pe->gz.chunk[c], value_of(a, p, SL_SELF), 1, gh, row0), done);
+        SL_TRY(st,
+               sl_dense_backward_input_submit(&head, pe->gz[a->level].chunk[c], value_of(a, p, SL_SELF), 1, gh, row0),
+               done);
         if (a->layer->residual) {
-            SL_TRY(st, sl_activate_residual_backward_submit(&head, pe->gh.chunk[c], gh, row0), done);
+            SL_TRY(st, sl_activate_residual_backward_submit(&head, pe->gh[a->level].chunk[c], gh, row0), done);
         }
     }
 done:
     return st;
 }
 
-/* gh of the input level becomes gh of the next layer's output; the rest of this layer is done with. */
+/* All of this layer is done with, but gh of the input level, which is the next layer's output. */
 static void step_down(const struct at *a)
 {
     for (uint32_t p = 0; p < a->s->n_pes; p++) {
         struct sl_step_pe *pe = &a->s->pe[p];
-        sl_rows_drop(&pe->gh);
-        pe->gh = pe->gh_next;
-        pe->gh_next = (struct sl_rows){0};
-        sl_rows_drop(&pe->gz);
-        sl_rows_drop(&pe->ga);
-        sl_rows_drop(&pe->gy);
-        sl_rows_drop(&pe->z[a->level]);
-        sl_rows_drop(&pe->gate[a->level]);
-        sl_rows_drop(&pe->mean[a->level]);
-        sl_rows_drop(&pe->h[a->from]);
+        sl_rows_keep(&pe->gh[a->level]);
+        sl_rows_keep(&pe->gz[a->level]);
+        sl_rows_keep(&pe->ga[a->level]);
+        sl_rows_keep(&pe->gy[a->from]);
+        sl_rows_keep(&pe->z[a->level]);
+        sl_rows_keep(&pe->gate[a->level]);
+        sl_rows_keep(&pe->mean[a->level]);
+        sl_rows_keep(&pe->h[a->from]);
         for (uint32_t q = 0; q < a->s->shards->n_parts; q++) {
             pe->sent[q] = NULL;
             sl_matrix_keep(kept_sent(a, p, q));
@@ -678,7 +682,7 @@ enum sl_status sl_layer_backward(struct sl_steps *s, uint64_t step, uint32_t i)
         SL_TRY(st, send_back(&a), done);
     }
     for (uint32_t p = 0; (i > 0 || project_first) && p < s->n_pes; p++) {
-        SL_TRY(st, accumulate(&a, p, project_first ? &s->pe[p].gy : &s->pe[p].gh_next), done);
+        SL_TRY(st, accumulate(&a, p, project_first ? &s->pe[p].gy[a.from] : &s->pe[p].gh[a.from]), done);
         SL_TRY(st, project_first ? projected_gradient(&a, p) : SL_OK, done);
         SL_TRY(st, i > 0 ? self_rows(&a, p) : SL_OK, done);
     }

@@ -75,7 +75,7 @@ static inline uint32_t sl_step_replica(const struct sl_steps *steps, uint32_t p)
 /* Wait for the step's counts, copy them, split every PE's levels into chunks, and add up the sizes. */
 enum sl_status sl_step_sizes(struct sl_steps *steps, uint64_t step, struct sl_step_sizes *sizes_out);
 
-/* Drop the rows that are left, and begin the lists of partials anew, after success or failure. */
+/* Keep the rows that are left for the slot's next step, and begin the lists of partials anew, after success or failure. */
 void sl_step_drop(struct sl_steps *steps);
 
 /* The next of a list of partials, which all are [n_rows x n_columns]: SL_EINVAL, SL_EINTERNAL where the list is full. */

@@ -9,6 +9,7 @@
 #include "codelets/rows.h"
 #include "runtime/pool.h"
 #include "runtime/replicas.h"
+#include "runtime/step.h"
 #include "support/real.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of one */
@@ -78,15 +79,24 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_datase
     return bytes * s->depth * s->pes / s->group_size;
 }
 
-/* Rows of one step. */
+/* `arrays` arrays of a group's rows at a level: those of the step in hand or, where chunks are small enough to be kept, those of all
+ * slots, with an eighth to spare; and the chunks' handles. */
+static double level_bytes(const struct sl_settings *s, double n_rows, double row_bytes, double arrays)
+{
+    double chunks = fmin((double)s->group_size * s->chunks, s->group_size + n_rows / (1 << SL_MIN_CHUNK_SHIFT));
+    double kept = fmin(1.125 * n_rows * row_bytes, chunks * SL_KEPT_BYTES);
+    return arrays * (fmax(n_rows * row_bytes, s->depth * kept) + s->depth * chunks * HANDLE_BYTES);
+}
+
+/* Rows of the step in hand, and those kept. */
 static double row_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     struct bound b = bound_step(s, dataset);
     double groups = (double)s->pes / s->group_size;
     double rows = 0;
-    for (uint32_t level = 0; level <= s->layers; level++) { /* z, h and their gradients, the mean, a byte of gate */
-        double arrays = level == s->layers ? 1 : 5.25;
-        rows += b.vertices[level] * width(s, dataset, level) * arrays * sizeof(sl_real);
+    for (uint32_t level = 0; level <= s->layers; level++) { /* z, h, the mean and their gradients, a byte of gate */
+        double arrays = level == s->layers ? 1 : 6.25;
+        rows += level_bytes(s, b.vertices[level], width(s, dataset, level) * sizeof(sl_real), arrays);
     }
     return groups * rows;
 }

@@ -10,10 +10,10 @@
 #include "runtime/settings.h"
 #include "runtime/shards.h"
 
-/* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, what PEs exchange rows by, and the larger of the
- * dataset as it is loaded, training (depth sampled blocks, one step's rows) and evaluation (rows of all vertices), with what the
- * pool keeps of the one during the other. Frontiers are bounded by fanout
- * and by the graph, so that the figure errs upwards. */
+/* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, what PEs exchange rows by, and
+ * the larger of the dataset as it is loaded, training (depth sampled blocks, one step's rows; of small chunks, whose handles are
+ * kept, depth steps' rows) and evaluation (rows of all vertices), with what the pool keeps of the one during the other. Frontiers
+ * are bounded by fanout and by the graph, so that the figure errs upwards. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
 
 /* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features

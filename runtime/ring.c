@@ -8,9 +8,6 @@
 #include "runtime/layer.h"
 #include "support/memory.h"
 
-/* Fewest rows of a chunk, as a power of two: smaller tasks cost more than they do. */
-#define MIN_SHIFT 6
-
 /* ---- what a step is made of ---- */
 
 struct sl_seeds sl_step_seeds(const struct sl_steps *s, uint64_t step)
@@ -50,7 +47,7 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
 
 static void split_levels(const struct sl_steps *s, struct sl_step_pe *pe)
 {
-    uint32_t shift = MIN_SHIFT;
+    uint32_t shift = SL_MIN_CHUNK_SHIFT;
     for (uint32_t level = 0; level <= s->n_hops; level++) {
         pe->split[level] = sl_split_rows(pe->counts[sl_counts_rows(level)], s->settings->chunks, shift);
         shift = pe->split[level].shift;
@@ -118,11 +115,10 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
     sizes.weight_bytes = sl_replicas_traffic(s) * model_bytes(s);
     sizes.id_bytes = sl_step_ring(s) ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     enum sl_status st = SL_OK;
+    s->pe = s->slot_pe + step % s->settings->depth * s->n_pes;
     for (uint32_t p = 0; p < s->n_pes; p++) {
         starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
-        if (starpu_data_acquire(handle, STARPU_R) != 0) {
-            return sl_fail(SL_ESTARPU, "StarPU refused to hand out the counts of step %llu", (unsigned long long)step);
-        }
+        SL_TRY(st, sl_handle_acquire(handle, STARPU_MAIN_RAM, STARPU_R), done);
         memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
         starpu_data_release(handle);
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
@@ -143,32 +139,28 @@ static uint32_t n_gradients(const struct sl_steps *s)
     return s->n_hops * s->n_replicas * s->crossing.n_sums * SL_N_PARAMETERS;
 }
 
-static void drop_pe(struct sl_step_pe *pe, uint32_t n_hops, uint32_t n_parts)
+/* Call `end` for all rows of a PE. */
+static void end_rows(struct sl_step_pe *pe, void (*end)(struct sl_rows *))
 {
-    for (uint32_t level = 0; level < n_hops; level++) {
-        sl_rows_drop(&pe->z[level]);
-        sl_rows_drop(&pe->gate[level]);
-        sl_rows_drop(&pe->mean[level]);
-    }
-    for (uint32_t level = 0; level <= n_hops; level++) {
-        sl_rows_drop(&pe->h[level]);
-    }
-    sl_rows_drop(&pe->projected);
-    sl_rows_drop(&pe->gh);
-    sl_rows_drop(&pe->gz);
-    sl_rows_drop(&pe->ga);
-    sl_rows_drop(&pe->gy);
-    sl_rows_drop(&pe->gh_next);
-    for (uint32_t q = 0; q < n_parts; q++) {
-        pe->packed[q] = NULL;
-        pe->sent[q] = NULL;
+    for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
+        end(&pe->h[level]);
+        end(&pe->z[level]);
+        end(&pe->gate[level]);
+        end(&pe->mean[level]);
+        end(&pe->projected[level]);
+        end(&pe->gh[level]);
+        end(&pe->gz[level]);
+        end(&pe->ga[level]);
+        end(&pe->gy[level]);
     }
 }
 
 void sl_step_drop(struct sl_steps *s)
 {
     for (uint32_t p = 0; s->pe != NULL && p < s->n_pes; p++) {
-        drop_pe(&s->pe[p], s->n_hops, s->shards->n_parts);
+        end_rows(&s->pe[p], sl_rows_keep);
+        memset(s->pe[p].packed, 0, s->shards->n_parts * sizeof *s->pe->packed);
+        memset(s->pe[p].sent, 0, s->shards->n_parts * sizeof *s->pe->sent);
     }
     for (uint32_t k = 0; k < n_gradients(s); k++) {
         s->gradients[k].n = 0;
@@ -274,6 +266,30 @@ done:
     return st;
 }
 
+static enum sl_status open_pes(struct sl_steps *s)
+{
+    uint32_t n = s->settings->depth * s->n_pes;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_pe, "PEs", &s->slot_pe), done);
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, open_pe(s, &s->slot_pe[i]), done);
+    }
+done:
+    return st;
+}
+
+static void close_pes(struct sl_steps *s)
+{
+    for (uint32_t i = 0; s->slot_pe != NULL && i < s->settings->depth * s->n_pes; i++) {
+        struct sl_step_pe *pe = &s->slot_pe[i];
+        end_rows(pe, sl_rows_drop);
+        sl_free(pe->counts);
+        sl_free(pe->packed);
+        sl_free(pe->sent);
+    }
+    sl_free(s->slot_pe);
+}
+
 static enum sl_status open_slots(struct sl_steps *s)
 {
     struct sl_slot_shape shape = {.shards = s->shards, .n_pes = s->n_pes, .n_hops = s->n_hops};
@@ -324,10 +340,7 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     SL_TRY(st, sl_crossing_open(out), undo);
     SL_TRY(st, open_partials(out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->group, "groups", &out->group), undo);
-    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "PEs", &out->pe), undo);
-    for (uint32_t p = 0; p < out->n_pes; p++) {
-        SL_TRY(st, open_pe(out, &out->pe[p]), undo);
-    }
+    SL_TRY(st, open_pes(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
     SL_TRY(st, sl_feature_cache_open(settings, run, shards, slot_bytes(out), &out->cache), undo);
@@ -349,17 +362,12 @@ void sl_steps_close(struct sl_steps *steps)
         sl_free(steps->order[i]);
     }
     sl_handle_close(steps->keys);
-    for (uint32_t p = 0; steps->pe != NULL && p < steps->n_pes; p++) {
-        sl_free(steps->pe[p].counts);
-        sl_free(steps->pe[p].packed);
-        sl_free(steps->pe[p].sent);
-    }
+    close_pes(steps);
     close_partials(steps);
     sl_crossing_close(steps);
     for (uint32_t r = 0; steps->group != NULL && r < steps->n_groups; r++) {
         close_group(&steps->group[r]);
     }
     sl_free(steps->group);
-    sl_free(steps->pe);
     *steps = (struct sl_steps){0};
 }

@@ -109,7 +109,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
-        SL_TRY(st, sl_rows_register(&pe->split[level], s->shards->n_features, sizeof(sl_real), &pe->h[level]), done);
+        SL_TRY(st, sl_rows_reshape(&pe->split[level], s->shards->n_features, sizeof(sl_real), &pe->h[level]), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
         for (uint32_t c = 0; c < pe->split[level].n_chunks; c++) {
             SL_TRY(st,
@@ -132,13 +132,13 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         struct sl_step_pe *pe = &s->pe[p];
         const struct sl_shard *part = sl_step_shard(s, p);
         head = sl_step_head(s, step, p, 0);
-        SL_TRY(st, sl_rows_register(&pe->split[0], s->shards->n_classes, sizeof(sl_real), &pe->gz), done);
+        SL_TRY(st, sl_rows_reshape(&pe->split[0], s->shards->n_classes, sizeof(sl_real), &pe->gz[0]), done);
         for (uint32_t c = 0; c < pe->split[0].n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
             SL_TRY(st,
                    sl_loss_submit(&head, pe->z[0].chunk[c], sl_step_slot(s, step, p)->frontier, c << pe->split[0].shift,
-                                  part->labels, part->first, 1.0 / sl_step_seeds(s, step).n, pe->gz.chunk[c], share),
+                                  part->labels, part->first, 1.0 / sl_step_seeds(s, step).n, pe->gz[0].chunk[c], share),
                    done);
         }
     }

@@ -20,21 +20,25 @@
 #include "runtime/shards.h"
 #include "runtime/slot.h"
 
-/* What one PE computes with; rows are dropped as soon as their last reader has been submitted. Levels index the arrays. */
+/* Fewest rows of a chunk, as a power of two: smaller tasks cost more than they do. */
+#define SL_MIN_CHUNK_SHIFT 6
+
+/* What one PE computes a step with. Levels index the arrays. Rows keep their handles for the step that will use the slot next
+ * (sl_rows_keep, as soon as their last reader has been submitted; sl_rows_reshape). */
 struct sl_step_pe {
     uint32_t *counts; /* the host's copy (codelets/sample.h) */
     struct sl_split split[SL_MAX_LAYERS + 1];
     struct sl_rows h[SL_MAX_LAYERS + 1]; /* layer inputs: level L gathered features, others activations */
-    struct sl_rows z[SL_MAX_LAYERS];     /* before the activation; level 0: the logits */
-    struct sl_rows gate[SL_MAX_LAYERS];
-    struct sl_rows mean[SL_MAX_LAYERS]; /* where the layer does not project first */
-    struct sl_rows projected;           /* y, of the layer in hand */
-    struct sl_rows gh, gz;              /* gradients of h and z at the level in hand */
-    struct sl_rows ga;                  /* gradient of the mean, where the layer does not project first */
-    struct sl_rows gy;                  /* gradient of y, where it does */
-    struct sl_rows gh_next;             /* gradient of h one level up, being made */
-    starpu_data_handle_t *packed;       /* G, of the layer in hand: rows from each owner, NULL where none; the slot's */
-    starpu_data_handle_t *sent;         /* G: row gradients to each owner, likewise */
+    struct sl_rows z[SL_MAX_LAYERS + 1]; /* before the activation; level 0: the logits */
+    struct sl_rows gate[SL_MAX_LAYERS + 1];
+    struct sl_rows mean[SL_MAX_LAYERS + 1];      /* where the layer does not project first */
+    struct sl_rows projected[SL_MAX_LAYERS + 1]; /* y, where it does, by the level it takes in */
+    struct sl_rows gh[SL_MAX_LAYERS + 1];        /* gradients of h, z, the mean and y */
+    struct sl_rows gz[SL_MAX_LAYERS + 1];
+    struct sl_rows ga[SL_MAX_LAYERS + 1];
+    struct sl_rows gy[SL_MAX_LAYERS + 1];
+    starpu_data_handle_t *packed; /* G, of the layer in hand: rows from each owner, NULL where none; the slot's */
+    starpu_data_handle_t *sent;   /* G: row gradients to each owner, likewise */
 };
 
 /* Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
@@ -72,7 +76,8 @@ struct sl_steps {
     starpu_data_handle_t order_handle[2];
     starpu_data_handle_t keys;     /* scratch of the permutation */
     uint64_t n_ordered;            /* epochs whose order has been submitted */
-    struct sl_step_pe *pe;         /* compute phase of the step in hand, one per PE */
+    struct sl_step_pe *slot_pe;    /* [slot][PE]: what compute phases use */
+    struct sl_step_pe *pe;         /* those of the step in hand */
     struct sl_step_group *group;   /* and one per group */
     struct sl_partials *gradients; /* [layer][replica][sum][parameter]: of a replica's PEs and chunks */
     struct sl_partials losses;     /* of all PEs and chunks; so are moments and sums */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/ring.c: small handles are registered once, and steps take as many of them as they need. */
+ * runtime/ring.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows. */
 #include "tests/run_fixture.h"
 
 static void open_world(struct sl_settings *settings, uint64_t n_steps, struct sl_dataset *d, struct world *w)
@@ -58,6 +58,22 @@ static void test_partials(void **state)
     close_world(&settings, &d, &w);
 }
 
+/* The chunks that one PE keeps in one slot, behind the n that are in the list. */
+static uint32_t list_rows(const struct sl_step_pe *pe, uint32_t n, uint32_t room, starpu_data_handle_t *out)
+{
+    const struct sl_rows *rows[] = {pe->h, pe->z, pe->gate, pe->mean, pe->projected, pe->gh, pe->gz, pe->ga, pe->gy};
+    for (size_t kind = 0; kind < sizeof rows / sizeof *rows; kind++) {
+        for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
+            assert_int_equal(rows[kind][level].split.n_chunks, 0); /* no step is in hand */
+            for (uint32_t c = 0; c < rows[kind][level].room; c++) {
+                assert_true(n < room);
+                out[n++] = rows[kind][level].chunk[c];
+            }
+        }
+    }
+    return n;
+}
+
 /* All handles that steps keep, in a list of at most `room`. */
 static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_handle_t *out)
 {
@@ -84,14 +100,17 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
         out[n++] = s->sums.handle[i];
         out[n++] = s->losses.handle[i];
     }
+    for (uint32_t i = 0; i < s->settings->depth * s->n_pes; i++) {
+        n = list_rows(&s->slot_pe[i], n, room, out);
+    }
     return n;
 }
 
-/* A second step of the same sample registers none of the small handles. */
+/* A second step of the same sample registers no handle. */
 static void test_handles_are_kept(void **state)
 {
     (void)state;
-    enum { ROOM = 1000 };
+    enum { ROOM = 2000 };
     starpu_data_handle_t kept[2][ROOM];
     struct sl_settings settings;
     struct sl_step_sizes sizes;
@@ -114,8 +133,9 @@ static void test_handles_are_kept(void **state)
         assert_ptr_equal(kept[0][i], kept[1][i]);
         n_kept += kept[0][i] != NULL;
     }
-    /* from and to both PEs of both groups in three hops, but no gradients of the features; some partials of each kind */
-    assert_true(n_kept > 4 * 5 + 8 * 3 * 2 + 3 * 4);
+    /* from and to both PEs of both groups in three hops, but no gradients of the features; some partials of each kind; of four PEs
+     * features, logits and their gradient, and z, gate, h, gz and gh of two hidden layers, three of whose hops have a mean or y */
+    assert_true(n_kept > 4 * 5 + 8 * 3 * 2 + 3 * 4 + 4 * (3 + 2 * 5 + 3));
     world_healthy(&w);
     close_world(&settings, &d, &w);
 }

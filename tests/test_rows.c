@@ -4,6 +4,9 @@
  * codelets/rows.h: splits, registration with size classes, shapes, views. */
 #include "codelets/rows.h"
 
+#include <stdatomic.h>
+#include <unistd.h>
+
 #include "tests/starpu_fixture.h"
 
 /* ---- splits ---- */
@@ -194,6 +197,98 @@ static void test_keep(void **state)
     sl_handle_drop(&small);
 }
 
+/* The chunks of rows that came again, of which none may be in use twice. */
+static void expect_chunks(const struct sl_rows *rows, const struct sl_split *split, uint32_t n_columns)
+{
+    assert_memory_equal(&rows->split, split, sizeof *split);
+    assert_int_equal(rows->n_columns, n_columns);
+    for (uint32_t c = 0; c < split->n_chunks; c++) {
+        assert_int_equal(sl_handle_rows(rows->chunk[c]), sl_split_size(split, c));
+        assert_int_equal(sl_handle_columns(rows->chunk[c]), n_columns);
+        for (uint32_t k = 0; k < c; k++) {
+            assert_ptr_not_equal(rows->chunk[c], rows->chunk[k]);
+        }
+    }
+}
+
+/* Rows of any number of chunks come in the handles that are there, as far as these have room. */
+static void test_rows_again(void **state)
+{
+    (void)state;
+    enum { F = 6, MOST = 8 };
+    const uint32_t sizes[] = {200, 130, 1, 0, 255, 256, 90, 17};
+    starpu_data_handle_t first[MOST];
+    struct sl_rows rows = {0};
+    struct sl_split split = sl_split_rows(256, MOST, 5);
+    sl_rows_keep(&rows);
+    expect_ok(sl_rows_reshape(&split, F, sizeof(sl_real), &rows));
+    expect_chunks(&rows, &split, F);
+    assert_int_equal(split.n_chunks, MOST);
+    memcpy(first, rows.chunk, sizeof first);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sl_rows_keep(&rows);
+        assert_int_equal(rows.split.n_chunks, 0);
+        split = sl_split_rows(sizes[i], MOST, 5);
+        expect_ok(sl_rows_reshape(&split, F, sizeof(sl_real), &rows));
+        expect_chunks(&rows, &split, F);
+        assert_memory_equal(rows.chunk, first, sizeof first);
+    }
+    sl_rows_keep(&rows);
+    split = sl_split_rows(400, MOST, 5); /* 64 rows a chunk, where there is room for 32 */
+    expect_ok(sl_rows_reshape(&split, F, sizeof(sl_real), &rows));
+    expect_chunks(&rows, &split, F);
+    for (uint32_t c = 0; c < split.n_chunks; c++) { /* the last one is short, but may not stay so */
+        assert_true(starpu_matrix_get_allocsize(rows.chunk[c]) >=
+                    (c + 1 < split.n_chunks ? 64 : 16) * F * sizeof(sl_real));
+    }
+    sl_rows_drop(&rows);
+    assert_null(rows.chunk);
+}
+
+/* A single chunk has some to spare; one that is too large to keep has not, and goes. */
+static void test_rows_to_spare(void **state)
+{
+    (void)state;
+    struct sl_rows rows = {0};
+    uint32_t many = SL_KEPT_BYTES / sizeof(sl_real) + 1;
+    for (uint32_t n = 80; n <= 90; n++) {
+        struct sl_split split = sl_split_rows(n, 1, 3);
+        starpu_data_handle_t before = n == 80 ? NULL : rows.chunk[0];
+        expect_ok(sl_rows_reshape(&split, 5, 1, &rows));
+        assert_true(before == NULL || before == rows.chunk[0]);
+        sl_rows_keep(&rows);
+    }
+    struct sl_split split = sl_split_rows(many, 1, 3);
+    expect_ok(sl_rows_reshape(&split, 1, sizeof(sl_real), &rows));
+    assert_int_equal(sl_handle_rows(rows.chunk[0]), many);
+    assert_in_range(starpu_matrix_get_allocsize(rows.chunk[0]), many * sizeof(sl_real), SL_KEPT_BYTES * 9 / 8);
+    sl_rows_keep(&rows);
+    assert_null(rows.chunk[0]);
+    sl_rows_drop(&rows);
+}
+
+/* What cannot be had leaves rows of which none is in use, and which may be asked for again. */
+static void test_rows_again_refused(void **state)
+{
+    (void)state;
+    long live = sl_memory_live();
+    struct sl_rows rows = {0};
+    struct sl_split small = sl_split_rows(30, 3, 2);
+    struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
+    sl_memory_ration(0);
+    assert_int_equal(sl_rows_reshape(&small, 3, sizeof(sl_real), &rows), SL_ENOMEM);
+    sl_memory_ration(-1);
+    assert_int_equal(rows.split.n_chunks, 0);
+    expect_ok(sl_rows_reshape(&small, 3, sizeof(sl_real), &rows));
+    sl_rows_keep(&rows);
+    assert_int_equal(sl_rows_reshape(&huge, 3, sizeof(sl_real), &rows), SL_EINVAL);
+    assert_int_equal(rows.split.n_chunks, 0);
+    expect_ok(sl_rows_reshape(&small, 3, sizeof(sl_real), &rows));
+    expect_chunks(&rows, &small, 3);
+    sl_rows_drop(&rows);
+    assert_int_equal(sl_memory_live(), live);
+}
+
 static void test_no_rows(void **state)
 {
     (void)state;
@@ -291,6 +386,53 @@ static void test_chunks_are_one_matrix(void **state)
     sl_rows_drop(&rows); /* does not wait, and does not take the rows from under the task */
     unregister(1, &order);
     starpu_task_wait_for_all();
+    assert_int_equal(n_wrong, 0);
+}
+
+static atomic_uint n_done;
+
+/* Takes its time, and finds the shape it was submitted with. */
+static void slow_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct stamp_args *args = cl_arg;
+    usleep(20000);
+    n_wrong += sl_buffer_rows(buffers[0]) != args->row0;
+    atomic_fetch_add(&n_done, 1);
+}
+
+static struct starpu_codelet slow_write_cl = {
+    .name = "sl_test_slow", .cpu_funcs = {slow_cpu_task}, .nbuffers = 1, .modes = {STARPU_W}};
+static struct starpu_codelet slow_read_cl = {
+    .name = "sl_test_slow", .cpu_funcs = {slow_cpu_task}, .nbuffers = 1, .modes = {STARPU_R}};
+
+static void submit_slow(struct starpu_codelet *codelet, starpu_data_handle_t handle)
+{
+    struct stamp_args args = {.head = head, .row0 = sl_handle_rows(handle)};
+    struct sl_task task;
+    sl_task_begin(&task, codelet);
+    sl_task_add(&task, handle, codelet->modes[0]);
+    expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
+}
+
+/* Rows get another shape when the tasks that write and read them are over, and not before. */
+static void test_rows_wait(void **state)
+{
+    (void)state;
+    struct sl_rows rows = {0};
+    n_wrong = 0;
+    atomic_store(&n_done, 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        struct sl_split split = sl_split_rows(40 - 5 * i, 1, 2);
+        expect_ok(sl_rows_reshape(&split, 3, sizeof(sl_real), &rows));
+        assert_int_equal(atomic_load(&n_done), 3 * i);
+        submit_slow(&slow_write_cl, rows.chunk[0]);
+        submit_slow(&slow_read_cl, rows.chunk[0]);
+        submit_slow(&slow_read_cl, rows.chunk[0]);
+        sl_rows_keep(&rows);
+    }
+    sl_rows_drop(&rows);
+    starpu_task_wait_for_all();
+    assert_int_equal(atomic_load(&n_done), 3 * 6);
     assert_int_equal(n_wrong, 0);
 }
 
@@ -398,6 +540,10 @@ int main(void)
         cmocka_unit_test(test_rows_over_memory),
         cmocka_unit_test(test_reshape),
         cmocka_unit_test(test_keep),
+        cmocka_unit_test(test_rows_again),
+        cmocka_unit_test(test_rows_to_spare),
+        cmocka_unit_test(test_rows_again_refused),
+        cmocka_unit_test(test_rows_wait),
         cmocka_unit_test(test_no_rows),
         cmocka_unit_test(test_chunks_are_one_matrix),
         cmocka_unit_test(test_reshaped_in_tasks),
