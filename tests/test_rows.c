@@ -256,6 +256,7 @@ static void test_rows_to_spare(void **state)
         starpu_data_handle_t before = n == 80 ? NULL : rows.chunk[0];
         expect_ok(sl_rows_reshape(&split, 5, 1, &rows));
         assert_true(before == NULL || before == rows.chunk[0]);
+        assert_true(starpu_matrix_get_allocsize(rows.chunk[0]) >= 90 * 5);
         sl_rows_keep(&rows);
     }
     struct sl_split split = sl_split_rows(many, 1, 3);
