@@ -65,8 +65,8 @@ enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t el
 /* ---- matrices that come again with other numbers of rows are kept: to register and to unregister one costs StarPU some twenty
  * blocks of memory and two tasks or three, more than it takes to fill a small one. ---- */
 
-/* Larger ones, whose memory is worth more than that, are not kept. */
-#define SL_KEPT_BYTES ((size_t)2 << 20)
+/* Larger ones are not kept: they come again out of the cache, while blocks fresh from the pool were just in use. */
+#define SL_KEPT_BYTES ((size_t)640 << 10)
 
 /* Give *handle, which no task uses (NULL: there is none yet), n_rows rows of what it had columns of; its contents are lost. It is
  * registered anew where it has no room, with an eighth to spare if it then may be kept. SL_EINVAL as above; then *handle is NULL. */
