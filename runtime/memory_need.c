@@ -105,9 +105,9 @@ static double training_bytes(const struct sl_settings *s, const struct sl_datase
 {
     struct bound b = bound_step(s, dataset);
     double groups = (double)s->pes / s->group_size;
-    double ids = 0;
-    for (uint32_t level = 0; level <= s->layers; level++) {
-        ids += b.vertices[level] * 16 + (level < s->layers ? b.edges[level] * 8 : 0);
+    double ids = b.vertices[0] * 16;
+    for (uint32_t hop = 0; hop < s->layers; hop++) {
+        ids += b.vertices[hop + 1] * 16 + b.edges[hop] * 8;
     }
     return row_bytes(s, dataset) + groups * s->depth * ids +
            s->depth * (double)s->pes * dataset->graph.n_vertices * 0.2;
