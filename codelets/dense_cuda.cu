@@ -407,6 +407,9 @@ static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_i
         T *out = gw + (size_t)row * n_items + c;
         const struct term *terms = lists.terms + lists.first[row];
         uint32_t n = lists.first[row + 1] - lists.first[row];
+        if (n == 0 && beta != 0) {
+            continue; /* all threads of the block */
+        }
         uint32_t length = (n + WARPS - 1) / WARPS < LEAST_TERMS ? LEAST_TERMS : (n + WARPS - 1) / WARPS;
         uint64_t begin = (uint64_t)warp * length < n ? (uint64_t)warp * length : n;
         uint64_t end = n - begin < length ? n : begin + length;

@@ -10,11 +10,15 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "support/clock.h"
 #include "support/memory.h"
+
+bool sl_nccl_built(void)
+{
+    return true;
+}
 
 struct sl_nccl {
     uint32_t n;
@@ -259,8 +263,10 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
 enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out)
 {
     struct sl_nccl *nccl = NULL;
+    int current = 0; /* the caller's device, which it is to find again */
     enum sl_status st;
     *out = NULL;
+    cudaGetDevice(&current);
     SL_TRY(st, check_devices(n, devices), failed);
     SL_TRY(st, sl_alloc_zero(1, sizeof *nccl, "a communicator", &nccl), failed);
     nccl->n = n;
@@ -271,9 +277,12 @@ enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, st
     SL_TRY(st, open_streams(nccl), failed);
     SL_TRY(st, open_communicators(nccl), failed);
     *out = nccl;
+    cudaSetDevice(current);
     return SL_OK;
 failed:
     sl_nccl_close(nccl);
+    cudaSetDevice(current);
+    cudaGetLastError(); /* nobody else is to find it */
     return st;
 }
 
@@ -293,6 +302,11 @@ void sl_nccl_close(struct sl_nccl *nccl)
 }
 
 #else
+
+bool sl_nccl_built(void)
+{
+    return false;
+}
 
 static enum sl_status no_nccl(void)
 {

@@ -14,6 +14,7 @@
 #ifndef SL_CODELETS_NCCL_H
 #define SL_CODELETS_NCCL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,9 @@
 #include "support/status.h"
 
 #define SL_NCCL_MAX_GPUS 64
+
+/* This build has NCCL. */
+bool sl_nccl_built(void);
 
 struct sl_nccl;
 

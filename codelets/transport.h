@@ -11,8 +11,8 @@
  * sum   before: codelets/reduce.h has added up the partials of each GPU's PEs                       after: codelets/optimize.h
  *
  * Both run on a CPU worker, which calls NCCL for all GPUs at once (codelets/nccl.h) and waits: StarPU starts such a task when all
- * its buffers lie where they are wanted, and what depends on it when they have arrived, so that no GPU ever waits in a queue for
- * another. All of them read and write one more handle, the lane: they run one after the other, in the order of submission.
+ * its buffers lie where they are wanted, and what depends on it when they have arrived, so that no GPU waits for
+ * data that another has still to compute. All of them read and write one more handle, the lane: they run one after the other, in the order of submission.
  *
  * The sum over GPUs goes to the first of them, where the optimiser finds it; StarPU copies the new weights to the others, which
  * completes the all-reduce, and there is one copy of the weights to keep right. Ids, whose number only the device knows, and what
@@ -43,14 +43,16 @@ enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int 
 /* Wait for its tasks, release. An empty struct is allowed. */
 void sl_transport_close(struct sl_transport *transport);
 
-/* The GPU at which PE p of n_pes is at home, and the first PE whose home GPU g is or comes after it. */
+/* The GPU at which PE p of n_pes is at home, and the first PE whose home GPU g is or comes after it; the last PE where there is
+ * none. */
 static inline uint32_t sl_transport_gpu(const struct sl_transport *transport, uint32_t p, uint32_t n_pes)
 {
     return (uint32_t)((uint64_t)p * transport->n_gpus / n_pes);
 }
 static inline uint32_t sl_transport_pe(const struct sl_transport *transport, uint32_t gpu, uint32_t n_pes)
 {
-    return (uint32_t)(((uint64_t)gpu * n_pes + transport->n_gpus - 1) / transport->n_gpus);
+    uint32_t p = (uint32_t)(((uint64_t)gpu * n_pes + transport->n_gpus - 1) / transport->n_gpus);
+    return p < n_pes ? p : n_pes - 1;
 }
 
 /* A matrix of `source`, wanted on GPU `from`, to be copied into `target` on GPU `to`, of the same shape. */

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCRATCH_SHARE 16                            /* of a device's memory, one part is for launchers */
-#define LIBRARY_BYTES ((uint64_t)512 * 1024 * 1024) /* kernels' code, cuBLAS, cuSPARSE and what they keep */
+#define SCRATCH_SHARE 16                    /* of a device's memory, one part is for launchers */
+#define LIBRARY_BYTES ((uint64_t)512 << 20) /* kernels' code, cuBLAS, cuSPARSE and what they keep */
+#define NCCL_BYTES ((uint64_t)1 << 30)      /* its channels' buffers */
 
 /* ---- what StarPU is told ---- */
 
@@ -33,9 +34,9 @@ enum sl_status sl_gpus_check_workers(void)
                          wanted);
 }
 
-uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu)
+uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
 {
-    uint64_t reserve = gpu->free_bytes / SCRATCH_SHARE + LIBRARY_BYTES;
+    uint64_t reserve = gpu->free_bytes / SCRATCH_SHARE + LIBRARY_BYTES + (with_nccl ? NCCL_BYTES : 0);
     return gpu->free_bytes - (reserve < gpu->free_bytes / 2 ? reserve : gpu->free_bytes / 2);
 }
 
@@ -46,7 +47,7 @@ static void name_limit(uint32_t gpu, char out[LIMIT_BYTES])
     snprintf(out, LIMIT_BYTES, "STARPU_LIMIT_CUDA_%u_MEM", gpu);
 }
 
-enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus)
+enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl)
 {
     for (uint32_t gpu = 0; gpu < n && getenv("STARPU_LIMIT_CUDA_MEM") == NULL; gpu++) {
         char name[LIMIT_BYTES];
@@ -55,7 +56,8 @@ enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus)
         if (getenv(name) != NULL) {
             continue;
         }
-        snprintf(megabytes, sizeof megabytes, "%llu", (unsigned long long)(sl_gpus_data_bytes(&gpus[gpu]) >> 20));
+        snprintf(megabytes, sizeof megabytes, "%llu",
+                 (unsigned long long)(sl_gpus_data_bytes(&gpus[gpu], with_nccl) >> 20));
         if (setenv(name, megabytes, 1) != 0) {
             sl_gpus_unlimit(gpu, gpus);
             return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");

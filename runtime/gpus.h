@@ -47,12 +47,12 @@ enum sl_status sl_gpus_check_workers(void);
 
 /* Bytes of its memory that StarPU may fill with data. The rest is for what launchers take for the time of a task
  * (codelets/kernel.cuh, sl_scratch), which StarPU does not know of and cannot make room for, and for the libraries' code and
- * buffers. */
-uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu);
+ * buffers; with_nccl: NCCL's, too. */
+uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl);
 
 /* Let StarPU, which is not up yet, fill no more than that: sets $STARPU_LIMIT_CUDA_i_MEM for each of n GPUs, unless the user has
  * set that or $STARPU_LIMIT_CUDA_MEM. sl_gpus_unlimit puts the environment back once StarPU has read it. SL_ENOMEM. */
-enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus);
+enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl);
 void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus);
 
 /* Whether GPUs can read main memory at this address, which StarPU said it has locked: $STARPU_DISABLE_PINNING makes it say so of

@@ -86,9 +86,10 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
-    SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu), done);
+    SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
     *error_out = starpu_init(conf);
-    set_variable("STARPU_SCHED", kept); /* StarPU is up whether or not this works */
+restore:
+    set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
 done:
     sl_gpus_unlimit(gpus->n, gpus->gpu);
     sl_free(kept);

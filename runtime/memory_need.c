@@ -68,13 +68,14 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_datase
 {
     struct bound b = bound_step(s, dataset);
     double peers = s->group_size - 1;
+    double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles: struct sl_slot_pe */
     double bytes = 0;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
         double in = hop + 1 == s->layers ? dataset->features.n_columns : s->hidden;
         double row = fmin(in, width(s, dataset, hop)) * sizeof(sl_real); /* the narrower side of a layer travels */
         double rows = fmin(b.edges[hop], peers * b.vertices[hop + 1]);
         double handles = s->group_size * peers;
-        bytes += 2 * fmin(1.25 * rows * row, handles * SL_KEPT_BYTES) + 2 * handles * HANDLE_BYTES;
+        bytes += 2 * fmin(1.25 * rows * row, handles * SL_KEPT_BYTES) + kinds * handles * HANDLE_BYTES;
     }
     return bytes * s->depth * s->pes / s->group_size;
 }

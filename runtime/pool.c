@@ -20,6 +20,9 @@
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 
+/* jemalloc's, where the program was linked with it. */
+extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes) __attribute__((weak));
+
 /* What stands in the line before each block. */
 struct header {
     struct header *next; /* in its free list */
@@ -54,6 +57,17 @@ static struct header *header_of(void *block)
 static void *block_of(struct header *header)
 {
     return (char *)header + LINE_BYTES;
+}
+
+/* What the allocator keeps of blocks that were freed goes back to the system, of all of jemalloc's arenas (their number is 4096) or
+ * of the C library's. */
+static void give_back_kept(void)
+{
+    if (mallctl != NULL) {
+        mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
+    } else {
+        malloc_trim(0);
+    }
 }
 
 static struct header *fresh_block(unsigned class, size_t bytes)
@@ -108,7 +122,7 @@ static void release_free_blocks(bool used_too)
             free(header);
         }
     }
-    malloc_trim(0); /* what the C library keeps of smaller blocks */
+    give_back_kept();
 }
 
 /* A block from the system; where it has no more, the free blocks of other sizes go first. The lock is held. */

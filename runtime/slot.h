@@ -21,12 +21,12 @@ struct sl_slot_pe {
     starpu_data_handle_t marks;    /* bytes: codelets/sample.h */
     starpu_data_handle_t counts;   /* uint32: codelets/sample.h */
     struct sl_block *block;        /* one per hop */
-    starpu_data_handle_t
-        *packed;                /* [hop][G]: rows from each owner (sl_matrix_reshape). Whoever writes or reads them also
-                                      reads a block of the hop: none is in use once the slot's blocks are sampled anew */
-    starpu_data_handle_t *sent; /* [hop][G]: row gradients for each owner, likewise */
-    starpu_data_handle_t *arrived,
-        *returned; /* [hop][G]: copies of packed and of sent on another GPU (runtime/crossing.h) */
+    /* [hop][G]: rows from each owner, row gradients for each owner; and copies of both on another GPU (runtime/crossing.h). They are
+     * given new shapes (sl_matrix_reshape) while no task uses them: the last to read what is exchanged are aggregate and accumulate,
+     * which also read a block of the hop and come after all that wrote or moved it, so that none is in use once the slot's blocks
+     * are sampled anew. */
+    starpu_data_handle_t *packed, *sent;
+    starpu_data_handle_t *arrived, *returned;
 };
 
 /* Which buffers are locked in memory, so that StarPU's copies between them and GPUs hold up no worker. Locked pages are there even

@@ -108,8 +108,9 @@ void sl_steps_close(struct sl_steps *steps);
 
 /* Submit step `step`'s whole work and the sampling of the step that will use its slot next:
  * waits for its sizes (which holds up no worker: later samples and earlier compute are already in the graph), submits the
- * compute phase, then the sampling phase of step + depth. Calls come in step order. adam: this step's. loss: one double, the
- * step's mean loss over its seeds, written by the graph. Returns the failure of an earlier task where there is one. */
+ * compute phase (waiting for rows kept from the step that used the slot before; with --depth 1 that is the end of the last step),
+ * then the sampling phase of step + depth. Calls come in step order. adam: this step's. loss: one double, the step's mean loss over
+ * its seeds, written by the graph. Returns the failure of an earlier task where there is one. */
 enum sl_status sl_step_submit(struct sl_steps *steps, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss, struct sl_step_sizes *sizes_out);
 

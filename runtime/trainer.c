@@ -138,6 +138,18 @@ static enum sl_status place_parts(struct sl_trainer *t)
 
 #define TRANSPORT_TIMEOUT_S 60 /* of one exchange, and of NCCL's start */
 
+/* What needs no GPU to be seen. */
+static enum sl_status check_transport(const struct sl_settings *s)
+{
+    if (s->transport != SL_TRANSPORT_NCCL || (s->gpus > 0 && sl_nccl_built())) {
+        return SL_OK;
+    }
+    return s->gpus == 0
+               ? sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out")
+               : sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
+                                     "(--with-nccl=DIR), and leave it out to let StarPU copy");
+}
+
 /* --transport nccl: NCCL between the GPUs of this run. */
 static enum sl_status open_transport(struct sl_trainer *t)
 {
@@ -214,6 +226,7 @@ enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer *
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a trainer", &t), done);
     t->settings = settings;
     SL_TRY(st, sl_trainer_check_files(settings), done);
+    SL_TRY(st, check_transport(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_trainer_match_settings(settings, &checkpoint) : SL_OK, done);
     SL_TRY(st, load_dataset(t), done);

@@ -48,12 +48,13 @@ static void test_data_bytes(void **state)
     uint64_t last = 0;
     for (uint64_t free_bytes = 0; free_bytes < 200 * GIB; free_bytes += GIB / 4) {
         struct sl_gpu gpu = {.bytes = 2 * free_bytes, .free_bytes = free_bytes};
-        uint64_t data = sl_gpus_data_bytes(&gpu);
+        uint64_t data = sl_gpus_data_bytes(&gpu, false);
         assert_true(data >= free_bytes / 2 && data >= last && data <= free_bytes - free_bytes / 16);
         last = data;
     }
     struct sl_gpu large = {.bytes = 80 * GIB, .free_bytes = 79 * GIB};
-    assert_true(sl_gpus_data_bytes(&large) > 70 * GIB);
+    assert_true(sl_gpus_data_bytes(&large, false) > 70 * GIB);
+    assert_true(sl_gpus_data_bytes(&large, false) - sl_gpus_data_bytes(&large, true) == GIB);
 }
 
 static void expect_limit(const char *name, const char *wanted)
@@ -74,7 +75,7 @@ static void test_limits(void **state)
     (void)state;
     unsetenv("STARPU_LIMIT_CUDA_MEM");
     setenv("STARPU_LIMIT_CUDA_1_MEM", "1000", 1);
-    assert_int_equal(sl_gpus_limit(3, gpus), SL_OK);
+    assert_int_equal(sl_gpus_limit(3, gpus, false), SL_OK);
     expect_limit("STARPU_LIMIT_CUDA_0_MEM", "14848"); /* MiB: 16 GiB less 1 GiB less 512 MiB */
     expect_limit("STARPU_LIMIT_CUDA_1_MEM", "1000");
     expect_limit("STARPU_LIMIT_CUDA_2_MEM", "30208");
@@ -85,7 +86,7 @@ static void test_limits(void **state)
     unsetenv("STARPU_LIMIT_CUDA_1_MEM");
     struct sl_gpu again[] = {{.free_bytes = 16 * GIB}};
     setenv("STARPU_LIMIT_CUDA_MEM", "500", 1);
-    assert_int_equal(sl_gpus_limit(1, again), SL_OK);
+    assert_int_equal(sl_gpus_limit(1, again, false), SL_OK);
     expect_limit("STARPU_LIMIT_CUDA_0_MEM", NULL);
     sl_gpus_unlimit(1, again);
     expect_limit("STARPU_LIMIT_CUDA_MEM", "500");

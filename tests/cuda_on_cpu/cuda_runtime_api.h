@@ -115,6 +115,12 @@ static inline cudaError_t cudaStreamQuery(cudaStream_t stream)
     return cudaSuccess;
 }
 
+static inline cudaError_t cudaGetDevice(int *out)
+{
+    *out = 0;
+    return cudaSuccess;
+}
+
 static inline cudaError_t cudaSetDevice(int device)
 {
     return device >= 0 ? cudaSuccess : cudaErrorInvalidValue;
