@@ -249,6 +249,52 @@ static void test_unlocked_table(void **state)
     sl_settings_free(&settings);
 }
 
+/* How often vertex v is a source of an edge. */
+static uint32_t uses_of(const struct sl_graph *graph, uint32_t v)
+{
+    uint32_t n = 0;
+    for (uint64_t e = 0; e < graph->n_edges; e++) {
+        n += graph->sources[e] == v;
+    }
+    return n;
+}
+
+/* By degree, a PE's cache holds the rows of its part that are most often a source: none outside is one more often. */
+static void test_by_degree(void **state)
+{
+    enum { ROWS = 20 };
+    struct sl_settings settings;
+    struct world w;
+    (void)state;
+    expect_ok(sl_settings_init(&settings));
+    settings.layers = 2;
+    settings.hidden = 8;
+    settings.n_fanout = 2;
+    settings.fanout[0] = settings.fanout[1] = 3;
+    settings.pes = settings.group_size = 2;
+    settings.batch_size = 8;
+    settings.chunks = 1;
+    settings.feature_cache = ROWS;
+    settings.feature_cache_policy = SL_FEATURE_CACHE_DEGREE;
+    world_open(&dataset, &settings, 1, &w);
+    for (uint32_t p = 0; p < 2; p++) {
+        const struct sl_shard *part = &w.shards.part[p];
+        uint32_t least = UINT32_MAX;
+        uint32_t n_more = 0;
+        assert_true(part->end - part->first > ROWS);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            uint32_t n = uses_of(&w.partition->graph, part->first + w.steps.cache.vertices[p][i]);
+            least = n < least ? n : least;
+        }
+        for (uint32_t v = part->first; v < part->end; v++) {
+            n_more += uses_of(&w.partition->graph, v) > least;
+        }
+        assert_true(n_more < ROWS);
+    }
+    world_close(&w);
+    sl_settings_free(&settings);
+}
+
 static int up(void **state)
 {
     make_dataset(&shape, &dataset);
@@ -267,7 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fits),           cmocka_unit_test(test_several_pes), cmocka_unit_test(test_what_is_left),
         cmocka_unit_test(test_need),           cmocka_unit_test(test_chosen),      cmocka_unit_test(test_more_gpus),
-        cmocka_unit_test(test_unlocked_table),
+        cmocka_unit_test(test_unlocked_table), cmocka_unit_test(test_by_degree),
     };
     return cmocka_run_group_tests(tests, up, down);
 }
