@@ -7,6 +7,7 @@
 
 #include "runtime/topology.h"
 #include "tests/group_fixture.h"
+#include "tests/lock_fixture.h"
 #include "tests/starpu_fixture.h"
 
 #define N_PARTS 4
@@ -84,35 +85,9 @@ static void test_place(void **state)
     check_placement(false);
 }
 
-/* In front of StarPU's: what is locked, and a system that refuses every third wish. */
-static struct {
-    const char *memory;
-    size_t bytes;
-} locked[SL_SHARD_TABLES];
-static uint32_t n_wishes, n_locked;
-
-int starpu_memory_pin(void *memory, size_t bytes)
+static bool every_third(uint32_t wish)
 {
-    if (++n_wishes % 3 == 0) {
-        return -1;
-    }
-    assert_true(n_locked < SL_SHARD_TABLES);
-    locked[n_locked].memory = memory;
-    locked[n_locked++].bytes = bytes;
-    return 0;
-}
-
-int starpu_memory_unpin(void *memory, size_t bytes)
-{
-    for (uint32_t i = 0; i < n_locked; i++) {
-        if (locked[i].memory == memory) {
-            assert_int_equal(locked[i].bytes, bytes);
-            locked[i] = locked[--n_locked];
-            return 0;
-        }
-    }
-    fail_msg("%zu bytes are unlocked that were not locked", bytes);
-    return -1;
+    return wish % 3 == 0;
 }
 
 /* The memory behind a handle is large enough for pages of its own, or it is not locked. */
@@ -141,6 +116,7 @@ static void test_pin(void **state)
         parts[v] = v % N_PARTS;
     }
     make_partition(&dataset.graph, N_PARTS, parts, &partition);
+    refuses = every_third;
     for (n_wishes = 0; n_wishes < 3; n_wishes += 2) { /* the third wish is refused, then the first */
         uint32_t before = n_wishes;
         expect_ok(sl_shards_open(&dataset, &partition, true, &shards));
