@@ -9,6 +9,9 @@
 #include <cblas.h>
 
 #include "tests/cuda_on_cpu/cuda_runtime_api.h"
+#ifdef SL_EMULATED_GPU
+#include "tests/cuda_on_cpu/device.h"
+#endif
 
 typedef struct cublasContext *cublasHandle_t;
 typedef enum {
@@ -17,6 +20,16 @@ typedef enum {
     CUBLAS_STATUS_INVALID_VALUE = 7
 } cublasStatus_t;
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
+
+#ifdef SL_EMULATED_GPU
+
+static inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
+{
+    reinterpret_cast<sl_device_library *>(handle)->stream = stream;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+#else
 
 #define SL_CUBLAS_ON_CPU ((cublasHandle_t)64) /* the only handle there is; nobody looks behind it */
 
@@ -37,9 +50,18 @@ static inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t
     return handle == SL_CUBLAS_ON_CPU ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
+#endif
+
 static inline const char *cublasGetStatusString(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_SUCCESS ? "no error" : "an error of the stand-in";
+}
+
+static inline void sl_emulate_sgemm(cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k, float alpha,
+                                    const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
+{
+    cblas_sgemm(CblasColMajor, op_a == CUBLAS_OP_N ? CblasNoTrans : CblasTrans,
+                op_b == CUBLAS_OP_N ? CblasNoTrans : CblasTrans, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 /* Column major: C [m x n] = alpha op(A) op(B) + beta C. */
@@ -49,14 +71,22 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_
 {
     int rows_a = op_a == CUBLAS_OP_N ? m : k;
     int rows_b = op_b == CUBLAS_OP_N ? k : n;
-    if (handle != SL_CUBLAS_ON_CPU) {
-        return CUBLAS_STATUS_NOT_INITIALIZED;
-    }
     if (m < 0 || n < 0 || k < 0 || lda < 1 || lda < rows_a || ldb < 1 || ldb < rows_b || ldc < 1 || ldc < m) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    cblas_sgemm(CblasColMajor, op_a == CUBLAS_OP_N ? CblasNoTrans : CblasTrans,
-                op_b == CUBLAS_OP_N ? CblasNoTrans : CblasTrans, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+#ifdef SL_EMULATED_GPU
+    const float by = *alpha;
+    const float old = *beta;
+    sl_device_give(reinterpret_cast<sl_device_library *>(handle)->stream, [=] {
+        sl_emulate_sgemm(op_a, op_b, m, n, k, by, a, lda, b, ldb, old, c, ldc);
+        return true;
+    });
+#else
+    if (handle != SL_CUBLAS_ON_CPU) {
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    }
+    sl_emulate_sgemm(op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+#endif
     return CUBLAS_STATUS_SUCCESS;
 }
 

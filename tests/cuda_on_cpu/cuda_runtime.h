@@ -14,7 +14,10 @@
 
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+
+#include "tests/cuda_on_cpu/device.h"
 
 #define __global__
 #define __device__
@@ -110,16 +113,19 @@ static inline int __clz(int x)
     return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 
+/* A kernel and its arguments, as they were when it was launched. */
 template <typename... Parameters> struct sl_emulated {
     void (*kernel)(Parameters...);
-    void **arguments;
-    template <size_t... i> void call(std::index_sequence<i...>)
-    {
-        kernel(*static_cast<typename std::remove_reference<Parameters>::type *>(arguments[i])...);
-    }
+    std::tuple<typename std::decay<Parameters>::type...> arguments;
+
     static void thread(void *self)
     {
-        static_cast<sl_emulated *>(self)->call(std::index_sequence_for<Parameters...>());
+        std::apply(static_cast<sl_emulated *>(self)->kernel, static_cast<sl_emulated *>(self)->arguments);
+    }
+    template <size_t... i>
+    static sl_emulated from(void (*kernel)(Parameters...), void **arguments, std::index_sequence<i...>)
+    {
+        return {kernel, {*static_cast<typename std::decay<Parameters>::type *>(arguments[i])...}};
     }
 };
 
@@ -127,12 +133,18 @@ template <typename... Parameters>
 static inline cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void **arguments,
                                            size_t shared_bytes, cudaStream_t stream)
 {
-    (void)stream;
+    typedef sl_emulated<Parameters...> Call;
     if (grid.x == 0 || block.x == 0 || block.x > 1024 || shared_bytes > 0) {
         return cudaErrorInvalidValue;
     }
-    sl_emulated<Parameters...> call = {kernel, arguments};
-    sl_emulate_grid(grid, block, sl_emulated<Parameters...>::thread, &call);
+    Call call = Call::from(kernel, arguments, std::index_sequence_for<Parameters...>());
+    if (!std::apply([&](const auto &...x) { return (sl_device_takes(stream, &x, sizeof x) && ...); }, call.arguments)) {
+        return cudaErrorInvalidValue;
+    }
+    sl_device_give(stream, [=]() mutable {
+        sl_emulate_grid(grid, block, Call::thread, &call);
+        return true;
+    });
     return cudaSuccess;
 }
 

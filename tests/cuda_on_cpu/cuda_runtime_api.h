@@ -4,8 +4,9 @@
  * A stand-in for CUDA's header of this name, so that CUDA sources compile as plain C++ and their kernels run on the CPU, thread
  * by thread: `make check` tests the very lines that a GPU runs, on machines without GPU and toolkit. This half is what C sees.
  *
- * Device memory is the process's own, filled with rubbish when it is handed out, at most SL_EMULATED_BYTES at a time. Streams are done as soon as they are given
- * something. What is not here, our sources do not use.
+ * Device memory is the process's own, filled with rubbish when it is handed out, at most SL_EMULATED_BYTES at a time. Streams are
+ * done as soon as they are given something. With SL_EMULATED_GPU these are declarations, and device.cc has the functions. What is
+ * not here, our sources do not use.
  */
 #ifndef SL_TESTS_CUDA_RUNTIME_API_H
 #define SL_TESTS_CUDA_RUNTIME_API_H
@@ -21,7 +22,37 @@ typedef enum {
     cudaErrorNotReady = 600
 } cudaError_t;
 struct cudaDeviceProp;
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost,
+    cudaMemcpyHostToDevice,
+    cudaMemcpyDeviceToHost,
+    cudaMemcpyDeviceToDevice,
+    cudaMemcpyDefault
+};
+
+#ifdef SL_EMULATED_GPU
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *data, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned flags);
+cudaError_t cudaMallocHost(void **out, size_t bytes);
+cudaError_t cudaFreeHost(void *data);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaGetDevice(int *out);
+cudaError_t cudaMemGetInfo(size_t *free_out, size_t *bytes_out);
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+const char *cudaGetErrorName(cudaError_t error);
+#ifdef __cplusplus
+}
+#endif
+
+#else
 
 #define SL_EMULATED_BYTES ((size_t)1 << 30)
 
@@ -158,5 +189,7 @@ static inline const char *cudaGetErrorName(cudaError_t error)
 {
     return error == cudaSuccess ? "cudaSuccess" : "cudaErrorOfTheStandIn";
 }
+
+#endif /* SL_EMULATED_GPU */
 
 #endif

@@ -10,6 +10,9 @@
 #include <stdint.h>
 
 #include "tests/cuda_on_cpu/cuda_runtime_api.h"
+#ifdef __cplusplus
+#include "tests/cuda_on_cpu/device.h"
+#endif
 
 extern unsigned sl_emulated_products; /* how many products there have been */
 
@@ -41,13 +44,12 @@ static inline cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t *out, int6
                                                  cusparseIndexType_t offset_type, cusparseIndexType_t column_type,
                                                  cusparseIndexBase_t base, cudaDataType type)
 {
-    const int32_t *bounds = (const int32_t *)offsets;
     if (offset_type != CUSPARSE_INDEX_32I || column_type != CUSPARSE_INDEX_32I || base != CUSPARSE_INDEX_BASE_ZERO ||
-        type != CUDA_R_32F || bounds[0] != 0 || bounds[n_rows] != n_entries) {
+        type != CUDA_R_32F) {
         return CUSPARSE_STATUS_INVALID_VALUE;
     }
-    struct sl_emulated_matrix matrix = {n_rows,         n_columns, n_entries, bounds, (const int32_t *)columns,
-                                        (float *)values};
+    struct sl_emulated_matrix matrix = {
+        n_rows, n_columns, n_entries, (const int32_t *)offsets, (const int32_t *)columns, (float *)values};
     return sl_emulate_matrix(out, matrix);
 }
 
@@ -74,6 +76,21 @@ static inline cusparseStatus_t cusparseDestroyDnMat(cusparseDnMatDescr_t matrix)
     return CUSPARSE_STATUS_SUCCESS;
 }
 
+#ifdef SL_EMULATED_GPU
+
+static inline cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream)
+{
+    reinterpret_cast<sl_device_library *>(handle)->stream = stream;
+    return CUSPARSE_STATUS_SUCCESS;
+}
+
+static inline cudaStream_t sl_emulated_stream(cusparseHandle_t handle)
+{
+    return reinterpret_cast<sl_device_library *>(handle)->stream;
+}
+
+#else
+
 static inline cusparseStatus_t cusparseCreate(cusparseHandle_t *out)
 {
     *out = NULL;
@@ -93,12 +110,40 @@ static inline cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaSt
     return CUSPARSE_STATUS_SUCCESS;
 }
 
+static inline cudaStream_t sl_emulated_stream(cusparseHandle_t handle)
+{
+    (void)handle;
+    return NULL;
+}
+
+#endif
+
 static inline const char *cusparseGetErrorString(cusparseStatus_t error)
 {
     return error == CUSPARSE_STATUS_SUCCESS ? "no error" : "an error of the stand-in";
 }
 
+#ifdef __cplusplus
+
 #define SL_EMULATED_BUFFER 64
+
+static inline void sl_emulate_product(const struct sl_emulated_matrix *a, const struct sl_emulated_matrix *x,
+                                      float alpha, float beta, const struct sl_emulated_matrix *m)
+{
+    if (a->offsets[0] != 0 || a->offsets[a->n_rows] != a->n_entries) {
+        abort();
+    }
+    for (int64_t r = 0; r < m->n_rows; r++) {
+        for (int64_t c = 0; c < m->n_columns; c++) {
+            float *out = &m->values[r * m->n_columns + c];
+            float sum = 0;
+            for (int32_t e = a->offsets[r]; e < a->offsets[r + 1]; e++) {
+                sum += a->values[e] * x->values[a->columns[e] * x->n_columns + c];
+            }
+            *out = alpha * sum + (beta == 0 ? 0 : beta * *out);
+        }
+    }
+}
 
 static inline cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t handle, cusparseOperation_t of_a,
                                                        cusparseOperation_t of_x, const void *alpha,
@@ -130,20 +175,17 @@ static inline cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOpe
     if (st != CUSPARSE_STATUS_SUCCESS || buffer == NULL) {
         return CUSPARSE_STATUS_INVALID_VALUE;
     }
-    memset(buffer, 0, bytes);
     __atomic_add_fetch(&sl_emulated_products, 1, __ATOMIC_RELAXED);
-    const float old = *(const float *)beta;
-    for (int64_t r = 0; r < m->n_rows; r++) {
-        for (int64_t c = 0; c < m->n_columns; c++) {
-            float *out = &m->values[r * m->n_columns + c];
-            float sum = 0;
-            for (int32_t e = a->offsets[r]; e < a->offsets[r + 1]; e++) {
-                sum += a->values[e] * x->values[a->columns[e] * x->n_columns + c];
-            }
-            *out = *(const float *)alpha * sum + (old == 0 ? 0 : old * *out);
-        }
-    }
+    const struct sl_emulated_matrix entries = *a, from = *x, to = *m; /* the caller may release its own at once */
+    const float by = *(const float *)alpha, old = *(const float *)beta;
+    sl_device_give(sl_emulated_stream(handle), [=] {
+        memset(buffer, 0, bytes);
+        sl_emulate_product(&entries, &from, by, old, &to);
+        return true;
+    });
     return CUSPARSE_STATUS_SUCCESS;
 }
+
+#endif /* __cplusplus */
 
 #endif

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The stand-in for NCCL: what a group holds is matched and carried out a few questions after its end. */
+ * The stand-in for NCCL: what a group holds is matched and given to the streams a few questions after its end, and done when the
+ * streams of all who take part have come to it. */
+#ifdef SL_EMULATED_GPU
+#include <nccl.h>
+#include <string.h>
+#else
 #include "tests/cuda_on_cpu/nccl.h"
+#endif
 
 #include <unistd.h>
 
+#include <functional>
+#include <memory>
+#include <set>
 #include <vector>
+
+#include "tests/cuda_on_cpu/device.h"
+#include "tests/cuda_on_cpu/nccl_fault.h"
 
 enum { QUESTIONS = 3 /* that are answered "in progress" first */ };
 
@@ -16,7 +28,14 @@ struct operation {
     float *target;
     size_t n;
     int rank, peer; /* of a reduction: its root */
+    cudaStream_t stream;
     bool done;
+};
+
+/* What the streams of several ranks do together: the last of them to come does it, and none goes on before. */
+struct meeting {
+    size_t missing;
+    std::function<void()> act;
 };
 
 struct ncclComm {
@@ -32,6 +51,26 @@ static std::vector<operation> pending;
 
 /* ---- carrying out ---- */
 
+static void meet(const std::set<cudaStream_t> &streams, std::function<void()> act)
+{
+    auto all = std::make_shared<meeting>(meeting{streams.size(), std::move(act)});
+    for (cudaStream_t stream : streams) {
+        auto came = std::make_shared<bool>(false);
+        sl_device_give(
+            stream,
+            [all, came] {
+                if (!*came) {
+                    *came = true;
+                    if (--all->missing == 0) {
+                        all->act();
+                    }
+                }
+                return all->missing == 0;
+            },
+            true);
+    }
+}
+
 static bool send_and_receive(operation &send)
 {
     for (operation &recv : pending) {
@@ -39,7 +78,8 @@ static bool send_and_receive(operation &send)
             if (recv.n != send.n) {
                 return false; /* undefined there; never done here */
             }
-            memcpy(recv.target, send.source, send.n * sizeof *send.source);
+            meet({send.stream, recv.stream},
+                 [to = recv.target, from = send.source, n = send.n] { memcpy(to, from, n * sizeof *from); });
             send.done = recv.done = true;
             return true;
         }
@@ -63,16 +103,22 @@ static bool reduce(operation &first, int n)
             return false;
         }
     }
-    for (size_t i = 0; i < first.n; i++) {
-        float sum = by_rank[n - 1]->source[i]; /* another order than ours */
-        for (int r = n - 1; r-- > 0;) {
-            sum += by_rank[r]->source[i];
-        }
-        target[i] = sum;
-    }
+    std::set<cudaStream_t> streams;
+    std::vector<const float *> source;
     for (operation *o : by_rank) {
+        streams.insert(o->stream);
+        source.push_back(o->source);
         o->done = true;
     }
+    meet(streams, [source, target, n, n_entries = first.n] {
+        for (size_t i = 0; i < n_entries; i++) {
+            float sum = source[n - 1][i]; /* another order than ours */
+            for (int r = n - 1; r-- > 0;) {
+                sum += source[r][i];
+            }
+            target[i] = sum;
+        }
+    });
     return true;
 }
 
@@ -210,15 +256,13 @@ static ncclResult_t add(ncclComm_t comm, operation o)
 ncclResult_t ncclSend(const void *source, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
     (void)type;
-    (void)stream;
-    return add(comm, {operation::SEND, static_cast<const float *>(source), NULL, n, comm->rank, peer, false});
+    return add(comm, {operation::SEND, static_cast<const float *>(source), NULL, n, comm->rank, peer, stream, false});
 }
 
 ncclResult_t ncclRecv(void *target, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
     (void)type;
-    (void)stream;
-    return add(comm, {operation::RECV, NULL, static_cast<float *>(target), n, comm->rank, peer, false});
+    return add(comm, {operation::RECV, NULL, static_cast<float *>(target), n, comm->rank, peer, stream, false});
 }
 
 ncclResult_t ncclReduce(const void *source, void *target, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
@@ -226,7 +270,6 @@ ncclResult_t ncclReduce(const void *source, void *target, size_t n, ncclDataType
 {
     (void)type;
     (void)op;
-    (void)stream;
     return add(comm, {operation::REDUCE, static_cast<const float *>(source), static_cast<float *>(target), n,
-                      comm->rank, root, false});
+                      comm->rank, root, stream, false});
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "tests/cuda_on_cpu/cuda_runtime_api.h"
+#include "tests/cuda_on_cpu/nccl_fault.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,17 +55,6 @@ ncclResult_t ncclSend(const void *source, size_t n, ncclDataType_t type, int pee
 ncclResult_t ncclRecv(void *target, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduce(const void *source, void *target, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream);
-
-/* For tests: what goes wrong at this rank. */
-enum sl_nccl_fault_kind { SL_NCCL_WELL, SL_NCCL_STUCK, SL_NCCL_REPORTS };
-struct sl_nccl_fault {
-    enum sl_nccl_fault_kind kind;
-    int rank;
-};
-extern struct sl_nccl_fault sl_nccl_fault;
-
-/* Communicators that are alive. */
-extern int sl_nccl_alive;
 
 #ifdef __cplusplus
 }

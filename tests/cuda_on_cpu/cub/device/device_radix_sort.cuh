@@ -21,7 +21,6 @@ struct DeviceRadixSort {
                                  Value *values_out, size_t n, int begin_bit, int end_bit, cudaStream_t stream)
     {
         const int n_bits = end_bit - begin_bit;
-        (void)stream;
         if (begin_bit < 0 || n_bits <= 0 || end_bit > (int)(8 * sizeof(Key))) {
             return cudaErrorInvalidValue;
         }
@@ -30,15 +29,18 @@ struct DeviceRadixSort {
             return cudaSuccess;
         }
         const Key mask = n_bits == 8 * sizeof(Key) ? ~(Key)0 : ((Key)1 << n_bits) - 1;
-        std::vector<size_t> order(n);
-        std::iota(order.begin(), order.end(), (size_t)0);
-        std::stable_sort(order.begin(), order.end(), [=](size_t a, size_t b) {
-            return (keys[a] >> begin_bit & mask) < (keys[b] >> begin_bit & mask);
+        sl_device_give(stream, [=] {
+            std::vector<size_t> order(n);
+            std::iota(order.begin(), order.end(), (size_t)0);
+            std::stable_sort(order.begin(), order.end(), [=](size_t a, size_t b) {
+                return (keys[a] >> begin_bit & mask) < (keys[b] >> begin_bit & mask);
+            });
+            for (size_t i = 0; i < n; i++) {
+                keys_out[i] = keys[order[i]];
+                values_out[i] = values[order[i]];
+            }
+            return true;
         });
-        for (size_t i = 0; i < n; i++) {
-            keys_out[i] = keys[order[i]];
-            values_out[i] = values[order[i]];
-        }
         return cudaSuccess;
     }
 };

@@ -15,17 +15,19 @@ struct DeviceScan {
     template <typename T>
     static cudaError_t ExclusiveSum(void *room, size_t &bytes, const T *in, T *out, size_t n, cudaStream_t stream)
     {
-        T sum = 0;
-        (void)stream;
         if (room == nullptr) {
             bytes = 1;
             return cudaSuccess;
         }
-        for (size_t i = 0; i < n; i++) {
-            T x = in[i];
-            out[i] = sum;
-            sum += x;
-        }
+        sl_device_give(stream, [=] {
+            T sum = 0;
+            for (size_t i = 0; i < n; i++) {
+                T x = in[i];
+                out[i] = sum;
+                sum += x;
+            }
+            return true;
+        });
         return cudaSuccess;
     }
 };

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Where the stand-ins' kernels and library calls take place. Without SL_EMULATED_GPU at once, on the process's own memory. With
+ * it on made-up GPUs (device.cc) that StarPU's own CUDA driver runs: $SL_EMULATED_GPUS of them, 1 if unset, each with
+ * $SL_EMULATED_GPU_MIB of memory, 4096 if unset. They are as unhelpful as CUDA allows:
+ *
+ *   - a GPU's memory is closed to the program (a touch ends it with SIGSEGV) except while that GPU works; another GPU's is closed
+ *     to its kernels;
+ *   - what a stream is given waits: it is done, one piece a question, when somebody asks for the stream or an event, and not
+ *     before; copies between a GPU and pinned memory, too;
+ *   - a kernel that is given an address of main memory that is not pinned, and a copy beyond what was allocated or against its
+ *     stated direction, are refused; a write just beyond an allocation ends the program when that is freed;
+ *   - memory comes filled with rubbish, and its freed part is not handed out again soon.
+ */
+#ifndef SL_TESTS_DEVICE_H
+#define SL_TESTS_DEVICE_H
+
+#include <stddef.h>
+
+#include <functional>
+
+struct CUstream_st;
+
+/* A piece of a stream's work, called until it says that it is done. */
+typedef std::function<bool()> sl_device_work;
+
+#ifdef SL_EMULATED_GPU
+
+/* A handle of cuBLAS or cuSPARSE. */
+struct sl_device_library {
+    CUstream_st *stream;
+};
+
+/* Give the stream (NULL: the default one) work, which may touch its GPU's memory, or all GPUs'. */
+void sl_device_give(CUstream_st *stream, sl_device_work work, bool all_gpus = false);
+
+/* Whether a kernel of that stream may start here and now with such an argument. */
+bool sl_device_takes(CUstream_st *stream, const void *argument, size_t bytes);
+
+#else
+
+template <typename Work> static inline void sl_device_give(CUstream_st *, Work work, bool = false)
+{
+    work();
+}
+
+static inline bool sl_device_takes(CUstream_st *, const void *, size_t)
+{
+    return true;
+}
+
+#endif
+
+#endif
