@@ -12,8 +12,7 @@
 static __global__ void clear_slots(struct sl_hotrows hot)
 {
     for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        hot.slot[s].wanted = s;
-        hot.slot[s].vertex = SL_NONE;
+        hot.slot[s] = {s, SL_NONE, 0};
     }
 }
 

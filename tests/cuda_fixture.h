@@ -21,12 +21,14 @@ static MAYBE_UNUSED void need_device(void)
     }
 }
 
-/* Room on the device, poisoned, so that what a kernel does not write is seen. */
+/* Room on the chosen device, poisoned, so that what a kernel does not write is seen. */
 static MAYBE_UNUSED void *device_room(size_t bytes)
 {
     void *data;
     assert_int_equal(cudaMalloc(&data, bytes > 0 ? bytes : 1), cudaSuccess);
-    assert_int_equal(cudaMemsetAsync(data, 0xa5, bytes, NULL), cudaSuccess);
+    assert_int_equal(cudaMemset(data, 0xa5, bytes), cudaSuccess);
+    assert_int_equal(cudaStreamSynchronize(NULL),
+                     cudaSuccess); /* for the streams that do not wait for the default one */
     return data;
 }
 

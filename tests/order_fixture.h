@@ -28,10 +28,10 @@ static void witness_cpu(void *buffers[], void *arg)
 static struct starpu_codelet reader_cl = {.cpu_funcs = {reader_cpu}, .nbuffers = 1, .modes = {STARPU_R}};
 static struct starpu_codelet witness_cl = {.cpu_funcs = {witness_cpu}, .nbuffers = 0};
 
-/* Keep all tasks from the data until `release` of the same handle. StarPU has one worker. */
+/* Keep all tasks from the data until `release` of the same handle. StarPU has one CPU worker. */
 static MAYBE_UNUSED void hold(starpu_data_handle_t handle)
 {
-    assert_int_equal(starpu_worker_get_count(), 1);
+    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CPU_WORKER), 1);
     assert_int_equal(starpu_data_acquire(handle, STARPU_RW), 0);
 }
 

@@ -689,9 +689,9 @@ static void test_failure_drains(void **state)
     sl_real *x_before = noisy(D * F, 1);
     sl_real *w_before = noisy(F * H, 2);
     sl_real *z_before = poisoned(D * H);
-    expect_same("X", D * F, sizeof *x, x, x_before);
-    expect_same("W", F * H, sizeof *w, w, w_before);
-    expect_same("Z", D * H, sizeof *z, z, z_before);
+    expect_unwritten("X", D * F, sizeof *x, x, x_before);
+    expect_unwritten("W", F * H, sizeof *w, w, w_before);
+    expect_unwritten("Z", D * H, sizeof *z, z, z_before);
     free(x);
     free(w);
     free(z);

@@ -1240,12 +1240,13 @@ static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_
     uint32_t n = partition->graph.n_vertices;
     uint32_t n_part = partition->first[p + 1] - partition->first[p];
     *phase = (struct phase){0};
-    phase->part = (struct sl_part_handles){.offsets = phase_vector(phase, part.offsets, n_part + 1, 8),
-                                           .sources = phase_vector(phase, part.sources, room, 4),
-                                           .dataset_ids = phase_vector(phase, part.dataset_ids, n, 4),
-                                           .first = phase_vector(phase, part.first, part.n_parts + 1, 4),
-                                           .n_parts = part.n_parts,
-                                           .part = p};
+    phase->part = (struct sl_part_handles){
+        .offsets = phase_vector(phase, part.offsets, n_part + 1, 8),
+        .sources = phase_vector(phase, part.sources, (uint32_t)(part.offsets[n_part] - part.offsets[0]), 4),
+        .dataset_ids = phase_vector(phase, part.dataset_ids, n, 4),
+        .first = phase_vector(phase, part.first, part.n_parts + 1, 4),
+        .n_parts = part.n_parts,
+        .part = p};
     phase->order = phase_vector(phase, order, n_seeds, 4);
     phase->frontier_data = phase_memory(phase, n_part, 4);
     phase->frontier = phase_vector(phase, phase->frontier_data, n_part, 4);
@@ -1299,6 +1300,7 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
                                    phase.frontier, phase.marks, phase.counts, &phase.block));
         starpu_task_wait_for_all();
         expect_no_failure();
+        bring_home(phase.n, phase.all);
         assert_int_equal(phase.counts_data[sl_counts_rows(0)], pe->n_rows[0]);
         assert_int_equal(phase.counts_data[sl_counts_edges(1, 0)], block->n_edges);
         expect_same("frontier", pe->n_rows[0], 4, phase.frontier_data, pe->frontier);

@@ -203,7 +203,9 @@ static void check_sampling(const struct data *data, const struct sl_slot_shape *
     starpu_task_wait_for_all();
     expect_no_failure();
     for (uint32_t p = 0; p < 8; p++) {
+        const starpu_data_handle_t read[] = {slot->pe[p].counts, slot->pe[p].frontier};
         const uint32_t *counts = starpu_data_get_local_ptr(slot->pe[p].counts);
+        bring_home(2, read);
         for (uint32_t level = 0; level <= 3; level++) {
             assert_int_equal(counts[sl_counts_rows(level)], p < 4 ? group.pe[p].n_rows[level] : 0);
         }

@@ -162,9 +162,13 @@ static void test_priority_stays_in_the_range(void **state)
     run.max_priority = max;
 }
 
+/* The CPU workers as homes, of which there is one beside a GPU. */
 static void test_home_placement(void **state)
 {
     (void)state;
+    if (fixture_on_gpu) {
+        skip();
+    }
     struct note_args args = {.head = head};
     const uint32_t wanted[][6] = {{0}, {0, 1}, {0, 1, 2}, {0, 0, 1, 2}, {0, 0, 1, 1, 2}, {0, 0, 1, 1, 2, 2}};
     for (run.pinned_pes = 1; run.pinned_pes <= 6; run.pinned_pes++) {
@@ -181,6 +185,9 @@ static void test_home_placement(void **state)
 static void test_no_worker(void **state)
 {
     (void)state;
+    if (fixture_on_gpu) {
+        skip(); /* there is one */
+    }
     struct note_args args = {.head = head};
     struct sl_task task;
     sl_task_begin(&task, &nowhere_cl);
@@ -195,6 +202,9 @@ static void test_evaluation_on_cpus(void **state)
     struct note_args args = {.head = head};
     struct sl_task task;
     args.head.stage = SL_STAGE_EVALUATE;
+    if (fixture_on_gpu) {
+        skip(); /* what the CPUs do not get, the GPU does */
+    }
     run.evaluate_on_cpus = true;
     for (run.pinned_pes = 0; run.pinned_pes <= 2; run.pinned_pes += 2) {
         seen.worker = -1;
@@ -266,7 +276,7 @@ static void test_spans(void **state)
     (void)state;
     enum { N = 700 };
     struct note_args args = {.head = head};
-    const struct sl_worker_log *log = &run.logs[0];
+    const struct sl_worker_log *log = &run.logs[starpu_worker_get_by_type(STARPU_CPU_WORKER, 0)];
     sl_run_log_reset(&run);
     run.pinned_pes = 1;
     for (uint64_t i = 0; i < N; i++) {

@@ -25,6 +25,9 @@ typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
 
 static inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
+    if (handle == nullptr) {
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    }
     reinterpret_cast<sl_device_library *>(handle)->stream = stream;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -78,7 +81,8 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_
     const float by = *alpha;
     const float old = *beta;
     sl_device_give(reinterpret_cast<sl_device_library *>(handle)->stream, [=] {
-        sl_emulate_sgemm(op_a, op_b, m, n, k, by, a, lda, b, ldb, old, c, ldc);
+        sl_emulate_sgemm(op_a, op_b, m, n, k, by, sl_device_at(a), lda, sl_device_at(b), ldb, old, sl_device_at(c),
+                         ldc);
         return true;
     });
 #else

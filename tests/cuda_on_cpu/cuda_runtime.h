@@ -138,7 +138,7 @@ static inline cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 g
         return cudaErrorInvalidValue;
     }
     Call call = Call::from(kernel, arguments, std::index_sequence_for<Parameters...>());
-    if (!std::apply([&](const auto &...x) { return (sl_device_takes(stream, &x, sizeof x) && ...); }, call.arguments)) {
+    if (!std::apply([&](auto &...x) { return (sl_device_takes(stream, &x, sizeof x) && ...); }, call.arguments)) {
         return cudaErrorInvalidValue;
     }
     sl_device_give(stream, [=]() mutable {

@@ -127,18 +127,28 @@ static inline const char *cusparseGetErrorString(cusparseStatus_t error)
 
 #define SL_EMULATED_BUFFER 64
 
-static inline void sl_emulate_product(const struct sl_emulated_matrix *a, const struct sl_emulated_matrix *x,
-                                      float alpha, float beta, const struct sl_emulated_matrix *m)
+static inline struct sl_emulated_matrix sl_emulated_there(struct sl_emulated_matrix matrix)
 {
-    if (a->offsets[0] != 0 || a->offsets[a->n_rows] != a->n_entries) {
+    return {matrix.n_rows,
+            matrix.n_columns,
+            matrix.n_entries,
+            sl_device_at(matrix.offsets),
+            sl_device_at(matrix.columns),
+            sl_device_at(matrix.values)};
+}
+
+static inline void sl_emulate_product(const struct sl_emulated_matrix &a, const struct sl_emulated_matrix &x,
+                                      float alpha, float beta, const struct sl_emulated_matrix &m)
+{
+    if (a.offsets[0] != 0 || a.offsets[a.n_rows] != a.n_entries) {
         abort();
     }
-    for (int64_t r = 0; r < m->n_rows; r++) {
-        for (int64_t c = 0; c < m->n_columns; c++) {
-            float *out = &m->values[r * m->n_columns + c];
+    for (int64_t r = 0; r < m.n_rows; r++) {
+        for (int64_t c = 0; c < m.n_columns; c++) {
+            float *out = &m.values[r * m.n_columns + c];
             float sum = 0;
-            for (int32_t e = a->offsets[r]; e < a->offsets[r + 1]; e++) {
-                sum += a->values[e] * x->values[a->columns[e] * x->n_columns + c];
+            for (int32_t e = a.offsets[r]; e < a.offsets[r + 1]; e++) {
+                sum += a.values[e] * x.values[a.columns[e] * x.n_columns + c];
             }
             *out = alpha * sum + (beta == 0 ? 0 : beta * *out);
         }
@@ -179,8 +189,8 @@ static inline cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOpe
     const struct sl_emulated_matrix entries = *a, from = *x, to = *m; /* the caller may release its own at once */
     const float by = *(const float *)alpha, old = *(const float *)beta;
     sl_device_give(sl_emulated_stream(handle), [=] {
-        memset(buffer, 0, bytes);
-        sl_emulate_product(&entries, &from, by, old, &to);
+        memset(sl_device_at(buffer), 0, bytes);
+        sl_emulate_product(sl_emulated_there(entries), sl_emulated_there(from), by, old, sl_emulated_there(to));
         return true;
     });
     return CUSPARSE_STATUS_SUCCESS;

@@ -23,15 +23,10 @@
 #include <set>
 #include <vector>
 
-struct Work {
-    uint32_t gpus; /* whose memory it may touch, a bit for each */
-    sl_device_work run;
-};
-
 struct CUstream_st {
     int gpu;
     bool waits_for_default; /* and the default stream for it */
-    std::deque<Work> work;
+    std::deque<sl_device_work> work;
 };
 
 struct CUevent_st {
@@ -42,10 +37,11 @@ struct CUevent_st {
 namespace
 {
 
-enum { ALIGNMENT = 256, GUARD_BYTES = 256, RUBBISH = 0xa5, MOST_GPUS = 32, PAGE = 4096 };
+enum { ALIGNMENT = 256, GUARD_BYTES = 256, RUBBISH = 0xa5, MOST_GPUS = 32, PAGE = 4096, WINDOW = 64 << 20 };
 
 struct Gpu {
-    char *base;
+    char *base;                      /* the addresses that the program has: always closed */
+    char *behind;                    /* the same memory, for the GPU's own work */
     size_t bytes, used, next;        /* next: where to look for room first */
     std::map<size_t, size_t> pieces; /* from where to how many bytes, as asked for */
     std::set<CUstream_st *> streams;
@@ -103,9 +99,14 @@ void begin()
     gpus = std::vector<Gpu>(n);
     for (size_t g = 0; g < gpus.size(); g++) {
         gpus[g].bytes = number_from("SL_EMULATED_GPU_MIB", 4096) << 20;
-        gpus[g].base =
-            (char *)mmap(nullptr, gpus[g].bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (gpus[g].base == MAP_FAILED) {
+        int file = memfd_create("made-up GPU", 0);
+        if (file < 0 || ftruncate(file, (off_t)gpus[g].bytes) != 0) {
+            stop("no memory for it", gpus[g].bytes);
+        }
+        gpus[g].base = (char *)mmap(nullptr, gpus[g].bytes, PROT_NONE, MAP_SHARED, file, 0);
+        gpus[g].behind = (char *)mmap(nullptr, gpus[g].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        close(file);
+        if (gpus[g].base == MAP_FAILED || gpus[g].behind == MAP_FAILED) {
             stop("no room in the process for its memory", gpus[g].bytes);
         }
         gpus[g].by_default = {(int)g, false, {}};
@@ -126,38 +127,6 @@ bool exists(int gpu)
 
 /* ---- memory ---- */
 
-/* The memory of these GPUs may be touched while this lives. */
-class Opened
-{
-  public:
-    explicit Opened(uint32_t which) : which_(which)
-    {
-        set(PROT_READ | PROT_WRITE);
-    }
-    ~Opened()
-    {
-        set(PROT_NONE);
-    }
-    Opened(const Opened &) = delete;
-    Opened &operator=(const Opened &) = delete;
-
-  private:
-    void set(int protection)
-    {
-        for (size_t g = 0; g < gpus.size(); g++) {
-            if ((which_ >> g & 1) != 0 && mprotect(gpus[g].base, gpus[g].bytes, protection) != 0) {
-                stop("its memory cannot be opened or closed", gpus[g].bytes);
-            }
-        }
-    }
-    uint32_t which_;
-};
-
-uint32_t bit_of(int gpu)
-{
-    return gpu >= 0 ? UINT32_C(1) << gpu : 0;
-}
-
 /* Whose memory this is; -1: main memory. */
 int gpu_of(const void *address)
 {
@@ -168,6 +137,13 @@ int gpu_of(const void *address)
         }
     }
     return -1;
+}
+
+/* Where this file reaches what the program knows by this address. */
+void *reached(const void *address)
+{
+    int g = gpu_of(address);
+    return g < 0 ? (void *)(uintptr_t)address : gpus[(size_t)g].behind + ((const char *)address - gpus[(size_t)g].base);
 }
 
 size_t room_for(size_t bytes)
@@ -205,10 +181,9 @@ cudaError_t take(int g, size_t bytes, void **out)
     }
     gpu.pieces[at] = bytes;
     gpu.used += room;
-    gpu.next = at + room;
+    gpu.next = at + room < gpu.used + WINDOW ? at + room : 0;
     *out = gpu.base + at;
-    Opened opened(bit_of(g));
-    memset(*out, RUBBISH, room);
+    memset(gpu.behind + at, RUBBISH, room);
     return cudaSuccess;
 }
 
@@ -224,17 +199,13 @@ cudaError_t put_back(void *address)
         return cudaErrorInvalidValue;
     }
     size_t bytes = piece->second;
-    Opened opened(bit_of(g));
+    unsigned char *data = (unsigned char *)reached(address);
     for (size_t i = bytes; i < room_for(bytes); i++) {
-        if (((unsigned char *)address)[i] != RUBBISH) {
+        if (data[i] != RUBBISH) {
             stop("something wrote beyond the end of an allocation", bytes);
         }
     }
-    memset(address, RUBBISH, bytes);
-    if (bytes >= 16 * PAGE) {
-        uintptr_t from = ((uintptr_t)address + PAGE - 1) / PAGE * PAGE;
-        madvise((void *)from, ((uintptr_t)address + bytes - from) / PAGE * PAGE, MADV_DONTNEED);
-    }
+    memset(data, RUBBISH, bytes);
     gpu.used -= room_for(bytes);
     gpu.pieces.erase(piece);
     return cudaSuccess;
@@ -274,11 +245,8 @@ bool step(CUstream_st *stream)
     if (stream->work.empty()) {
         return false;
     }
-    {
-        Opened opened(stream->work.front().gpus);
-        if (!stream->work.front().run()) {
-            return false;
-        }
+    if (!stream->work.front()()) {
+        return false;
     }
     stream->work.pop_front();
     return true;
@@ -351,7 +319,7 @@ struct Copy {
     void run() const
     {
         for (size_t i = 0; i < height; i++) {
-            memmove((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
+            memmove((char *)reached(to) + i * to_pitch, (const char *)reached(from) + i * from_pitch, width);
         }
     }
 };
@@ -390,10 +358,10 @@ cudaError_t give_copy(std::unique_lock<std::mutex> &lock, Copy copy, cudaMemcpyK
         kept = std::make_shared<std::vector<char>>(begin, begin + copy.span(copy.from_pitch));
         copy.from = kept->data();
     }
-    given->work.push_back({bit_of(from) | bit_of(to), [copy, kept] {
-                               copy.run();
-                               return true;
-                           }});
+    given->work.push_back([copy, kept] {
+        copy.run();
+        return true;
+    });
     if (waits || (to < 0 && !is_pinned(copy.to, copy.span(copy.to_pitch)))) {
         drain(lock, given);
     }
@@ -418,11 +386,15 @@ Copy copy_of(const cudaMemcpy3DPeerParms *p)
 
 /* ---- to the stand-ins of kernels and libraries ---- */
 
-void sl_device_give(CUstream_st *stream, sl_device_work work, bool all_gpus)
+void sl_device_give(CUstream_st *stream, sl_device_work work)
 {
     auto lock = enter();
-    CUstream_st *given = turn(lock, stream);
-    given->work.push_back({all_gpus ? ~UINT32_C(0) : bit_of(given->gpu), std::move(work)});
+    turn(lock, stream)->work.push_back(std::move(work));
+}
+
+void *sl_device_find(const void *address)
+{
+    return reached(address);
 }
 
 static bool is_mapped(uintptr_t address)
@@ -440,7 +412,7 @@ static bool is_main_memory(uintptr_t word)
     return may_be && gpu_of((void *)word) < 0 && !is_pinned((void *)word, 1) && is_mapped(word);
 }
 
-bool sl_device_takes(CUstream_st *stream, const void *argument, size_t bytes)
+bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes)
 {
     auto lock = enter();
     if (stream != nullptr && stream->gpu != current) {
@@ -453,6 +425,10 @@ bool sl_device_takes(CUstream_st *stream, const void *argument, size_t bytes)
         if (is_main_memory(word)) {
             fprintf(stderr, "made-up GPU: a kernel is given %p, main memory that is not pinned\n", (void *)word);
             return false;
+        }
+        if (gpu_of((void *)word) == (stream != nullptr ? stream->gpu : current)) {
+            word = (uintptr_t)reached((void *)word);
+            memcpy((char *)argument + i, &word, sizeof word);
         }
     }
     return true;
@@ -596,12 +572,12 @@ cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream)
 cudaError_t cudaFreeAsync(void *data, cudaStream_t stream)
 {
     auto lock = enter();
-    turn(lock, stream)->work.push_back({0, [data] {
-                                            if (put_back(data) != cudaSuccess) {
-                                                stop("cudaFreeAsync of what was not allocated", 0);
-                                            }
-                                            return true;
-                                        }});
+    turn(lock, stream)->work.push_back([data] {
+        if (put_back(data) != cudaSuccess) {
+            stop("cudaFreeAsync of what was not allocated", 0);
+        }
+        return true;
+    });
     return cudaSuccess;
 }
 
@@ -745,10 +721,10 @@ cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, cudaStream_t st
     if (gpu < 0 || !is_allocated(gpu, data, bytes)) {
         return answer(cudaErrorInvalidValue);
     }
-    turn(lock, stream)->work.push_back({bit_of(gpu), [=] {
-                                            memset(data, value, bytes);
-                                            return true;
-                                        }});
+    turn(lock, stream)->work.push_back([=] {
+        memset(reached(data), value, bytes);
+        return true;
+    });
     return cudaSuccess;
 }
 
@@ -822,10 +798,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     auto done_s = std::make_shared<double>(0);
     event->stream = turn(lock, stream);
     event->done_s = done_s;
-    event->stream->work.push_back({0, [done_s] {
-                                       *done_s = now_s();
-                                       return true;
-                                   }});
+    event->stream->work.push_back([done_s] {
+        *done_s = now_s();
+        return true;
+    });
     return cudaSuccess;
 }
 

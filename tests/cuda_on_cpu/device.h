@@ -5,8 +5,9 @@
  * it on made-up GPUs (device.cc) that StarPU's own CUDA driver runs: $SL_EMULATED_GPUS of them, 1 if unset, each with
  * $SL_EMULATED_GPU_MIB of memory, 4096 if unset. They are as unhelpful as CUDA allows:
  *
- *   - a GPU's memory is closed to the program (a touch ends it with SIGSEGV) except while that GPU works; another GPU's is closed
- *     to its kernels;
+ *   - a GPU's memory is closed to the program: a touch of the addresses that it has ends it with SIGSEGV. Kernels and library calls
+ *     of that GPU find the same memory elsewhere, where the addresses among their arguments are moved; another GPU's stays closed
+ *     to them;
  *   - what a stream is given waits: it is done, one piece a question, when somebody asks for the stream or an event, and not
  *     before; copies between a GPU and pinned memory, too;
  *   - a kernel that is given an address of main memory that is not pinned, and a copy beyond what was allocated or against its
@@ -32,24 +33,37 @@ struct sl_device_library {
     CUstream_st *stream;
 };
 
-/* Give the stream (NULL: the default one) work, which may touch its GPU's memory, or all GPUs'. */
-void sl_device_give(CUstream_st *stream, sl_device_work work, bool all_gpus = false);
+/* Give the stream (NULL: the default one) work. */
+void sl_device_give(CUstream_st *stream, sl_device_work work);
 
-/* Whether a kernel of that stream may start here and now with such an argument. */
-bool sl_device_takes(CUstream_st *stream, const void *argument, size_t bytes);
+/* Whether a kernel of that stream may start here and now with such an argument; moves the addresses in it. */
+bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes);
+
+/* Where a library finds what the program knows by this address. */
+void *sl_device_find(const void *address);
 
 #else
 
-template <typename Work> static inline void sl_device_give(CUstream_st *, Work work, bool = false)
+template <typename Work> static inline void sl_device_give(CUstream_st *, Work work)
 {
     work();
 }
 
-static inline bool sl_device_takes(CUstream_st *, const void *, size_t)
+static inline bool sl_device_takes(CUstream_st *, void *, size_t)
 {
     return true;
 }
 
+static inline void *sl_device_find(const void *address)
+{
+    return const_cast<void *>(address);
+}
+
 #endif
+
+template <typename T> static inline T *sl_device_at(T *address)
+{
+    return static_cast<T *>(sl_device_find(address));
+}
 
 #endif

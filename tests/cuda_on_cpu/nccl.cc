@@ -56,18 +56,15 @@ static void meet(const std::set<cudaStream_t> &streams, std::function<void()> ac
     auto all = std::make_shared<meeting>(meeting{streams.size(), std::move(act)});
     for (cudaStream_t stream : streams) {
         auto came = std::make_shared<bool>(false);
-        sl_device_give(
-            stream,
-            [all, came] {
-                if (!*came) {
-                    *came = true;
-                    if (--all->missing == 0) {
-                        all->act();
-                    }
+        sl_device_give(stream, [all, came] {
+            if (!*came) {
+                *came = true;
+                if (--all->missing == 0) {
+                    all->act();
                 }
-                return all->missing == 0;
-            },
-            true);
+            }
+            return all->missing == 0;
+        });
     }
 }
 
@@ -78,8 +75,9 @@ static bool send_and_receive(operation &send)
             if (recv.n != send.n) {
                 return false; /* undefined there; never done here */
             }
-            meet({send.stream, recv.stream},
-                 [to = recv.target, from = send.source, n = send.n] { memcpy(to, from, n * sizeof *from); });
+            meet({send.stream, recv.stream}, [to = recv.target, from = send.source, n = send.n] {
+                memcpy(sl_device_at(to), sl_device_at(from), n * sizeof *from);
+            });
             send.done = recv.done = true;
             return true;
         }
@@ -112,11 +110,11 @@ static bool reduce(operation &first, int n)
     }
     meet(streams, [source, target, n, n_entries = first.n] {
         for (size_t i = 0; i < n_entries; i++) {
-            float sum = source[n - 1][i]; /* another order than ours */
+            float sum = sl_device_at(source[n - 1])[i]; /* another order than ours */
             for (int r = n - 1; r-- > 0;) {
-                sum += source[r][i];
+                sum += sl_device_at(source[r])[i];
             }
-            target[i] = sum;
+            sl_device_at(target)[i] = sum;
         }
     });
     return true;

@@ -20,10 +20,12 @@ struct DeviceScan {
             return cudaSuccess;
         }
         sl_device_give(stream, [=] {
+            const T *from = sl_device_at(in);
+            T *to = sl_device_at(out);
             T sum = 0;
             for (size_t i = 0; i < n; i++) {
-                T x = in[i];
-                out[i] = sum;
+                T x = from[i];
+                to[i] = sum;
                 sum += x;
             }
             return true;
