@@ -27,12 +27,22 @@ static struct sl_task_args head;
 static MAYBE_UNUSED const unsigned worker_counts[] = {1, 3};
 #define N_WORKER_COUNTS (sizeof worker_counts / sizeof worker_counts[0])
 
-/* A test that takes long begins with this: kernels are slow in tests/cuda_on_cpu, and it is skipped there. */
-static MAYBE_UNUSED void long_test(void)
+/* Whether kernels are emulated on a CPU (tests/cuda_on_cpu), where they are slow. */
+static MAYBE_UNUSED bool slow_kernels(void)
 {
 #ifdef SL_EMULATED
-    skip();
+    return true;
+#else
+    return getenv("SL_EMULATED_GPUS") != NULL;
 #endif
+}
+
+/* A test that takes long begins with this: it is skipped where kernels are slow. */
+static MAYBE_UNUSED void long_test(void)
+{
+    if (slow_kernels()) {
+        skip();
+    }
 }
 
 /* One that takes long there only if the address sanitizer watches. */

@@ -5,15 +5,10 @@
  */
 #include "tests/run_fixture.h"
 
-#if defined(SL_EMULATED) && defined(__SANITIZE_ADDRESS__)
-#define STRIDE 12 /* of the spreads of a variant, one is run */
-#define VARIANT_STRIDE 9
-#elif defined(SL_EMULATED)
-#define STRIDE 8
-#define VARIANT_STRIDE 5
+#ifdef __SANITIZE_ADDRESS__
+enum { SLOW_STRIDE = 12, SLOW_VARIANT_STRIDE = 9 };
 #else
-#define STRIDE 1
-#define VARIANT_STRIDE 1
+enum { SLOW_STRIDE = 8, SLOW_VARIANT_STRIDE = 5 };
 #endif
 #define N_STEPS 5
 #define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7; an epoch's third step has fewer (make_sets) */
@@ -57,6 +52,17 @@ static const struct variant variants[] = {
     {"sparse, labor, batch norm", SL_SAMPLER_LABOR, SL_NORM_BATCH, 8, 16, 0.3, 0.1, false, true, true},
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
+
+/* Where kernels are slow, one of so many variants is run, and of its spreads one of so many. */
+static size_t variant_stride(void)
+{
+    return slow_kernels() ? SLOW_VARIANT_STRIDE : 1;
+}
+
+static size_t stride(void)
+{
+    return slow_kernels() ? SLOW_STRIDE : 1;
+}
 
 /* How the work is spread. */
 struct spread {
@@ -174,13 +180,13 @@ static void test_invisible(void **state)
 {
     (void)state;
     machine_up("eager", 1);
-    for (size_t i = 0; i < N_VARIANTS; i += VARIANT_STRIDE) {
+    for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
         run_variant(&variants[i], &one_pe, &wanted[i]);
     }
     machine_down();
     machine_up("lws", 2);
-    for (size_t i = 0; i < N_VARIANTS; i += VARIANT_STRIDE) {
-        check_variant(i, i % STRIDE, STRIDE, "lws with 2 workers");
+    for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
+        check_variant(i, i % stride(), stride(), "lws with 2 workers");
     }
     machine_down();
 }
@@ -293,13 +299,13 @@ static void test_devices(void **state)
         skip();
     }
     machine_up_with(NULL, 2, 0);
-    for (size_t i = 0; i < N_VARIANTS; i++) {
+    for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
         run_variant(&variants[i], &one_pe, &on_cpus[i]);
     }
     machine_down();
     for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
         machine_up_with(NULL, machines[m].n_cpus, machines[m].n_gpus);
-        for (size_t i = 0; i < N_VARIANTS; i++) {
+        for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
             const struct spread spreads[] = {one_pe, {4, 4, 3, SL_PARTITION_METIS, 2}};
             for (size_t j = 0; j < 2; j++) {
                 struct outcome got;
@@ -311,7 +317,7 @@ static void test_devices(void **state)
         }
         machine_down();
     }
-    for (size_t i = 0; i < N_VARIANTS; i++) {
+    for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
         outcome_free(&on_cpus[i]);
     }
 }
@@ -332,19 +338,20 @@ static void expect_bits(const char *what, const struct outcome *got, const struc
 static const struct spread exact_spreads[] = {
     {4, 2, 3, SL_PARTITION_METIS, 2}, {4, 4, 8, SL_PARTITION_RANDOM, 2}, {2, 2, 3, SL_PARTITION_NONE, 2}};
 #define N_EXACT (sizeof exact_spreads / sizeof exact_spreads[0])
-#ifdef SL_EMULATED
-static const size_t exact_variants[] = {7};
-#else
-static const size_t exact_variants[] = {1, 4, 7, 10, 13, 15, 16};
-#endif
+static const size_t exact_variants[] = {7, 1, 4, 10, 13, 15, 16};
 #define N_EXACT_VARIANTS (sizeof exact_variants / sizeof exact_variants[0])
+
+static size_t n_exact_variants(void)
+{
+    return slow_kernels() ? 1 : N_EXACT_VARIANTS;
+}
 
 static struct outcome exact[N_EXACT_VARIANTS];
 
 /* Each variant on one of the spreads, with another depth of the ring for every machine. */
 static void exact_round(size_t round, const char *what, bool first)
 {
-    for (size_t i = 0; i < N_EXACT_VARIANTS; i++) {
+    for (size_t i = 0; i < n_exact_variants(); i++) {
         struct outcome got;
         struct spread spread = exact_spreads[i % N_EXACT];
         spread.depth = 1 + (uint32_t)((round + i) % 3);
@@ -373,7 +380,7 @@ static void test_same_bits(void **state)
             machine_down();
         }
     }
-    for (size_t i = 0; i < N_EXACT_VARIANTS; i++) {
+    for (size_t i = 0; i < n_exact_variants(); i++) {
         outcome_free(&exact[i]);
     }
 }
