@@ -100,6 +100,7 @@ static MAYBE_UNUSED bool wants_gpu(void)
 }
 
 static bool fixture_on_gpu;
+static int fixture_n_gpus = 1; /* then */
 
 /* Start StarPU with n CPU workers, as far as it was built for so many, or with one GPU. */
 static MAYBE_UNUSED void fixture_start(unsigned n_workers)
@@ -111,11 +112,11 @@ static MAYBE_UNUSED void fixture_start(unsigned n_workers)
     assert_int_equal(starpu_conf_init(&conf), 0);
     conf.precedence_over_environment_variables = 1;
     conf.ncpus = fixture_on_gpu ? 1 : n_workers < STARPU_MAXCPUS ? (int)n_workers : STARPU_MAXCPUS;
-    conf.ncuda = fixture_on_gpu;
+    conf.ncuda = fixture_on_gpu ? fixture_n_gpus : 0;
     conf.nopencl = 0;
     conf.catch_signals = 0;
     assert_int_equal(starpu_init(&conf), 0);
-    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), fixture_on_gpu);
+    assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), conf.ncuda);
     if (fixture_on_gpu) {
         sl_gpus_open_libraries();
     }
