@@ -359,11 +359,14 @@ static void test_describe_room(void **state)
 }
 
 /* What --placement comes to, and how many PEs then have a home. */
-static void expect_placement(const char *options, enum sl_placement wanted)
+static void expect_placement(uint32_t gpus, uint32_t cpus, enum sl_placement asked, enum sl_placement wanted)
 {
     struct sl_settings settings;
     struct sl_trainer *trainer;
-    settings_of(options, &settings);
+    settings_of("", &settings);
+    settings.gpus = gpus;
+    settings.cpus = cpus;
+    settings.placement = asked;
     assert_ok(sl_settings_check(&settings));
     assert_ok(sl_trainer_open(&settings, &trainer));
     assert_int_equal(settings.placement, wanted);
@@ -376,15 +379,15 @@ static void expect_placement(const char *options, enum sl_placement wanted)
 static void test_placement(void **state)
 {
     (void)state;
-    expect_placement("gpus=0", SL_PLACEMENT_FREE);
-    expect_placement("gpus=0 placement=home", SL_PLACEMENT_HOME);
-    expect_placement("gpus=all cpus=2", SL_PLACEMENT_FREE);
+    expect_placement(0, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(0, 2, SL_PLACEMENT_HOME, SL_PLACEMENT_HOME);
+    expect_placement(SL_GPUS_ALL, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
     if (!wants_gpu()) {
         return;
     }
-    expect_placement("gpus=1 cpus=0", SL_PLACEMENT_FREE);
-    expect_placement("gpus=all cpus=0", sl_gpus_count() > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE);
-    expect_placement("gpus=all cpus=0 placement=free", SL_PLACEMENT_FREE);
+    expect_placement(1, 0, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(SL_GPUS_ALL, 0, SL_PLACEMENT_AUTO, sl_gpus_count() > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE);
+    expect_placement(SL_GPUS_ALL, 0, SL_PLACEMENT_FREE, SL_PLACEMENT_FREE);
 }
 
 /* With several GPUs nothing that one PE alone works on is ever on another GPU than its own. */
