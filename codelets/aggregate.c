@@ -408,14 +408,22 @@ static void forward_cusparse_task(void *buffers[], void *cl_arg)
     sl_task_leave_cuda(&args->head, st);
 }
 
-/* cuSPARSE has to be wanted, and counts edges and sources in 31 bits. */
+#define COPY_SHARE 64 /* of the bytes that data may take, so many parts; launchers have a fifteenth (runtime/gpus.c) */
+
+/* cuSPARSE has to be wanted, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
+ * room that StarPU does not know of. */
 static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
 {
     const struct forward_args *args = task->cl_arg;
+    const struct sl_run *run = args->head.run;
     (void)worker;
-    return implementation == 0 ||
-           (args->head.run->fastest_means && sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 1)) <= INT32_MAX &&
-            args->first[args->n_owners] <= INT32_MAX);
+    if (implementation == 0 || !run->fastest_means) {
+        return implementation == 0;
+    }
+    uint64_t n_sources = args->first[args->n_owners];
+    uint64_t copy_bytes = n_sources * sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 3)) * sizeof(sl_real);
+    return sl_handle_columns(STARPU_TASK_GET_HANDLE(task, 1)) <= INT32_MAX && n_sources <= INT32_MAX &&
+           (run->gpu_bytes == 0 || copy_bytes <= run->gpu_bytes / COPY_SHARE);
 }
 
 static void backward_cuda_task(void *buffers[], void *cl_arg)

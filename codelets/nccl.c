@@ -260,6 +260,59 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
     return end(nccl, what, first, rank);
 }
 
+/* NCCL connects two GPUs when they first have to do with each other, which takes memory of both; a thread that takes some of its own at
+ * that moment, or gives some back, can make both wait for ever. So everything is connected while nothing else runs. */
+
+#define WARM_ENTRIES 256 /* of a message, and of the sum */
+
+/* room: on each GPU, WARM_ENTRIES for itself and for each of the n. */
+static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
+{
+    struct sl_nccl_message *messages;
+    const sl_real *source[SL_NCCL_MAX_GPUS];
+    uint32_t n = nccl->n;
+    uint32_t count = 0;
+    enum sl_status st = sl_alloc((size_t)n * n, sizeof *messages, "messages", &messages);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n * n; i++) {
+        uint32_t from = i / n;
+        uint32_t to = i % n;
+        if (from != to) {
+            messages[count++] =
+                (struct sl_nccl_message){from, to, WARM_ENTRIES, room[from], room[to] + (1 + from) * WARM_ENTRIES};
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        source[i] = room[i];
+    }
+    SL_TRY(st, sl_nccl_move(nccl, count, messages), done);
+    st = sl_nccl_sum(nccl, WARM_ENTRIES, source, room[0] + WARM_ENTRIES);
+done:
+    sl_free(messages);
+    return st;
+}
+
+static enum sl_status warm_up(struct sl_nccl *nccl)
+{
+    sl_real *room[SL_NCCL_MAX_GPUS] = {NULL};
+    size_t bytes = (1 + (size_t)nccl->n) * WARM_ENTRIES * sizeof(sl_real);
+    cudaError_t error = cudaSuccess;
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < nccl->n && error == cudaSuccess; i++) {
+        error = cudaSetDevice(nccl->gpu[i].device);
+        error = error == cudaSuccess ? cudaMalloc((void **)&room[i], bytes) : error;
+        error = error == cudaSuccess ? cudaMemsetAsync(room[i], 0, bytes, nccl->gpu[i].stream) : error;
+        st = error == cudaSuccess ? SL_OK : fail_cuda(nccl, "memory to connect all GPUs", i, error);
+    }
+    st = st == SL_OK ? connect_all(nccl, room) : st;
+    for (uint32_t i = 0; i < nccl->n; i++) {
+        cudaFree(room[i]);
+    }
+    return st;
+}
+
 enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out)
 {
     struct sl_nccl *nccl = NULL;
@@ -276,6 +329,7 @@ enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, st
     }
     SL_TRY(st, open_streams(nccl), failed);
     SL_TRY(st, open_communicators(nccl), failed);
+    SL_TRY(st, warm_up(nccl), failed);
     *out = nccl;
     cudaSetDevice(current);
     return SL_OK;

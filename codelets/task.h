@@ -194,8 +194,9 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
  * implementations leave none: they end after the call that started them. */
 #define SL_TASK_MARK "sl_codelet."
 
-/* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement, and translates StarPU's
- * answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */
+/* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement (where there are GPUs, what
+ * works on a cache of feature rows runs on them), and translates StarPU's answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is
+ * spent either way. */
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
 
 #endif /* SL_KERNELS_ONLY */

@@ -14,7 +14,7 @@
 #include "codelets/score.h"
 #include "support/memory.h"
 
-#define CHUNK_SHIFT 11 /* chunks of 2048 rows, unless the graph is so large that there would be too many */
+#define CHUNK_SHIFT 11 /* 2048 rows */
 
 /* One evaluation under way: rows of the level in hand, part by part. */
 struct pass {
@@ -35,17 +35,22 @@ static struct sl_task_args head_of(const struct pass *a, uint32_t q)
     return (struct sl_task_args){.run = a->run, .pe = q, .hop = a->i, .stage = SL_STAGE_EVALUATE};
 }
 
+struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows)
+{
+    bool by_gpus = run->gpus_first && !run->evaluate_on_cpus;
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / n_parts, by_gpus ? SL_EVALUATE_GPU_SHIFT : CHUNK_SHIFT);
+}
+
 static enum sl_status open_pass(struct pass *a)
 {
     uint32_t n_parts = a->shards->n_parts;
-    uint32_t max_chunks = SL_MAX_FULL_CHUNKS / n_parts;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->split, "chunks of the parts", &a->split), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->h, "rows of the parts", &a->h), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->projected, "rows of the parts", &a->projected), done);
     SL_TRY(st, sl_alloc_zero(n_parts, sizeof *a->out, "rows of the parts", &a->out), done);
     for (uint32_t q = 0; q < n_parts; q++) {
-        a->split[q] = sl_split_rows(a->shards->part[q].end - a->shards->part[q].first, max_chunks, CHUNK_SHIFT);
+        a->split[q] = sl_evaluate_split(a->run, n_parts, a->shards->part[q].end - a->shards->part[q].first);
     }
 done:
     return st;

@@ -7,6 +7,7 @@
 #ifndef SL_RUNTIME_EVALUATE_H
 #define SL_RUNTIME_EVALUATE_H
 
+#include "codelets/rows.h"
 #include "runtime/metrics.h"
 #include "runtime/model.h"
 #include "runtime/shards.h"
@@ -16,6 +17,12 @@ struct sl_inference {
     sl_real *scores; /* N x C: logits */
     sl_real *hidden; /* N x width of the last hidden layer; a model of one layer has none */
 };
+
+/* How one of n_parts parts is cut into chunks, each a task in every operation: of 2048 rows, so that all CPU workers have some; of
+ * 2^SL_EVALUATE_GPU_SHIFT where GPUs alone evaluate, which have a kernel done in less time than StarPU needs for a task of 2048
+ * rows, and whose scheduler (dmdas) looks through all chunks for each task that waits. Of more where there would be too many. */
+#define SL_EVALUATE_GPU_SHIFT 15
+struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
 
 /* Run the model on all vertices and score it. Reads the parameters as of the tasks submitted before. Waits for its own tasks.
  * seconds of work count as SL_STAGE_EVALUATE. scores: fractions; macro F1 is the mean over the classes that occur among the

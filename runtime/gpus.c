@@ -133,6 +133,7 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
 {
     struct cudaDeviceProp properties;
     int has_pools = 0;
+    int current = 0; /* the caller's device, which it is to find again */
     size_t free_bytes = 0;
     size_t bytes = 0;
     cudaError_t error = cudaGetDeviceProperties(&properties, (int)gpu);
@@ -142,10 +143,12 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
     if (error != cudaSuccess) {
         return refused(gpu, "tell its properties", error);
     }
+    cudaGetDevice(&current);
     error = cudaSetDevice((int)gpu);
     if (error == cudaSuccess) {
         error = cudaMemGetInfo(&free_bytes, &bytes);
     }
+    cudaSetDevice(current);
     if (error != cudaSuccess) {
         return refused(gpu, "start there", error);
     }
@@ -166,14 +169,15 @@ bool sl_gpus_reach(const void *memory)
  * that StarPU does not count on: by itself the pool returns all of it to the driver whenever the device is waited for. */
 static void keep_scratch_memory(void)
 {
-    int n = 0;
-    cudaGetDeviceCount(&n);
-    for (int gpu = 0; gpu < n; gpu++) {
+    int devices[STARPU_MAXCUDADEVS];
+    int nodes[STARPU_MAXCUDADEVS];
+    uint32_t n = sl_gpus_list(devices, nodes);
+    for (uint32_t i = 0; i < n; i++) {
         cudaMemPool_t pool;
-        struct cudaDeviceProp properties;
-        if (cudaDeviceGetDefaultMemPool(&pool, gpu) == cudaSuccess &&
-            cudaGetDeviceProperties(&properties, gpu) == cudaSuccess) {
-            uint64_t kept = properties.totalGlobalMem / SCRATCH_SHARE;
+        struct sl_gpu gpu;
+        if (sl_gpus_read((uint32_t)devices[i], &gpu) == SL_OK &&
+            cudaDeviceGetDefaultMemPool(&pool, devices[i]) == cudaSuccess) {
+            uint64_t kept = gpu.free_bytes / SCRATCH_SHARE;
             cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
         }
     }

@@ -35,7 +35,8 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes);
  * sl_gpus_count() says. Returns how many. */
 uint32_t sl_gpus_list(int *devices, int *nodes);
 
-/* Ask CUDA about GPU number `gpu`, and start it there, as StarPU will: only then the free memory is known. SL_ECUDA. */
+/* Ask CUDA about GPU number `gpu`, and start it there, as StarPU will: only then the free memory is known. The calling thread's
+ * device stays what it is. SL_ECUDA. */
 enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 
 /* SL_ENOTSUP: a GPU, number `index`, whose driver has no pools of memory. */

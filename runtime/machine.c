@@ -105,6 +105,15 @@ static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_g
     return inherited != NULL && inherited[0] != '\0' ? inherited : n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
 }
 
+/* NCCL's kernel on one GPU waits for those on the others, and CUDA may wait for a GPU to be idle before it loads a kernel that is
+ * started for the first time (CUDA's programming guide, Lazy Loading): with NCCL all are loaded at CUDA's start, unless the user
+ * wants it otherwise. CUDA looks at the variable once, so it stays. */
+static enum sl_status load_kernels_early(const struct sl_settings *settings)
+{
+    bool wanted = settings->gpus > 0 && settings->transport == SL_TRANSPORT_NCCL;
+    return wanted && getenv("CUDA_MODULE_LOADING") == NULL ? set_variable("CUDA_MODULE_LOADING", "EAGER") : SL_OK;
+}
+
 /* Of those that are there, as many as were asked for. */
 static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *out)
 {
@@ -165,6 +174,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     struct gpus gpus = {0};
     uint32_t n_cpus = 0;
     enum sl_status st;
+    SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
     SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
     SL_TRY(st, read_gpus(machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "codelets/rows.h"
+#include "runtime/evaluate.h"
 #include "runtime/pool.h"
 #include "runtime/replicas.h"
 #include "runtime/step.h"
@@ -148,8 +149,9 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 
 /* ---- on a GPU ---- */
 
-#define CLASS_SHARE 1.125  /* sizes are rounded up by an eighth at the most */
-#define PART_SHARE 1.25    /* the largest part, of the average one */
+#define CLASS_SHARE 1.125 /* sizes are rounded up by an eighth at the most */
+#define PART_SHARE 1.25   /* the largest part, of the average one */
+#define CHUNKS_AT_WORK 4  /* of an evaluation: one computes, its successor is in StarPU's pipeline, others go or come */
 #define GPU_MODEL_COPIES 6 /* weights, two moments, the sum of the gradients, room for a copy from elsewhere */
 
 /* The dataset as far as the estimates above look at it. */
@@ -171,16 +173,19 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
-/* The widest layer's rows, of which every GPU needs all, and what comes of them. */
+/* The widest layer's rows, of which every GPU needs all, and what comes of them; mean, z and gates of the chunks at work. */
 static double gpu_evaluation_bytes(const struct sl_settings *s, const struct sl_dataset *outline)
 {
+    double n = outline->graph.n_vertices;
+    double n_at_work = fmin(n, (double)CHUNKS_AT_WORK * (1 << SL_EVALUATE_GPU_SHIFT));
     double most = 0;
     for (uint32_t level = s->layers; level > 0; level--) {
         double in = width(s, outline, level);
         double out = width(s, outline, level - 1);
-        most = fmax(most, (in > 0 ? fmin(in, out) : out) + out);
+        double mean = in <= out ? in : 0; /* wider rows are projected first */
+        most = fmax(most, ((in > 0 ? fmin(in, out) : out) + out) * n + (mean + 1.25 * out) * n_at_work);
     }
-    return most * outline->graph.n_vertices * sizeof(sl_real);
+    return most * sizeof(sl_real);
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,

@@ -19,7 +19,7 @@ _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITI
 _Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
 _Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
 _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
-_Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1, "--placement");
+_Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
@@ -172,9 +172,10 @@ static const struct sl_option options[] = {
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
      .argument = "NAME", .help = "StarPU's scheduler: lws without GPUs and dmdas with them, unless $STARPU_SCHED names another"},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
-     .choices = "free,home", .initial = "free",
+     .choices = "free,home,auto", .initial = "auto",
      .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "
-             "only, its part's tables in that worker's memory"},
+             "only, its part's tables in that worker's memory; auto: home with several GPUs, unless --cpus has CPUs share their "
+             "work, else free"},
     {.name = "transport", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(transport),
      .choices = "starpu,nccl", .initial = "starpu",
      .help = "What rows and gradients travel by between GPUs. starpu: StarPU's copies; nccl: NCCL, which wants --gpus"},

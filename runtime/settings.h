@@ -20,7 +20,7 @@ enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
-enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME };
+enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO };
 enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
 enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
 enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
@@ -89,7 +89,7 @@ struct sl_settings {
     uint32_t
         gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_trainer_open puts their number here */
     char *sched; /* NULL: $STARPU_SCHED, else lws, with GPUs dmdas */
-    int placement; /* enum sl_placement */
+    int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_trainer_open decides */
     int transport; /* enum sl_transport_by */
     int means;     /* enum sl_means_by */
 };

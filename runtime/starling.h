@@ -6,7 +6,9 @@
  * The contract of the whole library: a function that can fail returns an enum sl_status; SL_OK is 0, errors are negative,
  * nothing is positive. sl_message() then holds one line for people: what was expected, what was found, what to try. Nothing is
  * printed to standard streams that were not handed in, and nothing exits. Outputs are set on success only; a _free or _close
- * accepts what was never opened.
+ * accepts what was never opened. One failure is no status: after a fault inside a kernel (an illegal address, an error of the GPU's
+ * memory) CUDA refuses all further calls of the process, and StarPU ends it with abort(). Where StarPU does not know the machine's
+ * buses yet, sl_trainer_open has it measure them, which resets the GPUs: what the program itself has there before is lost.
  *
  *   struct sl_settings settings;
  *   struct sl_trainer *trainer;

@@ -22,10 +22,14 @@
 
 /* ---- open ---- */
 
-/* What the command line may leave open: GPUs, PEs, groups, chunks. */
+/* What the command line may leave open: GPUs, PEs, groups, chunks, placement. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
     s->gpus = machine->n_gpus;
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
+        s->placement = machine->gpus_first && s->gpus > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+    }
     if (s->pes == 0) {
         s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;

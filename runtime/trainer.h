@@ -26,7 +26,7 @@ struct sl_report {
 
 /* Everything up to the first step: dataset (from files, cache or generator), StarPU, partition, handles, model, ring, and the
  * checkpoint or weights to start from. `settings` have passed sl_settings_check; they must outlive the trainer, which fills in
- * what they leave open (pes, group_size, chunks).
+ * what they leave open (pes, group_size, chunks, placement).
  * Any status: SL_ENOTFOUND (no such dataset, no checkpoint to resume), SL_EFILE, SL_EINVAL, SL_ENOMEM (also: the run would need
  * more memory than this process may use), SL_ESTARPU, .. On failure *out is NULL and StarPU is down. */
 enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer **out);

@@ -1151,8 +1151,8 @@ static void test_submissions(void **state)
 
 #ifdef SL_TESTS_CUSPARSE_H
 /* Means of one block, again and again, said to be of several sizes, so that a scheduler with models learns what each implementation
- * costs. n_edges: what the handle of edges has room for. Returns how many were by cuSPARSE. */
-static unsigned products_of(uint32_t n_edges, bool wanted_at_all)
+ * costs. n_edges: what the handle of edges has room for; gpu_bytes: what is said of the GPU. Returns how many were by cuSPARSE. */
+static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at_all)
 {
     enum { RUNS = 60 };
     uint32_t offsets[] = {0, 2, 2, 5};
@@ -1169,6 +1169,7 @@ static unsigned products_of(uint32_t n_edges, bool wanted_at_all)
     memcpy(edge_sources, (uint32_t[]){3, 0, 1, 2, 3}, 5 * sizeof *edge_sources);
     fixture_start(1);
     run.fastest_means = wanted_at_all;
+    run.gpu_bytes = gpu_bytes;
     for (int i = 0; i < RUNS; i++) {
         sl_real m[6];
         starpu_data_handle_t h[] = {vector_of(offsets, 4, 4), vector_of(edge_sources, n_edges, 4),
@@ -1187,14 +1188,16 @@ static unsigned products_of(uint32_t n_edges, bool wanted_at_all)
     return sl_emulated_products - before;
 }
 
-/* Both implementations run as tasks where that is wanted, and cuSPARSE is not asked for what it cannot count. */
+/* Both implementations run as tasks where that is wanted, and cuSPARSE is not asked for what it cannot count, nor where its copy of
+ * the rows, 32 bytes here, is more than a 64th of the GPU. */
 static void test_second_implementation(void **state)
 {
     (void)state;
     setenv("STARPU_SCHED", "dmda", 1);
     setenv("STARPU_CALIBRATE", "2", 1);
-    unsigned some = products_of(5, true);
-    unsigned none = products_of(5, false) + products_of(UINT32_C(1) << 31, true);
+    unsigned some = products_of(5, 32 * 64, true);
+    unsigned none = products_of(5, UINT64_C(1) << 36, false) + products_of(UINT32_C(1) << 31, UINT64_C(1) << 36, true) +
+                    products_of(5, 32 * 64 - 1, true);
     unsetenv("STARPU_SCHED");
     setenv("STARPU_CALIBRATE", "0", 1);
     assert_true(some > 0);

@@ -5,6 +5,8 @@
  */
 #include "tests/run_fixture.h"
 
+#include "codelets/aggregate.h"
+
 /* ---- the plain loop ---- */
 
 /* Rows of all vertices by dataset id. */
@@ -198,14 +200,38 @@ static void test_inference(void **state)
     }
 }
 
-/* Parts of more than one chunk (2048 rows). */
+/* Chunks are small where CPUs take some, large where GPUs alone do, and never too many. */
+static void test_chunks(void **state)
+{
+    struct sl_run on = {0};
+    (void)state;
+    assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 100).n_chunks, 100);
+    on.has_cuda = true; /* whose work CPUs share */
+    assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 100).n_chunks, 100);
+    on.gpus_first = true;
+    assert_int_equal(sl_evaluate_split(&on, 1, 32768 * 10 + 1).n_chunks, 11);
+    assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 3).n_chunks, 1);
+    on.evaluate_on_cpus = true;
+    assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 100).n_chunks, 100);
+    for (int k = 0; k < 2; k++) {
+        on.evaluate_on_cpus = k == 0;
+        for (uint32_t n_parts = 1; n_parts <= SL_MAX_PES; n_parts *= 4) {
+            uint32_t n = sl_evaluate_split(&on, n_parts, 500000000).n_chunks;
+            assert_true(n * n_parts > SL_MAX_FULL_CHUNKS / 4 && n * n_parts <= SL_MAX_FULL_CHUNKS);
+        }
+    }
+}
+
+/* Parts of more than one chunk (2048 rows), on a GPU too: CPUs are said to share its work. */
 static void test_many_chunks(void **state)
 {
     (void)state;
+    bool gpus_first = machine.gpus_first;
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 6000, .hub_degree = 100, .n_columns = 6, .n_classes = 3, .seed = 4};
     struct sl_settings settings;
     struct sl_dataset d;
+    machine.gpus_first = false;
     make_dataset(&shape, &d);
     for (uint32_t pes = 1; pes <= 2; pes++) {
         expect_ok(sl_settings_init(&settings));
@@ -220,6 +246,7 @@ static void test_many_chunks(void **state)
     }
     forget_partitions();
     sl_dataset_free(&d);
+    machine.gpus_first = gpus_first;
 }
 
 /* ---- scores ---- */
@@ -365,8 +392,9 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inference), cmocka_unit_test(test_many_chunks), cmocka_unit_test(test_f1),
-        cmocka_unit_test(test_auc),       cmocka_unit_test(test_empty_set),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_chunks),   cmocka_unit_test(test_inference), cmocka_unit_test(test_many_chunks),
+        cmocka_unit_test(test_f1),       cmocka_unit_test(test_auc),       cmocka_unit_test(test_empty_set),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

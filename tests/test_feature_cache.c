@@ -295,6 +295,39 @@ static void test_by_degree(void **state)
     sl_settings_free(&settings);
 }
 
+/* Where CPUs share the work of a GPU, a cache is made and used on the GPU alone: main memory never has room for it. */
+static void test_stays_on_its_gpu(void **state)
+{
+    struct sl_settings settings;
+    struct outcome got;
+    struct world w;
+    bool gpus_first = machine.gpus_first;
+    (void)state;
+    if (!wants_gpu()) {
+        skip();
+    }
+    make_settings(2, 2, &settings);
+    settings.feature_cache = 200;
+    machine.gpus_first = false;
+    world_open(&dataset, &settings, 4, &w);
+    machine.gpus_first = gpus_first;
+    world_run(&w, 4, &got);
+    for (uint32_t p = 0; p < 2; p++) {
+        const starpu_data_handle_t lists[] = {w.steps.cache.pe[p].slot_of, w.steps.cache.pe[p].slots,
+                                              w.steps.cache.pe[p].rows};
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+            int allocated = 0;
+            int valid = 0;
+            int requested = 0;
+            starpu_data_query_status(lists[i], STARPU_MAIN_RAM, &allocated, &valid, &requested);
+            assert_false(allocated || valid);
+        }
+    }
+    world_close(&w);
+    outcome_free(&got);
+    sl_settings_free(&settings);
+}
+
 static int up(void **state)
 {
     make_dataset(&shape, &dataset);
@@ -311,9 +344,15 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fits),           cmocka_unit_test(test_several_pes), cmocka_unit_test(test_what_is_left),
-        cmocka_unit_test(test_need),           cmocka_unit_test(test_chosen),      cmocka_unit_test(test_more_gpus),
-        cmocka_unit_test(test_unlocked_table), cmocka_unit_test(test_by_degree),
+        cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_several_pes),
+        cmocka_unit_test(test_what_is_left),
+        cmocka_unit_test(test_need),
+        cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_more_gpus),
+        cmocka_unit_test(test_unlocked_table),
+        cmocka_unit_test(test_by_degree),
+        cmocka_unit_test(test_stays_on_its_gpu),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

@@ -5,6 +5,10 @@
  */
 #include "runtime/gpus.h"
 
+#ifdef SL_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include "tests/kernel.h"
 
 #define GIB ((uint64_t)1 << 30)
@@ -99,6 +103,12 @@ static void test_read(void **state)
     struct sl_gpu gpu;
     uint32_t n = sl_gpus_count();
     (void)state;
+#ifdef SL_CUDA
+    int device = -1;
+    if (n > 0) {
+        cudaSetDevice(0);
+    }
+#endif
     assert_int_equal(sl_gpus_read(n, &gpu), sl_gpus_built() ? SL_ECUDA : SL_ENOTSUP);
     assert_null(strchr(sl_message(), '\n'));
     if (n == 0) {
@@ -108,6 +118,10 @@ static void test_read(void **state)
         assert_int_equal(sl_gpus_read(i, &gpu), SL_OK);
         assert_true(gpu.name[0] != '\0' && gpu.free_bytes > 0 && gpu.free_bytes <= gpu.bytes);
         assert_false(gpu.limited);
+#ifdef SL_CUDA
+        assert_int_equal(cudaGetDevice(&device), cudaSuccess);
+        assert_int_equal(device, 0); /* the caller's */
+#endif
     }
 }
 

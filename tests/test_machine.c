@@ -220,6 +220,28 @@ static void test_scheduler(void **state)
     unsetenv("STARPU_SCHED");
 }
 
+static void expect_loading(uint32_t gpus, int transport, const char *wanted)
+{
+    struct sl_settings settings = {.cpus = 1, .gpus = gpus, .transport = transport};
+    expect_ok(sl_machine_start(&settings, &started));
+    sl_machine_stop(&started);
+    const char *found = getenv("CUDA_MODULE_LOADING");
+    assert_string_equal(found != NULL ? found : "unset", wanted);
+}
+
+/* With NCCL CUDA loads all kernels at its start, unless the user says how. */
+static void test_kernels_loaded_early(void **state)
+{
+    (void)state;
+    unsetenv("CUDA_MODULE_LOADING");
+    expect_loading(SL_GPUS_ALL, SL_TRANSPORT_STARPU, "unset");
+    expect_loading(0, SL_TRANSPORT_NCCL, "unset");
+    expect_loading(SL_GPUS_ALL, SL_TRANSPORT_NCCL, "EAGER");
+    setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+    expect_loading(SL_GPUS_ALL, SL_TRANSPORT_NCCL, "LAZY");
+    unsetenv("CUDA_MODULE_LOADING");
+}
+
 /* StarPU's buffers come from the pool while a machine is up, and none is left behind. */
 static void test_pool_goes(void **state)
 {
@@ -258,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_all_gpus),
         cmocka_unit_test(test_scheduler),
         cmocka_unit_test(test_unknown_scheduler),
+        cmocka_unit_test(test_kernels_loaded_early),
         cmocka_unit_test(test_pool_goes),
     };
     return cmocka_run_group_tests(tests, environment, NULL);

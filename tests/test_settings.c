@@ -60,7 +60,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_true(s->dropout == 0.5 && s->input_dropout == 0 && s->lr == 0.003 && s->weight_decay == 0);
     assert_true(s->epochs == 10 && s->seed == 1 && s->eval_every == 1 && s->patience == 0);
     assert_true(s->norm == SL_NORM_NONE && s->sampler == SL_SAMPLER_NEIGHBOR && s->partition == SL_PARTITION_METIS);
-    assert_true(s->lr_schedule == SL_LR_NONE && s->placement == SL_PLACEMENT_FREE && s->resume == SL_RESUME_NO);
+    assert_true(s->lr_schedule == SL_LR_NONE && s->placement == SL_PLACEMENT_AUTO && s->resume == SL_RESUME_NO);
     assert_true(s->normalize_features == SL_NORMALIZE_NONE && s->sync == SL_SYNC_ALLREDUCE);
     assert_true(s->gossip_what == SL_GOSSIP_WEIGHT && s->gossip_average_every == 0 && s->gossip_local_size == 1);
     assert_true(!s->gossip_ring && s->means == SL_MEANS_KERNEL);
@@ -103,6 +103,10 @@ static void choices_match_their_enums(void **state)
     assert_int_equal(s->lr_schedule, SL_LR_STEP);
     set(s, "placement", "home");
     assert_int_equal(s->placement, SL_PLACEMENT_HOME);
+    set(s, "placement", "free");
+    assert_int_equal(s->placement, SL_PLACEMENT_FREE);
+    set(s, "placement", "auto");
+    assert_int_equal(s->placement, SL_PLACEMENT_AUTO);
     set(s, "means", "fastest");
     assert_int_equal(s->means, SL_MEANS_FASTEST);
     set(s, "normalize-features", "row");

@@ -364,6 +364,72 @@ static void test_describe_room(void **state)
     sl_settings_free(&settings);
 }
 
+/* What --placement comes to, and how many PEs then have a home. */
+static void expect_placement(uint32_t gpus, uint32_t cpus, enum sl_placement asked, enum sl_placement wanted)
+{
+    struct sl_settings settings;
+    struct sl_trainer *trainer;
+    settings_of("", &settings);
+    settings.gpus = gpus;
+    settings.cpus = cpus;
+    settings.placement = asked;
+    assert_ok(sl_settings_check(&settings));
+    assert_ok(sl_trainer_open(&settings, &trainer));
+    assert_int_equal(settings.placement, wanted);
+    assert_int_equal(trainer->run.pinned_pes, wanted == SL_PLACEMENT_HOME ? settings.pes : 0);
+    sl_trainer_close(trainer);
+    sl_settings_free(&settings);
+}
+
+/* By itself, PEs have homes where there are several GPUs whose work no CPU shares. */
+static void test_placement(void **state)
+{
+    (void)state;
+    expect_placement(0, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(0, 2, SL_PLACEMENT_HOME, SL_PLACEMENT_HOME);
+    expect_placement(SL_GPUS_ALL, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    if (!wants_gpu()) {
+        return;
+    }
+    expect_placement(1, 0, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(SL_GPUS_ALL, 0, SL_PLACEMENT_AUTO, sl_gpus_count() > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE);
+    expect_placement(SL_GPUS_ALL, 0, SL_PLACEMENT_FREE, SL_PLACEMENT_FREE);
+}
+
+/* With several GPUs nothing that one PE alone works on is ever on another GPU than its own. */
+static void test_homes_on_gpus(void **state)
+{
+    int devices[STARPU_NMAXWORKERS];
+    int nodes[STARPU_NMAXWORKERS];
+    struct sl_settings settings;
+    struct sl_trainer *trainer;
+    (void)state;
+    if (!wants_gpu() || sl_gpus_count() < 2) {
+        skip();
+    }
+    settings_of("gpus=2 cpus=0 epochs=1", &settings);
+    assert_ok(sl_settings_check(&settings));
+    assert_ok(sl_trainer_open(&settings, &trainer));
+    assert_ok(sl_trainer_train(trainer, &(struct sl_report){NULL, NULL}));
+    starpu_task_wait_for_all();
+    assert_int_equal(sl_gpus_list(devices, nodes), 2);
+    for (uint32_t p = 0; p < 2; p++) {
+        const struct sl_slot_pe *pe = &trainer->steps.slot[0].pe[p];
+        const starpu_data_handle_t own[] = {pe->frontier, pe->marks, pe->counts};
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+            for (uint32_t gpu = 0; gpu < 2; gpu++) {
+                int allocated = 0;
+                int valid = 0;
+                int requested = 0;
+                starpu_data_query_status(own[i], nodes[gpu], &allocated, &valid, &requested);
+                assert_int_equal(allocated != 0, gpu == p);
+            }
+        }
+    }
+    sl_trainer_close(trainer);
+    sl_settings_free(&settings);
+}
+
 static void test_describe(void **state)
 {
     (void)state;
@@ -829,7 +895,8 @@ int main(void)
         with_folder(test_refused),        with_folder(test_too_large),
         with_folder(test_no_memory),      with_folder(test_no_memory_later),
         with_folder(test_no_traces),      with_folder(test_cache),
-        with_folder(test_no_new_buffers),
+        with_folder(test_no_new_buffers), with_folder(test_placement),
+        with_folder(test_homes_on_gpus),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);

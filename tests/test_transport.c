@@ -177,6 +177,28 @@ static void check_failure(const struct sl_nccl_fault *fault, const char *words)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+/* Once it is open, no operation has to connect GPUs. */
+static void test_connected(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= MOST; n++) {
+        sl_real x[2] = {1, 2};
+        const sl_real *source[] = {x, x, x, x, x};
+        int before = sl_nccl_connections;
+        struct sl_nccl *nccl = opened(n, TIMEOUT_S);
+        int opened_with = sl_nccl_connections;
+        assert_int_equal(opened_with - before, n > 1 ? n * (n - 1) + 1 : 0);
+        for (uint32_t pair = 0; pair < n * n; pair++) {
+            struct sl_nccl_message message = {pair / n, pair % n, 1, &x[0], &x[1]};
+            expect_ok(sl_nccl_move(nccl, 1, &message));
+        }
+        expect_ok(sl_nccl_sum(nccl, 1, source, &x[1]));
+        assert_int_equal(sl_nccl_connections, opened_with);
+        sl_nccl_close(nccl);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
 /* A GPU that does not answer, or reports an error, is a status within the time, that names it; the others' work is given up. */
 static void test_failures(void **state)
 {
@@ -414,11 +436,11 @@ static void test_homes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moves),    cmocka_unit_test(test_sums),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_moves),     cmocka_unit_test(test_sums),     cmocka_unit_test(test_refused),
 #ifdef SL_EMULATED
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
+        cmocka_unit_test(test_connected), cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
 #endif
-        cmocka_unit_test(test_tasks),    cmocka_unit_test(test_lane),      cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_tasks),     cmocka_unit_test(test_lane),     cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

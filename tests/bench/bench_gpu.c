@@ -4,10 +4,12 @@
  * make bench-gpu, first part: each launcher's rate on one GPU, as Markdown: bytes over time beside the copy bandwidth, flops over
  * time beside a large product's, all measured in this run, medians of many.
  *
- * usage: bench_gpu [repeats]      exit status 77 where there is no device
+ * usage: bench_gpu [--quick] [repeats]      exit status 77 where there is no device
+ * --quick: sizes that show that everything runs, and nothing of how fast
  *
  * Bytes are what must move at least: each row read once per use and written once. Tables are several times the last cache;
- * indices are random, data is random. Times are of events around one launch. */
+ * indices are random, data is random. Times are of events around one launch or, where that takes less than SHORT_S, around
+ * SHORT_CALLS of them, one after the other, so that they are not the host's. */
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusparse.h>
@@ -25,10 +27,9 @@
 #include "codelets/reduce.h"
 #include "support/random.h"
 
-enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000 };
+enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
 
-#define TABLE_ROWS 2000000u /* of 512 bytes: 1 GB */
-#define ROWS 100000u        /* destinations, frontier rows */
+#define SHORT_S 2e-5
 #define FANOUT 10u
 #define CLASSES 40u
 
@@ -39,6 +40,10 @@ static cublasHandle_t cublas;
 static cusparseHandle_t cusparse;
 static cudaEvent_t begin, end;
 static int n_repeats = 50;
+static uint32_t table_rows = 2000000; /* of 512 bytes: 1 GB */
+static uint32_t n_rows = 100000;      /* destinations, frontier rows */
+static size_t copy_bytes = (size_t)1 << 30;
+static uint32_t product_rows = 8192;
 static double copy_bandwidth; /* bytes read and written per second */
 static double gemm_rate;      /* flops per second */
 
@@ -114,21 +119,33 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Seconds of one of n calls. */
+static float call_s(enum sl_status (*call)(const void *), const void *what, int n)
+{
+    float ms;
+    need(cudaEventRecord(begin, stream) == cudaSuccess, "an event");
+    for (int i = 0; i < n; i++) {
+        need_ok(call(what));
+    }
+    need(cudaEventRecord(end, stream) == cudaSuccess, "an event");
+    need(cudaEventSynchronize(end) == cudaSuccess, "a launcher");
+    need(cudaEventElapsedTime(&ms, begin, end) == cudaSuccess, "an event");
+    return ms / 1e3F / (float)n;
+}
+
 /* Median seconds of one call, after three to warm up. */
 static double median_s(enum sl_status (*call)(const void *), const void *what)
 {
-    float ms[MAX_REPEATS];
-    for (int i = -3; i < n_repeats; i++) {
-        need(cudaEventRecord(begin, stream) == cudaSuccess, "an event");
-        need_ok(call(what));
-        need(cudaEventRecord(end, stream) == cudaSuccess, "an event");
-        need(cudaEventSynchronize(end) == cudaSuccess, "a launcher");
-        if (i >= 0) {
-            need(cudaEventElapsedTime(&ms[i], begin, end) == cudaSuccess, "an event");
-        }
+    float s[MAX_REPEATS];
+    for (int i = 0; i < 3; i++) {
+        s[0] = call_s(call, what, 1);
     }
-    qsort(ms, (size_t)n_repeats, sizeof *ms, compare_floats);
-    return ms[n_repeats / 2] / 1e3;
+    int n_calls = s[0] < SHORT_S ? SHORT_CALLS : 1;
+    for (int i = 0; i < n_repeats; i++) {
+        s[i] = call_s(call, what, n_calls);
+    }
+    qsort(s, (size_t)n_repeats, sizeof *s, compare_floats);
+    return s[n_repeats / 2];
 }
 
 static void report_bytes(const char *name, const char *shape, double bytes, double s)
@@ -172,11 +189,10 @@ static enum sl_status forward_product(const void *what)
 
 static void measure_ceilings(void)
 {
-    size_t bytes = (size_t)1 << 30;
-    struct copy c = {room(bytes), reals(bytes / sizeof(sl_real)), bytes};
-    copy_bandwidth = 2 * (double)bytes / median_s(copy, &c);
+    struct copy c = {room(copy_bytes), reals(copy_bytes / sizeof(sl_real)), copy_bytes};
+    copy_bandwidth = 2 * (double)copy_bytes / median_s(copy, &c);
     cudaFree(c.to);
-    uint32_t n = 8192;
+    uint32_t n = product_rows;
     struct product p = {
         n, n, n, c.from, (const sl_real *)c.from + (size_t)n * n, NULL, room((size_t)n * n * sizeof(sl_real))};
     int repeats = n_repeats;
@@ -200,22 +216,22 @@ static enum sl_status gather(const void *what)
 {
     const struct gather *g = what;
     struct sl_draw draw = {.seed = 1, .purpose = SL_FOR_DROPOUT};
-    return sl_gather_cuda(stream, ROWS, g->n_columns, g->table, 0, g->ids, g->threshold, &draw, g->dataset_ids, NULL,
+    return sl_gather_cuda(stream, n_rows, g->n_columns, g->table, 0, g->ids, g->threshold, &draw, g->dataset_ids, NULL,
                           g->x);
 }
 
 static void measure_gather(const sl_real *table, uint32_t n_columns)
 {
     char shape[64];
-    uint32_t n_table = (uint32_t)((uint64_t)TABLE_ROWS * 128 / n_columns);
-    uint32_t *ids = indices(ROWS, n_table, 2);
+    uint32_t n_table = (uint32_t)((uint64_t)table_rows * 128 / n_columns);
+    uint32_t *ids = indices(n_rows, n_table, 2);
     uint32_t *dataset_ids = indices(n_table, n_table, 8);
     struct gather g = {.n_columns = n_columns, .table = table};
-    g.ids = copy_of(ids, ROWS * sizeof *ids);
+    g.ids = copy_of(ids, n_rows * sizeof *ids);
     g.dataset_ids = copy_of(dataset_ids, n_table * sizeof *dataset_ids);
-    g.x = room((size_t)ROWS * n_columns * sizeof *g.x);
-    double bytes = 2.0 * ROWS * n_columns * sizeof(sl_real);
-    snprintf(shape, sizeof shape, "%u x %u", ROWS, n_columns);
+    g.x = room((size_t)n_rows * n_columns * sizeof *g.x);
+    double bytes = 2.0 * n_rows * n_columns * sizeof(sl_real);
+    snprintf(shape, sizeof shape, "%u x %u", n_rows, n_columns);
     report_bytes("gather", shape, bytes, median_s(gather, &g));
     g.threshold = sl_dropout_threshold(0.5);
     report_bytes("gather, input dropout", shape, bytes, median_s(gather, &g));
@@ -257,18 +273,20 @@ static enum sl_status backward(const void *what)
                                       b->offsets, &b->gm, &b->gx);
 }
 
-/* A block of ROWS destinations with FANOUT edges each to ROWS * 4 sources, and its transpose. */
+/* A block of n_rows destinations with FANOUT edges each to n_rows * 4 sources, and its transpose. */
 static void make_block(uint32_t n_columns, const sl_real *table, struct block *out)
 {
-    uint32_t n_edges = ROWS * FANOUT;
-    uint32_t n_sources = 4 * ROWS;
+    uint32_t n_edges = n_rows * FANOUT;
+    uint32_t n_sources = 4 * n_rows;
     uint32_t *sources = indices(n_edges, n_sources, 3);
-    uint32_t *offsets = malloc((ROWS + 1) * sizeof *offsets);
-    uint32_t *inverse = indices(n_sources, n_sources, 4);
+    uint32_t *offsets = malloc((n_rows + 1) * sizeof *offsets);
+    uint32_t *inverse = indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sample.h), of one */
     uint32_t *back_offsets = calloc(n_sources + 1, sizeof *back_offsets);
     uint32_t *back_rows = malloc(n_edges * sizeof *back_rows);
     need(offsets != NULL && back_offsets != NULL && back_rows != NULL, "no memory");
-    for (uint32_t d = 0; d <= ROWS; d++) {
+    inverse[0] = 0;
+    inverse[1] = n_sources;
+    for (uint32_t d = 0; d <= n_rows; d++) {
         offsets[d] = d * FANOUT;
     }
     for (uint32_t e = 0; e < n_edges; e++) {
@@ -282,15 +300,15 @@ static void make_block(uint32_t n_columns, const sl_real *table, struct block *o
     }
     memmove(back_offsets + 1, back_offsets, n_sources * sizeof *back_offsets);
     back_offsets[0] = 0;
-    *out = (struct block){.n_rows = ROWS, .n_columns = n_columns, .n_sources = n_sources};
-    out->offsets = copy_of(offsets, (ROWS + 1) * sizeof *offsets);
+    *out = (struct block){.n_rows = n_rows, .n_columns = n_columns, .n_sources = n_sources};
+    out->offsets = copy_of(offsets, (n_rows + 1) * sizeof *offsets);
     out->sources = copy_of(sources, n_edges * sizeof *sources);
     out->back_offsets = copy_of(back_offsets, (n_sources + 1) * sizeof *back_offsets);
     out->back_rows = copy_of(back_rows, n_edges * sizeof *back_rows);
-    out->x = (struct sl_device_sources){.n_owners = 1, .inverse = copy_of(inverse, n_sources * sizeof *inverse)};
+    out->x = (struct sl_device_sources){.n_owners = 1, .inverse = copy_of(inverse, (2 + n_sources) * sizeof *inverse)};
     out->x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table}};
     out->x.first[1] = n_sources;
-    out->m = room((size_t)ROWS * n_columns * sizeof *out->m);
+    out->m = room((size_t)n_rows * n_columns * sizeof *out->m);
     out->gm = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table + (size_t)n_sources * n_columns}};
     out->gx = room((size_t)n_sources * n_columns * sizeof *out->gx);
     free(sources);
@@ -306,12 +324,13 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
     struct block b;
     double width = n_columns * sizeof(sl_real);
     make_block(n_columns, table, &b);
-    snprintf(shape, sizeof shape, "%u rows of %u edges, width %u", ROWS, FANOUT, n_columns);
-    report_bytes("aggregate forward", shape, width * (ROWS * FANOUT + ROWS), median_s(forward, &b));
-    report_bytes("aggregate forward, cuSPARSE", shape, width * (ROWS * FANOUT + ROWS), median_s(forward_cusparse, &b));
-    snprintf(shape, sizeof shape, "%u rows of %.1f edges, width %u", b.n_sources, (double)ROWS * FANOUT / b.n_sources,
+    snprintf(shape, sizeof shape, "%u rows of %u edges, width %u", n_rows, FANOUT, n_columns);
+    report_bytes("aggregate forward", shape, width * (n_rows * FANOUT + n_rows), median_s(forward, &b));
+    report_bytes("aggregate forward, cuSPARSE", shape, width * (n_rows * FANOUT + n_rows),
+                 median_s(forward_cusparse, &b));
+    snprintf(shape, sizeof shape, "%u rows of %.1f edges, width %u", b.n_sources, (double)n_rows * FANOUT / b.n_sources,
              n_columns);
-    report_bytes("aggregate backward", shape, width * (ROWS * FANOUT + b.n_sources), median_s(backward, &b));
+    report_bytes("aggregate backward", shape, width * (n_rows * FANOUT + b.n_sources), median_s(backward, &b));
     cudaFree(b.offsets);
     cudaFree(b.sources);
     cudaFree(b.back_offsets);
@@ -340,7 +359,7 @@ static void measure_dense(const sl_real *table, uint32_t m, uint32_t k, uint32_t
 {
     char shape[64];
     double flops = 2.0 * m * k * n;
-    const sl_real *second = table + (size_t)TABLE_ROWS * 64;
+    const sl_real *second = table + (size_t)table_rows * 64;
     struct product p = {m, k, n, table, second, second, room((size_t)m * (n > k ? n : k) * sizeof(sl_real))};
     snprintf(shape, sizeof shape, "[%u x %u] [%u x %u]", m, k, k, n);
     report_flops("dense forward", shape, flops, median_s(forward_product, &p));
@@ -375,19 +394,19 @@ static enum sl_status activate_back(const void *what)
 static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_activate_norm norm, const char *name)
 {
     char shape[64];
-    uint32_t *ids = indices(ROWS, ROWS, 5);
-    double entries = (double)ROWS * n_columns;
-    struct rows r = {.a = {.n_rows = ROWS, .n_columns = n_columns, .norm = norm}, .z = table};
+    uint32_t *ids = indices(n_rows, n_rows, 5);
+    double entries = (double)n_rows * n_columns;
+    struct rows r = {.a = {.n_rows = n_rows, .n_columns = n_columns, .norm = norm}, .z = table};
     r.a.weight = r.a.bias = table;
     r.a.threshold = sl_dropout_threshold(0.5);
     r.a.draw = (struct sl_draw){.seed = 1, .purpose = SL_FOR_DROPOUT};
-    r.a.ids = r.a.dataset_ids = copy_of(ids, ROWS * sizeof *ids);
-    r.gh = table + (size_t)ROWS * n_columns;
-    r.gate = room((size_t)ROWS * n_columns);
-    r.h = room((size_t)ROWS * n_columns * sizeof *r.h);
+    r.a.ids = r.a.dataset_ids = copy_of(ids, n_rows * sizeof *ids);
+    r.gh = table + (size_t)n_rows * n_columns;
+    r.gate = room((size_t)n_rows * n_columns);
+    r.h = room((size_t)n_rows * n_columns * sizeof *r.h);
     r.gw = room(n_columns * sizeof *r.gw);
     r.gb = room(n_columns * sizeof *r.gb);
-    snprintf(shape, sizeof shape, "%u x %u, dropout, %s", ROWS, n_columns, name);
+    snprintf(shape, sizeof shape, "%u x %u, dropout, %s", n_rows, n_columns, name);
     report_bytes("activate forward", shape, entries * 9, median_s(activate, &r));
     report_bytes("activate backward", shape, entries * (norm == SL_ACTIVATE_PLAIN ? 9 : 13),
                  median_s(activate_back, &r));
@@ -412,7 +431,7 @@ struct small {
 static enum sl_status loss(const void *what)
 {
     const struct small *s = what;
-    return sl_loss_cuda(stream, ROWS, CLASSES, s->z, s->ids, s->labels, 0, 1.0 / ROWS, s->gz, s->loss);
+    return sl_loss_cuda(stream, n_rows, CLASSES, s->z, s->ids, s->labels, 0, 1.0 / n_rows, s->gz, s->loss);
 }
 
 static enum sl_status optimise(const void *what)
@@ -430,12 +449,13 @@ static enum sl_status reduce(const void *what)
 
 static void measure_small(const sl_real *table)
 {
-    uint32_t *ids = indices(ROWS, ROWS, 6);
-    uint32_t *labels = indices(ROWS, CLASSES, 7);
-    struct small s = {.z = table, .n_entries = (size_t)ROWS * CLASSES};
+    char shape[64];
+    uint32_t *ids = indices(n_rows, n_rows, 6);
+    uint32_t *labels = indices(n_rows, CLASSES, 7);
+    struct small s = {.z = table, .n_entries = (size_t)n_rows * CLASSES};
     double entries = (double)s.n_entries;
-    s.ids = copy_of(ids, ROWS * sizeof *ids);
-    s.labels = copy_of(labels, ROWS * sizeof *labels);
+    s.ids = copy_of(ids, n_rows * sizeof *ids);
+    s.labels = copy_of(labels, n_rows * sizeof *labels);
     s.gz = room(s.n_entries * sizeof *s.gz);
     s.w = reals(s.n_entries);
     s.m = reals(s.n_entries);
@@ -445,9 +465,12 @@ static void measure_small(const sl_real *table)
     for (int i = 0; i < 8; i++) {
         s.partials[i] = table + (size_t)i * s.n_entries;
     }
-    report_bytes("loss", "100000 x 40", entries * 8, median_s(loss, &s));
-    report_bytes("optimise", "4000000 entries", entries * 28, median_s(optimise, &s));
-    report_bytes("reduce", "8 x 4000000 entries", entries * 36, median_s(reduce, &s));
+    snprintf(shape, sizeof shape, "%u x %u", n_rows, CLASSES);
+    report_bytes("loss", shape, entries * 8, median_s(loss, &s));
+    snprintf(shape, sizeof shape, "%zu entries", s.n_entries);
+    report_bytes("optimise", shape, entries * 28, median_s(optimise, &s));
+    snprintf(shape, sizeof shape, "8 x %zu entries", s.n_entries);
+    report_bytes("reduce", shape, entries * 36, median_s(reduce, &s));
     cudaFree((void *)(uintptr_t)s.ids);
     cudaFree((void *)(uintptr_t)s.labels);
     cudaFree(s.gz);
@@ -459,6 +482,25 @@ static void measure_small(const sl_real *table)
     free(labels);
 }
 
+static void be_quick(void)
+{
+    table_rows = 20000;
+    n_rows = 1000;
+    copy_bytes = (size_t)1 << 20;
+    product_rows = 64;
+}
+
+/* What launchers take for a call stays with the device's pool, as in a run (runtime/gpus.c): events are around launches, not
+ * around the driver's calls for memory. */
+static void keep_scratch_memory(void)
+{
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+    need(cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess &&
+             cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all) == cudaSuccess,
+         "the memory pool");
+}
+
 int main(int argc, char **argv)
 {
     struct cudaDeviceProp device;
@@ -467,11 +509,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_gpu: no CUDA device here\n");
         return EXIT_NO_DEVICE;
     }
+    if (argc > 1 && strcmp(argv[1], "--quick") == 0) {
+        be_quick();
+        argc--;
+        argv++;
+    }
     n_repeats = argc > 1 ? atoi(argv[1]) : n_repeats;
     if (argc > 2 || n_repeats < 1 || n_repeats > MAX_REPEATS) {
-        fprintf(stderr, "usage: bench_gpu [repeats, 1 to %d]\n", MAX_REPEATS);
+        fprintf(stderr, "usage: bench_gpu [--quick] [repeats, 1 to %d]\n", MAX_REPEATS);
         return 2;
     }
+    keep_scratch_memory();
     need(cudaGetDeviceProperties(&device, 0) == cudaSuccess, "the device's properties");
     need(cudaStreamCreate(&stream) == cudaSuccess && cudaEventCreate(&begin) == cudaSuccess &&
              cudaEventCreate(&end) == cudaSuccess,
@@ -479,10 +527,10 @@ int main(int argc, char **argv)
     need(cublasCreate(&cublas) == CUBLAS_STATUS_SUCCESS, "cuBLAS");
     need(cusparseCreate(&cusparse) == CUSPARSE_STATUS_SUCCESS, "cuSPARSE");
     measure_ceilings();
-    printf("%s: a copy moves %.0f GB/s (read and written), a float product of 8192 %.1f TFLOP/s; medians of %d\n\n",
-           device.name, copy_bandwidth / 1e9, gemm_rate / 1e12, n_repeats);
+    printf("%s: a copy moves %.0f GB/s (read and written), a float product of %u %.1f TFLOP/s; medians of %d\n\n",
+           device.name, copy_bandwidth / 1e9, product_rows, gemm_rate / 1e12, n_repeats);
     printf("| launcher | shape | us | rate | of the ceiling |\n| --- | --- | --- | --- | --- |\n");
-    sl_real *table = reals((size_t)TABLE_ROWS * 128);
+    sl_real *table = reals((size_t)table_rows * 128);
     for (uint32_t n_columns = 128; n_columns <= 256; n_columns *= 2) {
         measure_gather(table, n_columns);
         measure_aggregate(table, n_columns);
@@ -491,8 +539,8 @@ int main(int argc, char **argv)
     }
     measure_gather(table, 100);
     measure_aggregate(table, CLASSES);
-    measure_dense(table, 20000, 128, 128);
-    measure_dense(table, 100000, 256, 256);
+    measure_dense(table, n_rows / 5, 128, 128);
+    measure_dense(table, n_rows, 256, 256);
     measure_dense(table, 2048, 256, CLASSES);
     measure_small(table);
     return 0;

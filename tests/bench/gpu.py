@@ -65,7 +65,7 @@ def main():
     launchers = lines_of([bench_gpu])
     print(launchers)
     bandwidth = float(re.search(r"copy moves ([\d.]+) GB/s", launchers).group(1)) * 1e9
-    rate = float(re.search(r"product of 8192 ([\d.]+) TFLOP/s", launchers).group(1)) * 1e12
+    rate = float(re.search(r"product of \d+ ([\d.]+) TFLOP/s", launchers).group(1)) * 1e12
     print("| setting | PEs | epoch, s | range | floor, s | epoch / floor | first losses off 1 PE's |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for setting in SETTINGS:

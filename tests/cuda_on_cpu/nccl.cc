@@ -45,7 +45,9 @@ struct ncclComm {
 
 struct sl_nccl_fault sl_nccl_fault;
 int sl_nccl_alive;
+int sl_nccl_connections;
 
+static std::set<std::pair<int, int>> connected; /* sender and receiver; the root of a reduction and all */
 static bool in_group;
 static std::vector<operation> pending;
 
@@ -163,6 +165,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int
     if (!in_group || rank < 0 || rank >= n || config->blocking != 0) {
         return ncclInvalidUsage; /* outside of a group the first rank would wait for the others */
     }
+    if (rank == 0) {
+        connected.clear();
+    }
     *out = new ncclComm{n, rank, QUESTIONS};
     sl_nccl_alive++;
     return ncclInProgress;
@@ -245,6 +250,9 @@ static ncclResult_t add(ncclComm_t comm, operation o)
 {
     if (!in_group || o.peer < 0 || o.peer >= comm->n) {
         return ncclInvalidUsage;
+    }
+    if (o.kind != operation::RECV && o.rank != o.peer) {
+        sl_nccl_connections += connected.insert({o.kind == operation::SEND ? o.rank : -1, o.peer}).second;
     }
     comm->questions = QUESTIONS;
     pending.push_back(o);

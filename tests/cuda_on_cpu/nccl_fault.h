@@ -21,6 +21,9 @@ extern struct sl_nccl_fault sl_nccl_fault;
 /* Communicators that are alive. */
 extern int sl_nccl_alive;
 
+/* Messages and sums for which GPUs had to be connected first. */
+extern int sl_nccl_connections;
+
 #ifdef __cplusplus
 }
 #endif
