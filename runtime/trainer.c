@@ -174,6 +174,27 @@ done:
     return st;
 }
 
+/* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. It takes memory for small
+ * buffers in pieces, of which it has two or more. */
+#define GPU_PIECES_BYTES ((uint64_t)2 * 32 << 20)
+
+static enum sl_status check_gpu_memory(struct sl_trainer *t)
+{
+    uint64_t found = t->run.gpu_bytes;
+    if (found == 0) {
+        return SL_OK;
+    }
+    struct sl_gpu_need need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus);
+    t->run.evaluate_on_cpus = need.evaluation > found;
+    return need.training + GPU_PIECES_BYTES <= found
+               ? SL_OK
+               : sl_fail(SL_ENOMEM,
+                         "the run may need %.2f GB of a GPU and its data may take %.2f GB there: use a smaller "
+                         "--batch-size, --fanout or --hidden, more GPUs, a larger $STARPU_LIMIT_CUDA_MEM if that is "
+                         "set, or --gpus 0",
+                         (double)(need.training + GPU_PIECES_BYTES) / 1e9, (double)found / 1e9);
+}
+
 static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *checkpoint)
 {
     struct sl_settings *s = t->settings;
@@ -200,8 +221,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
-    t->run.evaluate_on_cpus =
-        t->run.gpu_bytes > 0 && sl_memory_need_gpu(s, &t->shards, t->run.n_gpus).evaluation > t->run.gpu_bytes;
+    SL_TRY(st, check_gpu_memory(t), done);
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
     SL_TRY(st, open_replicas(t), done);

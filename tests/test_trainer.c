@@ -791,6 +791,20 @@ static void test_too_large(void **state)
     assert_refused(train("hidden=65535 layers=16 fanout=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"), SL_ENOMEM, "--hidden");
 }
 
+/* StarPU would wait for room that a GPU does not have. */
+static void test_gpu_too_small(void **state)
+{
+    (void)state;
+    if (!on_gpu()) {
+        skip();
+    }
+    setenv("STARPU_LIMIT_CUDA_MEM", "50", 1);
+    assert_refused(train(""), SL_ENOMEM, "of a GPU");
+    setenv("STARPU_LIMIT_CUDA_MEM", "100", 1);
+    assert_ok(train(""));
+    unsetenv("STARPU_LIMIT_CUDA_MEM");
+}
+
 /* The k-th allocation fails, for many k: opening says so and leaves nothing behind. */
 static void test_no_memory(void **state)
 {
@@ -896,7 +910,7 @@ int main(void)
         with_folder(test_no_memory),      with_folder(test_no_memory_later),
         with_folder(test_no_traces),      with_folder(test_cache),
         with_folder(test_no_new_buffers), with_folder(test_placement),
-        with_folder(test_homes_on_gpus),
+        with_folder(test_homes_on_gpus),  with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
