@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * CUB's functions are called twice: to learn how much memory they need, and to do their work in it. */
+#define NVTX_DISABLE /* else our objects define some of its symbols */
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 

@@ -294,7 +294,8 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
     sl_real *x = poisoned((size_t)120 * COLUMNS);
     sl_real *plain = poisoned((size_t)120 * COLUMNS);
     struct sl_hotrows_handles hot = handles_of(&c, &c.tally);
-    assert_int_equal(starpu_memory_pin(c.table, 120 * COLUMNS * sizeof *c.table), 0);
+    bool pinned = starpu_memory_pin(c.table, 120 * COLUMNS * sizeof *c.table) == 0;
+    assert_true(pinned || !fixture_on_gpu); /* a GPU reads it there; without one CUDA refuses */
     starpu_data_handle_t table = rows_of(c.table, 120, COLUMNS);
     starpu_data_handle_t fixed = vector_of(vertices, 9, sizeof *vertices);
     starpu_data_handle_t all_ids = vector_of(dataset_ids, FIRST + 120, sizeof *dataset_ids);
@@ -326,7 +327,9 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
     assert_int_equal(c.tally.hits, wanted.tally.hits);
     expect_same("slot of", 120, sizeof *c.hot.slot_of, c.hot.slot_of, wanted.hot.slot_of);
     expect_same("slots", 25, sizeof *c.hot.slot, c.hot.slot, wanted.hot.slot);
-    starpu_memory_unpin(c.table, 120 * COLUMNS * sizeof *c.table);
+    if (pinned) {
+        starpu_memory_unpin(c.table, 120 * COLUMNS * sizeof *c.table);
+    }
     free(x);
     free(plain);
     free(dataset_ids);

@@ -11,11 +11,11 @@ trap 'rm -rf "$folder"' EXIT
 failed=0
 
 # strangers NM-OPTION ... FILE: the defined global symbols without our prefix; __ and DW.ref are the compiler's and the
-# sanitizers', and what CUDA sources instantiate of C++ headers has their namespaces (_ZN, _ZSt).
+# sanitizers', and what CUDA sources instantiate of C++ headers has their namespaces (_ZN, _ZSt; _ZZN of variables in functions, _ZGV of their first use).
 strangers()
 {
     "$NM" --defined-only --extern-only --format=posix "$@" 2>/dev/null |
-        awk 'NF >= 2 && $1 !~ /^(sl_|__|DW[.]ref[.]__|_ZNK?[0-9]|_ZNK?St|_ZSt|_ZT|_init$|_fini$|_edata$|_end$|_etext$|_start$)/ { print $1 }' | sort -u
+        awk 'NF >= 2 && $1 !~ /^(sl_|__|DW[.]ref[.]__|_ZNK?[0-9]|_ZNK?St|_ZSt|_ZT|_Z(GV)?ZN|_Z[0-9]+sl_|_init$|_fini$|_edata$|_end$|_etext$|_start$)/ { print $1 }' | sort -u
 }
 
 # expect_none WHAT NAMES

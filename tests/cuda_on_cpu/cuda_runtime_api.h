@@ -119,6 +119,11 @@ static inline cudaError_t cudaMemsetAsync(void *data, int value, size_t bytes, c
     return cudaSuccess;
 }
 
+static inline cudaError_t cudaMemset(void *data, int value, size_t bytes)
+{
+    return cudaMemsetAsync(data, value, bytes, NULL);
+}
+
 static inline cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned flags)
 {
     (void)flags;

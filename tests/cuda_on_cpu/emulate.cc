@@ -47,6 +47,7 @@ struct Block {
     std::vector<Thread> threads;
     Routine scheduler;
     unsigned n, current;
+    uint32_t rounds; /* what the next order is drawn from */
     void (*body)(void *);
     void *what;
 };
@@ -150,13 +151,35 @@ bool release_some()
     return any;
 }
 
+/* Between two barriers threads go on in an order of which they can rely on nothing: from another one each time, and up or down. */
+class Order
+{
+  public:
+    Order()
+    {
+        block.rounds = block.rounds * 1664525 + 1013904223; /* Numerical Recipes' generator */
+        first_ = (block.rounds >> 8) % block.n;
+        down_ = (block.rounds >> 31) != 0;
+    }
+    unsigned thread(unsigned i) const
+    {
+        return (first_ + (down_ ? block.n - i : i)) % block.n;
+    }
+
+  private:
+    unsigned first_;
+    bool down_;
+};
+
 void run_block()
 {
     for (unsigned t = 0; t < block.n; t++) {
         start_thread(&block.threads[t]);
     }
     do {
-        for (unsigned t = 0; t < block.n; t++) {
+        Order order;
+        for (unsigned i = 0; i < block.n; i++) {
+            unsigned t = order.thread(i);
             if (block.threads[t].state == State::runs) {
                 block.current = t;
                 threadIdx = {t, 0, 0};
