@@ -28,8 +28,9 @@ bool sl_nccl_built(void);
 
 struct sl_nccl;
 
-/* Make the communicator, and connect every GPU with every other: no thread should be taking or giving back GPU memory meanwhile. devices: n (1 .. SL_NCCL_MAX_GPUS) different numbers of CUDA's. timeout_s: of this call and of each that
- * follows, seconds. SL_ENOTSUP: this build has no NCCL. SL_EINVAL, SL_ENOMEM, SL_ECUDA, SL_ENCCL. On failure *out is NULL. */
+/* Make the communicator, and connect every GPU with every other: no thread should be taking or giving back GPU memory meanwhile.
+ * devices: n (1 .. SL_NCCL_MAX_GPUS) different numbers of CUDA's. timeout_s: of each exchange, in seconds, of which this call makes
+ * three. SL_ENOTSUP: this build has no NCCL. SL_EINVAL, SL_ENOMEM, SL_ECUDA, SL_ENCCL. On failure *out is NULL. */
 enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out);
 
 /* Release; NULL is allowed. */

@@ -435,12 +435,13 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     int wish = (int)priority;
     out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
-    /* A task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which would
-     * go to main memory, and back, with each task that a CPU takes. */
+    /* A GPU's task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which
+     * would go to main memory, and back, with each task that a CPU takes. */
     bool for_gpus_only = for_gpus && (run->gpus_first || (run->has_cuda && out->cl->specific_nodes));
     if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {
         out->where = STARPU_CPU;
-    } else if (run->pinned_pes > 0 && run->n_homes > 0 && (for_gpus || !run->gpu_homes)) {
+    } else if (run->pinned_pes > 0 && !(run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE) &&
+               run->n_homes > 0 && (for_gpus || !run->gpu_homes)) {
         out->execute_on_a_specific_worker = 1;
         out->workerid = run->first_home + (unsigned)((uint64_t)args->pe * run->n_homes / run->pinned_pes);
     } else if (for_gpus_only) {

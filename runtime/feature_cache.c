@@ -69,6 +69,27 @@ static void choose(const struct sl_settings *settings, const struct sl_run *run,
     }
 }
 
+/* The rows that a task which gathers has to find on a GPU: its part's, or its cache's, where the user has said so. */
+static enum sl_status check_rows(const struct sl_settings *settings, const struct sl_run *run,
+                                 const struct sl_shards *shards)
+{
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        uint32_t n_part = shards->part[q].end - shards->part[q].first;
+        n = n_part > n ? n_part : n;
+    }
+    n = settings->feature_cache > 0 && settings->feature_cache < n ? settings->feature_cache : n;
+    uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * sizeof(sl_real);
+    if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
+        bytes <= run->gpu_bytes) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ENOMEM,
+                   "--feature-cache: found %u, which has a GPU hold %llu rows, %.2f GB at once, expected no more than "
+                   "%.2f GB; try auto, or more --pes",
+                   settings->feature_cache, (unsigned long long)n, (double)bytes / 1e9, (double)run->gpu_bytes / 1e9);
+}
+
 /* The table must be where GPUs can read it. */
 static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
 {
@@ -190,6 +211,7 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct 
     struct use *uses = NULL;
     enum sl_status st;
     *out = (struct sl_feature_cache){0};
+    SL_TRY(st, check_rows(settings, run, shards), undo);
     choose(settings, run, shards, slot_bytes, out);
     if (out->n_rows == 0) {
         return SL_OK;

@@ -42,7 +42,7 @@ struct sl_feature_cache {
 /* Prepare the caches of all PEs where the settings ask for them, or leave it open and the run's GPUs have no room for the
  * features; submits their filling. The shards must outlive it. slot_bytes: of all the ring's slots.
  * SL_EINVAL: the features are sparse, and caches were asked for. SL_ENOTSUP: GPUs are to read the table in main memory, and the
- * system did not lock it there. SL_ENOMEM, SL_ESTARPU. On failure *out is empty. */
+ * system did not lock it there. SL_ENOMEM (also: a GPU cannot hold the rows that the settings ask for), SL_ESTARPU. On failure *out is empty. */
 enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
                                      const struct sl_shards *shards, uint64_t slot_bytes, struct sl_feature_cache *out);
 

@@ -49,7 +49,7 @@ static enum sl_status check_sched(const char *name)
 static enum sl_status set_variable(const char *name, const char *value)
 {
     int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
-    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set the environment");
 }
 
 /* The GPUs that StarPU will use. */

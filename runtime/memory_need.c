@@ -199,7 +199,8 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double model = model_entries(settings, &outline) * sizeof(sl_real) * (GPU_MODEL_COPIES + partials);
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
     double rows = share * (row_bytes(settings, &outline) + copies * exchange_bytes(settings, &outline));
-    return (struct sl_gpu_need){.training = (uint64_t)(CLASS_SHARE * (parts + model + PART_SHARE * rows)),
-                                .evaluation =
-                                    (uint64_t)(CLASS_SHARE * (parts + gpu_evaluation_bytes(settings, &outline)))};
+    double training = CLASS_SHARE * (parts + model + PART_SHARE * rows);
+    double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(settings, &outline));
+    return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
+                                .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
 }

@@ -19,7 +19,9 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 /* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
  * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.
  * training: parts, blocks, one step's rows, weights and gradients. evaluation: all vertices' rows at the widest layer, that
- * one's output, and parts. */
+ * one's output, what the chunks at work need beside, and parts. Both: the pieces. */
+#define SL_GPU_PIECES_BYTES                                                                                            \
+    ((uint64_t)64 << 20) /* StarPU takes memory for small buffers by 32 MiB, of which it has two or more */
 struct sl_gpu_need {
     uint64_t training;
     uint64_t evaluation;

@@ -26,13 +26,13 @@
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
     s->gpus = machine->n_gpus;
-    if (s->placement == SL_PLACEMENT_AUTO) {
-        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
-        s->placement = machine->gpus_first && s->gpus > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
-    }
     if (s->pes == 0) {
         s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
+    }
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
+        s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= s->gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
     }
     if (s->chunks == 0) {
         /* Blocks of rows for every worker, twice; a GPU alone takes all rows at once. */
@@ -174,25 +174,21 @@ done:
     return st;
 }
 
-/* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. It takes memory for small
- * buffers in pieces, of which it has two or more. */
-#define GPU_PIECES_BYTES ((uint64_t)2 * 32 << 20)
-
+/* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. */
 static enum sl_status check_gpu_memory(struct sl_trainer *t)
 {
     uint64_t found = t->run.gpu_bytes;
     if (found == 0) {
         return SL_OK;
     }
-    struct sl_gpu_need need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus);
-    t->run.evaluate_on_cpus = need.evaluation > found;
-    return need.training + GPU_PIECES_BYTES <= found
+    t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus);
+    t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
+    return found >= SL_GPU_PIECES_BYTES
                ? SL_OK
                : sl_fail(SL_ENOMEM,
-                         "the run may need %.2f GB of a GPU and its data may take %.2f GB there: use a smaller "
-                         "--batch-size, --fanout or --hidden, more GPUs, a larger $STARPU_LIMIT_CUDA_MEM if that is "
-                         "set, or --gpus 0",
-                         (double)(need.training + GPU_PIECES_BYTES) / 1e9, (double)found / 1e9);
+                         "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
+                         "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                         (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
 }
 
 static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *checkpoint)
@@ -203,6 +199,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     t->run.pinned_pes = s->placement == SL_PLACEMENT_HOME ? s->pes : 0;
+    t->run.evaluate_anywhere = s->group_size < s->pes; /* fewer parts than homes */
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
@@ -387,6 +384,12 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
                 "warning   %u workers share the %u processors of this process: they wait for each other; leave out "
                 "--cpus\n",
                 t->machine.n_workers, t->machine.topology.n_workers);
+    }
+    if (s->epochs > 0 && t->run.gpu_bytes > 0 && t->gpu_need.training > t->run.gpu_bytes) {
+        fprintf(stream,
+                "warning   a step may need %.2f GB of a GPU, where data may take %.2f GB: StarPU will move them to and "
+                "fro; consider a smaller --batch-size or --fanout\n",
+                (double)t->gpu_need.training / 1e9, (double)t->run.gpu_bytes / 1e9);
     }
     if (t->state.step > 0) {
         fprintf(stream, "resuming  after step %llu\n", (unsigned long long)t->state.step);

@@ -28,7 +28,7 @@ struct sl_report {
  * checkpoint or weights to start from. `settings` have passed sl_settings_check; they must outlive the trainer, which fills in
  * what they leave open (pes, group_size, chunks, placement).
  * Any status: SL_ENOTFOUND (no such dataset, no checkpoint to resume), SL_EFILE, SL_EINVAL, SL_ENOMEM (also: the run would need
- * more memory than this process may use), SL_ESTARPU, .. On failure *out is NULL and StarPU is down. */
+ * more memory than this process may use, or a GPU has), SL_ESTARPU, .. On failure *out is NULL and StarPU is down. */
 enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer **out);
 
 /* Train the epochs that are left, evaluate, and write what the settings ask for (checkpoints on the way; model, predictions and

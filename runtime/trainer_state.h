@@ -9,6 +9,7 @@
 #include "partition/partition.h"
 #include "runtime/evaluate.h"
 #include "runtime/machine.h"
+#include "runtime/memory_need.h"
 #include "runtime/step.h"
 #include "runtime/trace.h"
 #include "runtime/trainer.h"
@@ -41,8 +42,9 @@ struct sl_trainer {
     struct sl_trace trace;
     bool run_ready;
     uint64_t memory_bytes;
-    uint32_t n_unplaced; /* ranges of the tables that the system would not put on a NUMA node */
-    uint32_t n_unpinned; /* large tables and buffers that GPUs fetch from unlocked memory */
+    struct sl_gpu_need gpu_need; /* what a GPU may have to hold at a time */
+    uint32_t n_unplaced;         /* ranges of the tables that the system would not put on a NUMA node */
+    uint32_t n_unpinned;         /* large tables and buffers that GPUs fetch from unlocked memory */
     struct sl_progress_state state;
     double *losses;                    /* n_per_epoch: of the epoch in hand */
     starpu_data_handle_t *loss_handle; /* over them */

@@ -106,13 +106,14 @@ static void test_need(void **state)
     struct sl_gpu_need four = sl_memory_need_gpu(&settings, &shards, 4);
     struct sl_gpu_need many = sl_memory_need_gpu(&settings, &shards, 8);
     assert_true(one.training > two.training && two.training > four.training && four.training == many.training);
-    assert_true(one.training > 4 * shards.partition->graph.n_edges + 12 * 3000);
-    assert_true(one.training < sl_memory_need(&settings, &dataset));
+    uint64_t pieces = SL_GPU_PIECES_BYTES;
+    assert_true(one.training > pieces + 4 * shards.partition->graph.n_edges + 12 * 3000);
+    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset));
     /* The first layer narrows: projected rows and what comes of them. */
-    assert_true(four.evaluation > (16 + 16) * 3000 * sizeof(sl_real));
-    assert_true(four.evaluation < (100 + 16) * 3000 * sizeof(sl_real));
+    assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
+    assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));
     settings.hidden = 400; /* now the features themselves */
-    assert_true(sl_memory_need_gpu(&settings, &shards, 4).evaluation > (100 + 400) * 3000 * sizeof(sl_real));
+    assert_true(sl_memory_need_gpu(&settings, &shards, 4).evaluation > pieces + (100 + 400) * 3000 * sizeof(sl_real));
     sl_shards_close(&shards);
     sl_settings_free(&settings);
 }
@@ -180,6 +181,32 @@ static void test_chosen(void **state)
         }
         outcome_free(&want);
     }
+}
+
+/* More rows than a GPU can hold at once: StarPU would wait for room without end. */
+static void test_too_many_rows(void **state)
+{
+    struct sl_settings settings;
+    struct sl_shards shards;
+    struct sl_feature_cache cache;
+    struct sl_run small = {.gpu_bytes = 1000 * 100 * sizeof(sl_real)};
+    (void)state;
+    make_settings(2, 2, &settings);
+    settings.epochs = 1;
+    expect_ok(sl_settings_check(&settings));
+    expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, &shards));
+    settings.feature_cache = 0; /* a part has half of 3000 */
+    assert_int_equal(sl_feature_cache_open(&settings, &small, &shards, 0, &cache), SL_ENOMEM);
+    expect_message(sl_message(), "--feature-cache", "auto");
+    settings.feature_cache = 1001;
+    assert_int_equal(sl_feature_cache_open(&settings, &small, &shards, 0, &cache), SL_ENOMEM);
+    expect_message(sl_message(), "1001 rows", "expected");
+    assert_int_equal(cache.n_rows, 0);
+    settings.epochs = 0; /* nothing is gathered */
+    settings.feature_cache = 0;
+    expect_ok(sl_feature_cache_open(&settings, &small, &shards, 0, &cache));
+    sl_shards_close(&shards);
+    sl_settings_free(&settings);
 }
 
 /* With more GPUs each has fewer PEs, parts and slots, and so room. */
@@ -344,15 +371,11 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_several_pes),
-        cmocka_unit_test(test_what_is_left),
-        cmocka_unit_test(test_need),
-        cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_more_gpus),
-        cmocka_unit_test(test_unlocked_table),
-        cmocka_unit_test(test_by_degree),
-        cmocka_unit_test(test_stays_on_its_gpu),
+        cmocka_unit_test(test_fits),          cmocka_unit_test(test_several_pes),
+        cmocka_unit_test(test_what_is_left),  cmocka_unit_test(test_need),
+        cmocka_unit_test(test_chosen),        cmocka_unit_test(test_more_gpus),
+        cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_unlocked_table),
+        cmocka_unit_test(test_by_degree),     cmocka_unit_test(test_stays_on_its_gpu),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

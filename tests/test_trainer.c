@@ -798,11 +798,15 @@ static void test_gpu_too_small(void **state)
     if (!on_gpu()) {
         skip();
     }
-    setenv("STARPU_LIMIT_CUDA_MEM", "50", 1);
-    assert_refused(train(""), SL_ENOMEM, "of a GPU");
-    setenv("STARPU_LIMIT_CUDA_MEM", "100", 1);
-    assert_ok(train(""));
+    enum sl_status st;
+    setenv("STARPU_LIMIT_CUDA_MEM", "63", 1);
+    st = train("");
     unsetenv("STARPU_LIMIT_CUDA_MEM");
+    assert_refused(st, SL_ENOMEM, "found 63 MiB");
+    setenv("STARPU_LIMIT_CUDA_MEM", "64", 1);
+    st = train("");
+    unsetenv("STARPU_LIMIT_CUDA_MEM");
+    assert_ok(st);
 }
 
 /* The k-th allocation fails, for many k: opening says so and leaves nothing behind. */

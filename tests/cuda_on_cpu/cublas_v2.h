@@ -80,9 +80,13 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_
 #ifdef SL_EMULATED_GPU
     const float by = *alpha;
     const float old = *beta;
-    sl_device_give(reinterpret_cast<sl_device_library *>(handle)->stream, [=] {
-        sl_emulate_sgemm(op_a, op_b, m, n, k, by, sl_device_at(a), lda, sl_device_at(b), ldb, old, sl_device_at(c),
-                         ldc);
+    if (handle == nullptr) {
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    }
+    cudaStream_t s = reinterpret_cast<sl_device_library *>(handle)->stream;
+    sl_device_give(s, [=] {
+        sl_emulate_sgemm(op_a, op_b, m, n, k, by, sl_device_at(s, a), lda, sl_device_at(s, b), ldb, old,
+                         sl_device_at(s, c), ldc);
         return true;
     });
 #else

@@ -80,6 +80,9 @@ static inline cusparseStatus_t cusparseDestroyDnMat(cusparseDnMatDescr_t matrix)
 
 static inline cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream)
 {
+    if (handle == nullptr) {
+        return CUSPARSE_STATUS_INVALID_VALUE;
+    }
     reinterpret_cast<sl_device_library *>(handle)->stream = stream;
     return CUSPARSE_STATUS_SUCCESS;
 }
@@ -127,14 +130,14 @@ static inline const char *cusparseGetErrorString(cusparseStatus_t error)
 
 #define SL_EMULATED_BUFFER 64
 
-static inline struct sl_emulated_matrix sl_emulated_there(struct sl_emulated_matrix matrix)
+static inline struct sl_emulated_matrix sl_emulated_there(cudaStream_t s, struct sl_emulated_matrix matrix)
 {
     return {matrix.n_rows,
             matrix.n_columns,
             matrix.n_entries,
-            sl_device_at(matrix.offsets),
-            sl_device_at(matrix.columns),
-            sl_device_at(matrix.values)};
+            sl_device_at(s, matrix.offsets),
+            sl_device_at(s, matrix.columns),
+            sl_device_at(s, matrix.values)};
 }
 
 static inline void sl_emulate_product(const struct sl_emulated_matrix &a, const struct sl_emulated_matrix &x,
@@ -188,9 +191,11 @@ static inline cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOpe
     __atomic_add_fetch(&sl_emulated_products, 1, __ATOMIC_RELAXED);
     const struct sl_emulated_matrix entries = *a, from = *x, to = *m; /* the caller may release its own at once */
     const float by = *(const float *)alpha, old = *(const float *)beta;
-    sl_device_give(sl_emulated_stream(handle), [=] {
-        memset(sl_device_at(buffer), 0, bytes);
-        sl_emulate_product(sl_emulated_there(entries), sl_emulated_there(from), by, old, sl_emulated_there(to));
+    cudaStream_t s = sl_emulated_stream(handle);
+    sl_device_give(s, [=] {
+        memset(sl_device_at(s, buffer), 0, bytes);
+        sl_emulate_product(sl_emulated_there(s, entries), sl_emulated_there(s, from), by, old,
+                           sl_emulated_there(s, to));
         return true;
     });
     return CUSPARSE_STATUS_SUCCESS;

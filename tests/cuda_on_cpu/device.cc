@@ -38,6 +38,7 @@ namespace
 {
 
 enum { ALIGNMENT = 256, GUARD_BYTES = 256, RUBBISH = 0xa5, MOST_GPUS = 32, PAGE = 4096, WINDOW = 64 << 20 };
+constexpr uintptr_t SMALL = 1 << 20; /* no address ends in a number below: where GPUs have theirs, for certain */
 
 struct Gpu {
     char *base;                      /* the addresses that the program has: always closed */
@@ -94,19 +95,25 @@ void begin()
 {
     size_t n = count_visible(number_from("SL_EMULATED_GPUS", 1));
     if (n > MOST_GPUS) {
-        stop("more of them than it can have", n);
+        stop("more of them than there can be", n);
     }
     gpus = std::vector<Gpu>(n);
     for (size_t g = 0; g < gpus.size(); g++) {
-        gpus[g].bytes = number_from("SL_EMULATED_GPU_MIB", 4096) << 20;
+        gpus[g].bytes = number_from("SL_EMULATED_GPU_MIB", 2048) << 20;
+        if (gpus[g].bytes + SMALL > UINT64_C(1) << 32) {
+            stop("more memory than it can have", gpus[g].bytes);
+        }
         int file = memfd_create("made-up GPU", 0);
         if (file < 0 || ftruncate(file, (off_t)gpus[g].bytes) != 0) {
             stop("no memory for it", gpus[g].bytes);
         }
-        gpus[g].base = (char *)mmap(nullptr, gpus[g].bytes, PROT_NONE, MAP_SHARED, file, 0);
+        char *room = (char *)mmap(nullptr, gpus[g].bytes + (UINT64_C(1) << 33), PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *from = (char *)((((uintptr_t)room >> 32) + 1) << 32) + SMALL;
+        gpus[g].base = (char *)mmap(from, gpus[g].bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0);
         gpus[g].behind = (char *)mmap(nullptr, gpus[g].bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         close(file);
-        if (gpus[g].base == MAP_FAILED || gpus[g].behind == MAP_FAILED) {
+        if (room == MAP_FAILED || gpus[g].base == MAP_FAILED || gpus[g].behind == MAP_FAILED) {
             stop("no room in the process for its memory", gpus[g].bytes);
         }
         gpus[g].by_default = {(int)g, false, {}};
@@ -256,6 +263,7 @@ bool step_others(const CUstream_st *stream)
 {
     bool any = false;
     for (Gpu &gpu : gpus) {
+        any |= &gpu.by_default != stream && step(&gpu.by_default);
         for (CUstream_st *other : gpu.streams) {
             any |= other != stream && step(other);
         }
@@ -278,7 +286,9 @@ void drain_gpu(std::unique_lock<std::mutex> &lock, Gpu *gpu)
 {
     drain(lock, &gpu->by_default);
     for (CUstream_st *stream : std::set<CUstream_st *>(gpu->streams)) {
-        drain(lock, stream);
+        if (gpu->streams.count(stream) > 0) { /* it may have been destroyed meanwhile */
+            drain(lock, stream);
+        }
     }
 }
 
@@ -392,8 +402,12 @@ void sl_device_give(CUstream_st *stream, sl_device_work work)
     turn(lock, stream)->work.push_back(std::move(work));
 }
 
-void *sl_device_find(const void *address)
+void *sl_device_find(CUstream_st *stream, const void *address)
 {
+    int g = gpu_of(address);
+    if (address != nullptr && (g < 0 ? !is_pinned(address, 1) : stream != nullptr && g != stream->gpu)) {
+        stop("a library works on memory that is not its GPU's, nor pinned", (size_t)address);
+    }
     return reached(address);
 }
 
@@ -408,8 +422,21 @@ static bool is_mapped(uintptr_t address)
 static bool is_main_memory(uintptr_t word)
 {
     uintptr_t top = word >> 40;
-    bool may_be = (top == 0x7f || top == 0x7e || top == 0x55 || top == 0x56) && (word & 0xffffffff) >= 1 << 20;
+    bool may_be = (top == 0x7f || top == 0x7e || top == 0x55 || top == 0x56) && (word & 0xffffffff) >= SMALL;
     return may_be && gpu_of((void *)word) < 0 && !is_pinned((void *)word, 1) && is_mapped(word);
+}
+
+/* Whether this is an address in, or just behind, something allocated on that GPU; a number beside what is left of an address in a
+ * struct's padding is none. */
+static bool is_own(int g, uintptr_t word)
+{
+    const Gpu &gpu = gpus[(size_t)g];
+    if (gpu_of((void *)word) != g || (word & 0xffffffff) < SMALL) {
+        return false;
+    }
+    size_t at = (size_t)((char *)word - gpu.base);
+    auto piece = gpu.pieces.upper_bound(at);
+    return piece != gpu.pieces.begin() && at < std::prev(piece)->first + room_for(std::prev(piece)->second);
 }
 
 bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes)
@@ -426,7 +453,7 @@ bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes)
             fprintf(stderr, "made-up GPU: a kernel is given %p, main memory that is not pinned\n", (void *)word);
             return false;
         }
-        if (gpu_of((void *)word) == (stream != nullptr ? stream->gpu : current)) {
+        if (is_own(stream != nullptr ? stream->gpu : current, word)) {
             word = (uintptr_t)reached((void *)word);
             memcpy((char *)argument + i, &word, sizeof word);
         }
@@ -816,10 +843,11 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
+    cudaError_t before = last;
     while (cudaEventQuery(event) == cudaErrorNotReady) {
         sched_yield();
     }
-    last = cudaSuccess;
+    last = before;
     return cudaSuccess;
 }
 

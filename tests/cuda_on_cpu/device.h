@@ -3,7 +3,7 @@
  *
  * Where the stand-ins' kernels and library calls take place. Without SL_EMULATED_GPU at once, on the process's own memory. With
  * it on made-up GPUs (device.cc) that StarPU's own CUDA driver runs: $SL_EMULATED_GPUS of them, 1 if unset, each with
- * $SL_EMULATED_GPU_MIB of memory, 4096 if unset. They are as unhelpful as CUDA allows:
+ * $SL_EMULATED_GPU_MIB of memory, 2048 if unset and less than 4096. They are as unhelpful as CUDA allows:
  *
  *   - a GPU's memory is closed to the program: a touch of the addresses that it has ends it with SIGSEGV. Kernels and library calls
  *     of that GPU find the same memory elsewhere, where the addresses among their arguments are moved; another GPU's stays closed
@@ -39,8 +39,9 @@ void sl_device_give(CUstream_st *stream, sl_device_work work);
 /* Whether a kernel of that stream may start here and now with such an argument; moves the addresses in it. */
 bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes);
 
-/* Where a library finds what the program knows by this address. */
-void *sl_device_find(const void *address);
+/* Where a library that works on that stream finds what the program knows by this address: that GPU's memory, or pinned; with any
+ * other the program ends. */
+void *sl_device_find(CUstream_st *stream, const void *address);
 
 #else
 
@@ -54,16 +55,16 @@ static inline bool sl_device_takes(CUstream_st *, void *, size_t)
     return true;
 }
 
-static inline void *sl_device_find(const void *address)
+static inline void *sl_device_find(CUstream_st *, const void *address)
 {
     return const_cast<void *>(address);
 }
 
 #endif
 
-template <typename T> static inline T *sl_device_at(T *address)
+template <typename T> static inline T *sl_device_at(CUstream_st *stream, T *address)
 {
-    return static_cast<T *>(sl_device_find(address));
+    return static_cast<T *>(sl_device_find(stream, address));
 }
 
 #endif

@@ -256,6 +256,7 @@ void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
     block.n = size.x;
     block.body = thread;
     block.what = what;
+    block.rounds = grid.x * 31 + size.x; /* the same order each time that it is launched */
     blockDim = {size.x, size.y, size.z};
     gridDim = {grid.x, grid.y, grid.z};
     for (unsigned i = grid.x; i-- > 0;) {

@@ -3,6 +3,7 @@
  *
  * The stand-in for NCCL: what a group holds is matched and given to the streams a few questions after its end, and done when the
  * streams of all who take part have come to it. */
+#if defined(SL_NCCL) || !defined(SL_EMULATED_GPU)
 #ifdef SL_EMULATED_GPU
 #include <nccl.h>
 #include <string.h>
@@ -77,8 +78,9 @@ static bool send_and_receive(operation &send)
             if (recv.n != send.n) {
                 return false; /* undefined there; never done here */
             }
-            meet({send.stream, recv.stream}, [to = recv.target, from = send.source, n = send.n] {
-                memcpy(sl_device_at(to), sl_device_at(from), n * sizeof *from);
+            meet({send.stream, recv.stream}, [there = recv, here = send] {
+                memcpy(sl_device_at(there.stream, there.target), sl_device_at(here.stream, here.source),
+                       here.n * sizeof *here.source);
             });
             send.done = recv.done = true;
             return true;
@@ -91,11 +93,9 @@ static bool send_and_receive(operation &send)
 static bool reduce(operation &first, int n)
 {
     std::vector<operation *> by_rank(n);
-    float *target = NULL;
     for (operation &o : pending) {
         if (!o.done && o.kind == operation::REDUCE && by_rank[o.rank] == NULL) {
             by_rank[o.rank] = &o;
-            target = o.rank == o.peer ? o.target : target;
         }
     }
     for (const operation *o : by_rank) {
@@ -104,19 +104,24 @@ static bool reduce(operation &first, int n)
         }
     }
     std::set<cudaStream_t> streams;
-    std::vector<const float *> source;
+    std::vector<operation> calls;
     for (operation *o : by_rank) {
-        streams.insert(o->stream);
-        source.push_back(o->source);
         o->done = true;
+        streams.insert(o->stream);
+        calls.push_back(*o);
     }
-    meet(streams, [source, target, n, n_entries = first.n] {
-        for (size_t i = 0; i < n_entries; i++) {
-            float sum = sl_device_at(source[n - 1])[i]; /* another order than ours */
+    meet(streams, [calls, n, root = first.peer] {
+        float *to = sl_device_at(calls[root].stream, calls[root].target);
+        std::vector<const float *> from;
+        for (const operation &call : calls) {
+            from.push_back(sl_device_at(call.stream, call.source));
+        }
+        for (size_t i = 0; i < calls[root].n; i++) {
+            float sum = from[n - 1][i]; /* another order than ours */
             for (int r = n - 1; r-- > 0;) {
-                sum += sl_device_at(source[r])[i];
+                sum += from[r][i];
             }
-            sl_device_at(target)[i] = sum;
+            to[i] = sum;
         }
     });
     return true;
@@ -279,3 +284,5 @@ ncclResult_t ncclReduce(const void *source, void *target, size_t n, ncclDataType
     return add(comm, {operation::REDUCE, static_cast<const float *>(source), static_cast<float *>(target), n,
                       comm->rank, root, stream, false});
 }
+
+#endif

@@ -32,13 +32,13 @@ struct DeviceRadixSort {
         sl_device_give(stream, [=] {
             std::vector<size_t> order(n);
             std::iota(order.begin(), order.end(), (size_t)0);
-            const Key *from = sl_device_at(keys);
+            const Key *from = sl_device_at(stream, keys);
             std::stable_sort(order.begin(), order.end(), [=](size_t a, size_t b) {
                 return (from[a] >> begin_bit & mask) < (from[b] >> begin_bit & mask);
             });
             for (size_t i = 0; i < n; i++) {
-                sl_device_at(keys_out)[i] = from[order[i]];
-                sl_device_at(values_out)[i] = sl_device_at(values)[order[i]];
+                sl_device_at(stream, keys_out)[i] = from[order[i]];
+                sl_device_at(stream, values_out)[i] = sl_device_at(stream, values)[order[i]];
             }
             return true;
         });

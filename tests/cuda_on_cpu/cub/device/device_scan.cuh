@@ -20,8 +20,8 @@ struct DeviceScan {
             return cudaSuccess;
         }
         sl_device_give(stream, [=] {
-            const T *from = sl_device_at(in);
-            T *to = sl_device_at(out);
+            const T *from = sl_device_at(stream, in);
+            T *to = sl_device_at(stream, out);
             T sum = 0;
             for (size_t i = 0; i < n; i++) {
                 T x = from[i];
