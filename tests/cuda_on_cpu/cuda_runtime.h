@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The stand-in's C++ half: kernels. A block's threads are coroutines of the calling thread (ucontext); each runs until it waits
- * for the others, at __syncthreads or a warp's shuffle. Blocks run one after the other, in an order that is not ascending, so
- * that a kernel that relies on it fails here too.
+ * for the others, at __syncthreads or a warp's shuffle. Blocks run one after the other, in an order that is not ascending,
+ * and are often fewer than asked for, so that a kernel that relies on either fails here too.
  */
 #ifndef SL_TESTS_CUDA_RUNTIME_H
 #define SL_TESTS_CUDA_RUNTIME_H

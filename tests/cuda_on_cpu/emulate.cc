@@ -256,7 +256,8 @@ void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
     block.n = size.x;
     block.body = thread;
     block.what = what;
-    block.rounds = grid.x * 31 + size.x; /* the same order each time that it is launched */
+    block.rounds = (grid.x * 31 + size.x) * 2654435761u; /* the same orders each time that it is launched */
+    grid.x = 1 + (block.rounds >> 8) % grid.x; /* our kernels are right for any grid: fewer blocks, more rounds */
     blockDim = {size.x, size.y, size.z};
     gridDim = {grid.x, grid.y, grid.z};
     for (unsigned i = grid.x; i-- > 0;) {
