@@ -174,8 +174,8 @@ static const struct sl_option options[] = {
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
      .choices = "free,home,auto", .initial = "auto",
      .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "
-             "only, its part's tables in that worker's memory; auto: home with several GPUs, unless --cpus has CPUs share their "
-             "work, else free"},
+             "only, its part's tables in that worker's memory; auto: home with several GPUs and a PE or more for each, unless "
+             "--cpus has CPUs share their work, else free"},
     {.name = "transport", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(transport),
      .choices = "starpu,nccl", .initial = "starpu",
      .help = "What rows and gradients travel by between GPUs. starpu: StarPU's copies; nccl: NCCL, which wants --gpus"},

@@ -22,6 +22,7 @@ struct note_args {
 static struct {
     _Atomic int worker;
     _Atomic int priority;
+    _Atomic bool is_pinned;
     const char *_Atomic name;
     _Atomic double flops;
 } seen;
@@ -36,6 +37,7 @@ static void note_cpu_task(void *buffers[], void *cl_arg)
     struct starpu_task *task = starpu_task_get_current();
     seen.worker = starpu_worker_get_id();
     seen.priority = task->priority;
+    seen.is_pinned = task->execute_on_a_specific_worker;
     seen.name = task->name;
     seen.flops = task->flops;
     for (uint32_t i = 0; i < args->n; i++) {
@@ -160,6 +162,26 @@ static void test_priority_stays_in_the_range(void **state)
     }
     run.min_priority = min;
     run.max_priority = max;
+}
+
+/* With fewer parts than homes the evaluation's tasks, which are of parts, have none; all others do. */
+static void test_evaluation_anywhere(void **state)
+{
+    (void)state;
+    struct note_args args = {.head = head};
+    if (fixture_on_gpu) {
+        skip();
+    }
+    run.pinned_pes = 2;
+    for (int i = 0; i < 4; i++) {
+        run.evaluate_anywhere = i % 2 == 1;
+        args.head.stage = i < 2 ? SL_STAGE_EVALUATE : SL_STAGE_DENSE;
+        expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+        starpu_task_wait_for_all();
+        assert_int_equal(seen.is_pinned, i != 1);
+    }
+    run.evaluate_anywhere = false;
+    run.pinned_pes = 0;
 }
 
 /* The CPU workers as homes, of which there is one beside a GPU. */
@@ -455,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_priority_stays_in_the_range),
         cmocka_unit_test(test_home_placement),
         cmocka_unit_test(test_no_worker),
+        cmocka_unit_test(test_evaluation_anywhere),
         cmocka_unit_test(test_evaluation_on_cpus),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_stage_seconds),
