@@ -365,11 +365,13 @@ static void test_describe_room(void **state)
 }
 
 /* What --placement comes to, and how many PEs then have a home. */
-static void expect_placement(uint32_t gpus, uint32_t cpus, enum sl_placement asked, enum sl_placement wanted)
+static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl_placement asked,
+                             enum sl_placement wanted)
 {
     struct sl_settings settings;
     struct sl_trainer *trainer;
     settings_of("", &settings);
+    settings.pes = pes;
     settings.gpus = gpus;
     settings.cpus = cpus;
     settings.placement = asked;
@@ -381,19 +383,21 @@ static void expect_placement(uint32_t gpus, uint32_t cpus, enum sl_placement ask
     sl_settings_free(&settings);
 }
 
-/* By itself, PEs have homes where there are several GPUs whose work no CPU shares. */
+/* By itself, PEs have homes where there are several GPUs, no more than PEs, whose work no CPU shares. */
 static void test_placement(void **state)
 {
     (void)state;
-    expect_placement(0, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
-    expect_placement(0, 2, SL_PLACEMENT_HOME, SL_PLACEMENT_HOME);
-    expect_placement(SL_GPUS_ALL, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(2, 0, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(2, 0, 2, SL_PLACEMENT_HOME, SL_PLACEMENT_HOME);
+    expect_placement(2, SL_GPUS_ALL, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
     if (!wants_gpu()) {
         return;
     }
-    expect_placement(1, 0, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
-    expect_placement(SL_GPUS_ALL, 0, SL_PLACEMENT_AUTO, sl_gpus_count() > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE);
-    expect_placement(SL_GPUS_ALL, 0, SL_PLACEMENT_FREE, SL_PLACEMENT_FREE);
+    expect_placement(2, 1, 0, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    uint32_t n = sl_gpus_count();
+    expect_placement(n, SL_GPUS_ALL, 0, SL_PLACEMENT_AUTO, n > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE);
+    expect_placement(1, SL_GPUS_ALL, 0, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
+    expect_placement(2, SL_GPUS_ALL, 0, SL_PLACEMENT_FREE, SL_PLACEMENT_FREE);
 }
 
 /* With several GPUs nothing that one PE alone works on is ever on another GPU than its own. */
