@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Means over sampled in-neighbours, and the transposed sums. Rows come from all over memory, so they are asked for well before
+ * Weighted sums over sampled in-neighbours, and the transposed sums. Rows come from all over memory, so they are asked for well before
  * they are added: a ring holds the terms to come. They are added in order, four at a time, so that the output row is read and
  * written once per four. */
 #include "codelets/aggregate.h"
@@ -18,10 +18,11 @@
 #define RING 64  /* terms known ahead; a power of two */
 #define AHEAD 24 /* terms whose rows are on their way while one is added */
 
-/* One term of a sum: a row and its weight. */
+/* One term of a sum: a row and its weight, which with symmetric weights is that of the term's vertex alone until the term's turn. */
 struct term {
     const sl_real *row;
     sl_real weight;
+    sl_vertex id; /* of that vertex, with symmetric weights only */
 };
 
 SL_INLINE void fetch_row(const sl_real *row, uint32_t n_columns)
@@ -63,6 +64,15 @@ SL_INLINE void add_terms(const struct term *ring, uint64_t first, uint64_t end, 
     }
 }
 
+/* Give the terms first .. end - 1 of the ring their weights: of a sum that belongs to vertex `id`, whose share is `factor`. */
+SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_real factor, sl_vertex id)
+{
+    for (uint64_t i = first; i < end; i++) {
+        struct term *term = &ring[i % RING];
+        term->weight = term->id == id ? 0 : factor * term->weight;
+    }
+}
+
 /* The row of the source at a position. */
 SL_INLINE const sl_real *source_row(const struct sl_sources *x, uint32_t position, uint32_t n_columns)
 {
@@ -82,130 +92,261 @@ struct edge_walk {
     struct term ring[RING];
 };
 
-/* out += weight * the rows of the edges first .. end - 1, in order. */
-SL_INLINE void add_sources(struct edge_walk *walk, uint64_t first, uint64_t end, sl_real weight, uint32_t n_columns,
+/* The terms of one sum: the entries first .. end - 1 of a list, and what the sum's vertex gives to their weights. */
+struct sum {
+    uint64_t first, end;
+    sl_real factor;
+    sl_vertex id; /* of that vertex, with symmetric weights only */
+};
+
+/* The rows of the edges up to `end` - 1, on their way. */
+SL_INLINE void know_sources(struct edge_walk *walk, const struct sl_weights *weights, uint64_t end, uint32_t n_columns)
+{
+    for (; walk->known < end; walk->known++) {
+        uint32_t position = walk->positions[walk->known];
+        struct term *term = &walk->ring[walk->known % RING];
+        term->row = source_row(walk->x, position, n_columns);
+        fetch_row(term->row, n_columns);
+        if (weights != NULL) {
+            term->id = sl_weights_source(weights, position);
+            term->weight = sl_weights_factor(weights, term->id);
+        }
+    }
+}
+
+/* out += the rows of a sum's edges, in order, each with its weight. */
+SL_INLINE void add_sources(struct edge_walk *walk, const struct sl_weights *weights, struct sum sum, uint32_t n_columns,
                            sl_real *out)
 {
-    for (uint64_t done = first; done < end; done += RING - AHEAD) {
-        uint64_t stop = end - done < RING - AHEAD ? end : done + RING - AHEAD;
+    for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
+        uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
         uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
-        for (; walk->known < ahead; walk->known++) {
-            struct term *term = &walk->ring[walk->known % RING];
-            term->row = source_row(walk->x, walk->positions[walk->known], n_columns);
-            fetch_row(term->row, n_columns);
+        know_sources(walk, weights, ahead, n_columns);
+        if (weights != NULL) {
+            weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
-        for (uint64_t e = done; e < stop; e++) {
-            walk->ring[e % RING].weight = weight;
+        for (uint64_t e = done; weights == NULL && e < stop; e++) {
+            walk->ring[e % RING].weight = sum.factor;
         }
         add_terms(walk->ring, done, stop, n_columns, out);
     }
 }
 
-/* One destination's mean of the edges first .. end - 1. */
-SL_INLINE void mean_of_sources(struct edge_walk *walk, uint64_t first, uint64_t end, uint32_t n_columns, int beta,
-                               sl_real *out)
+/* The own row of destination d of the frontier. */
+SL_INLINE const sl_real *own_row(const struct sl_sources *x, uint32_t d, sl_vertex id, uint32_t n_columns)
 {
-    if (!beta) {
-        memset(out, 0, n_columns * sizeof *out);
+    return x->own != NULL ? sl_view_row(x->own, d, n_columns) : source_row(x, id, n_columns);
+}
+
+/* Destination d, of the edges first .. end - 1: their mean, or by weights. */
+SL_INLINE void sum_of_sources(struct edge_walk *walk, const struct sl_weights *weights, uint32_t d, uint64_t first,
+                              uint64_t end, uint32_t n_columns, sl_real *out)
+{
+    struct sum sum = {.first = first, .end = end};
+    if (weights != NULL) {
+        sum.id = sl_weights_destination(weights, d);
+        add_scaled(n_columns, out, own_row(walk->x, d, sum.id, n_columns), sl_weights_self(weights, sum.id));
     }
     if (first < end) {
-        add_sources(walk, first, end, 1 / (sl_real)(end - first), n_columns, out);
+        sum.factor = weights == NULL ? 1 / (sl_real)(end - first) : sl_weights_share(weights, sum.id, end - first);
+        add_sources(walk, weights, sum, n_columns, out);
     }
 }
 
-SL_CLONES void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, const uint32_t *offsets,
-                                        const uint32_t *edge_sources, const struct sl_sources *x, int beta,
-                                        sl_real *m_out)
+/* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them. */
+SL_INLINE void sum_edges(const struct sl_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
+                         const struct sl_sources *x, int beta, sl_real *m_out)
 {
-    struct edge_walk walk = {.x = x, .positions = edge_sources, .n = offsets[n_rows], .known = offsets[0]};
-    for (uint32_t d = 0; d < n_rows; d++) {
-        mean_of_sources(&walk, offsets[d], offsets[d + 1], n_columns, beta, m_out + (size_t)d * n_columns);
+    const uint32_t *offsets = edges->offsets + edges->row0;
+    struct edge_walk walk = {.x = x, .positions = edges->sources, .n = offsets[edges->n_rows], .known = offsets[0]};
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        sl_real *out = m_out + (size_t)i * n_columns;
+        if (!beta) {
+            memset(out, 0, n_columns * sizeof *out);
+        }
+        sum_of_sources(&walk, weights, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
     }
 }
 
-/* The same for the block by source: the terms are gradients of destinations, each divided by its degree. */
+SL_CLONES void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                        int beta, sl_real *m_out)
+{
+    if (edges->weights == NULL) {
+        sum_edges(edges, NULL, n_columns, x, beta, m_out);
+    } else {
+        sum_edges(edges, edges->weights, n_columns, x, beta, m_out);
+    }
+}
+
+/* The same for the block by source: the terms are gradients of destinations. */
 struct back_walk {
-    const uint32_t *back_rows;
-    const uint32_t *edge_offsets;
+    const struct sl_transposed *block;
     const struct sl_view *gm;
     uint64_t n, known;
     struct term ring[RING];
 };
 
-/* out += the terms first .. end - 1. */
-SL_INLINE void add_back(struct back_walk *walk, uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
+/* The gradients of the entries up to `end` - 1, on their way. */
+SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights *weights, uint64_t end,
+                                 uint32_t n_columns)
 {
-    for (uint64_t done = first; done < end; done += RING - AHEAD) {
-        uint64_t stop = end - done < RING - AHEAD ? end : done + RING - AHEAD;
+    const uint32_t *edge_offsets = walk->block->edge_offsets;
+    for (; walk->known < end; walk->known++) {
+        uint32_t d = walk->block->back_rows[walk->known];
+        uint32_t degree = edge_offsets[d + 1] - edge_offsets[d];
+        struct term *term = &walk->ring[walk->known % RING];
+        term->row = sl_view_row(walk->gm, d, n_columns);
+        fetch_row(term->row, n_columns);
+        if (weights == NULL) {
+            term->weight = 1 / (sl_real)degree;
+        } else {
+            term->id = sl_weights_destination(weights, d);
+            term->weight = sl_weights_share(weights, term->id, degree);
+        }
+    }
+}
+
+/* out += the terms of position t. */
+SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights, uint32_t t, uint32_t n_columns,
+                        sl_real *out)
+{
+    struct sum sum = {.first = walk->block->back_offsets[t], .end = walk->block->back_offsets[t + 1]};
+    if (weights != NULL) {
+        sum.id = sl_weights_source(weights, t);
+        sum.factor = sl_weights_factor(weights, sum.id);
+    }
+    for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
+        uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
         uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
-        for (; walk->known < ahead; walk->known++) {
-            uint32_t d = walk->back_rows[walk->known];
-            sl_real degree = (sl_real)(walk->edge_offsets[d + 1] - walk->edge_offsets[d]);
-            walk->ring[walk->known % RING] = (struct term){sl_view_row(walk->gm, d, n_columns), 1 / degree};
-            fetch_row(walk->ring[walk->known % RING].row, n_columns);
+        know_destinations(walk, weights, ahead, n_columns);
+        if (weights != NULL) {
+            weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
         add_terms(walk->ring, done, stop, n_columns, out);
     }
 }
 
-SL_CLONES void sl_aggregate_backward_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *back_offsets,
-                                         const uint32_t *back_rows, const uint32_t *edge_offsets,
-                                         const struct sl_view *gm, sl_real *out)
+/* A walk over the positions t0 .. t0 + n - 1. */
+SL_INLINE struct back_walk walk_back(const struct sl_transposed *block, uint32_t t0, uint32_t n,
+                                     const struct sl_view *gm)
 {
-    const uint32_t *bounds = back_offsets + t0;
-    struct back_walk walk = {
-        .back_rows = back_rows, .edge_offsets = edge_offsets, .gm = gm, .n = bounds[n], .known = bounds[0]};
+    return (struct back_walk){
+        .block = block, .gm = gm, .n = block->back_offsets[t0 + n], .known = block->back_offsets[t0]};
+}
+
+SL_INLINE void sum_back(const struct sl_transposed *block, const struct sl_weights *weights, uint32_t t0, uint32_t n,
+                        uint32_t n_columns, const struct sl_view *gm, sl_real *out)
+{
+    struct back_walk walk = walk_back(block, t0, n, gm);
     memset(out, 0, (size_t)n * n_columns * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(&walk, bounds[i], bounds[i + 1], n_columns, out + (size_t)i * n_columns);
+        add_back(&walk, weights, t0 + i, n_columns, out + (size_t)i * n_columns);
     }
 }
 
-SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, uint32_t n_columns, const uint32_t *inverse, const sl_real *sent,
-                                      uint32_t row0, uint32_t n_rows, sl_real *g)
+SL_CLONES void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
+                                         const struct sl_view *gm, sl_real *out)
+{
+    if (block->weights == NULL) {
+        sum_back(block, NULL, t0, n, n_columns, gm, out);
+    } else {
+        sum_back(block, block->weights, t0, n, n_columns, gm, out);
+    }
+}
+
+SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,
+                                      const struct sl_gradient *g)
+{
+    for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
+        sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
+        add_scaled(g->n_columns, g->rows + (size_t)i * g->n_columns, sl_view_row(gm, g->row0 + i, g->n_columns),
+                   weight);
+    }
+}
+
+SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *sent,
+                                      const struct sl_gradient *g)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = inverse[i] - row0; /* wraps below row0, and is then too large */
-        if (row < n_rows) {
-            add_scaled(n_columns, g + (size_t)row * n_columns, sent + (size_t)i * n_columns, 1);
+        uint32_t row = inverse[i] - g->row0; /* wraps below row0, and is then too large */
+        if (row < g->n_rows) {
+            add_scaled(g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns, 1);
         }
     }
 }
 
-/* Only the rows of this block of g are added to; the walk starts afresh after those that are passed over. */
-SL_CLONES void sl_accumulate_own_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *inverse,
-                                     const uint32_t *back_offsets, const uint32_t *back_rows,
-                                     const uint32_t *edge_offsets, const struct sl_view *gm, uint32_t row0,
-                                     uint32_t n_rows, sl_real *g)
+/* Only the rows of g are added to; the walk starts afresh after those that are passed over. */
+SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weights *weights, uint32_t t0, uint32_t n,
+                       const uint32_t *inverse, const struct sl_view *gm, const struct sl_gradient *g)
 {
-    const uint32_t *bounds = back_offsets + t0;
-    struct back_walk walk = {
-        .back_rows = back_rows, .edge_offsets = edge_offsets, .gm = gm, .n = bounds[n], .known = bounds[0]};
+    struct back_walk walk = walk_back(block, t0, n, gm);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = inverse[i] - row0;
-        if (row >= n_rows) {
-            continue;
+        uint32_t begin = block->back_offsets[t0 + i];
+        uint32_t row = inverse[i] - g->row0;
+        if (row < g->n_rows) {
+            walk.known = walk.known < begin ? begin : walk.known;
+            add_back(&walk, weights, t0 + i, g->n_columns, g->rows + (size_t)row * g->n_columns);
         }
-        walk.known = walk.known < bounds[i] ? bounds[i] : walk.known;
-        add_back(&walk, bounds[i], bounds[i + 1], n_columns, g + (size_t)row * n_columns);
     }
 }
 
-/* Evaluation's destinations: 64-bit offsets, of which the first row's is the origin of `sources`. */
-SL_CLONES static void aggregate_full(uint32_t n_rows, uint32_t n_columns, const uint64_t *offsets,
-                                     const sl_vertex *sources, const struct sl_sources *x, int beta, sl_real *m_out)
+SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n,
+                                     const uint32_t *inverse, const struct sl_view *gm, const struct sl_gradient *g)
 {
-    struct edge_walk walk = {.x = x, .positions = sources, .n = offsets[n_rows] - offsets[0]};
-    for (uint32_t d = 0; d < n_rows; d++) {
-        mean_of_sources(&walk, offsets[d] - offsets[0], offsets[d + 1] - offsets[0], n_columns, beta,
-                        m_out + (size_t)d * n_columns);
+    if (block->weights == NULL) {
+        sum_own(block, NULL, t0, n, inverse, gm, g);
+    } else {
+        sum_own(block, block->weights, t0, n, inverse, gm, g);
+    }
+}
+
+/* Evaluation's destinations: 64-bit offsets, of which the part's first is the origin of `sources`. */
+struct full_edges {
+    uint32_t row0, n_rows;
+    const uint64_t *offsets; /* of the part */
+    const sl_vertex *sources;
+};
+
+SL_INLINE void sum_full(const struct full_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
+                        const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    const uint64_t *offsets = edges->offsets + edges->row0;
+    struct edge_walk walk = {.x = x,
+                             .positions = edges->sources + (offsets[0] - edges->offsets[0]),
+                             .n = offsets[edges->n_rows] - offsets[0]};
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        sl_real *out = m_out + (size_t)i * n_columns;
+        if (!beta) {
+            memset(out, 0, n_columns * sizeof *out);
+        }
+        sum_of_sources(&walk, weights, edges->row0 + i, offsets[i] - offsets[0], offsets[i + 1] - offsets[0], n_columns,
+                       out);
+    }
+}
+
+SL_CLONES static void aggregate_full(const struct full_edges *edges, const struct sl_weights *weights,
+                                     uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (weights == NULL) {
+        sum_full(edges, NULL, n_columns, x, beta, m_out);
+    } else {
+        sum_full(edges, weights, n_columns, x, beta, m_out);
     }
 }
 
 /* ---- arguments ---- */
 
+/* Which buffers the weights are. */
+struct weight_args {
+    double scale;
+    uint32_t factors; /* the factors' buffer; 0: the mean. Behind it, but in evaluation, the frontier and the request */
+    uint32_t n_parts; /* PEs that the request has entries for; 0: evaluation, where ids are known */
+    sl_vertex first;  /* then: of the part */
+};
+
 struct forward_args {
     struct sl_task_args head;
+    struct weight_args weights;
     uint32_t row0;
     uint32_t n_owners;
     uint32_t own;
@@ -217,6 +358,7 @@ struct forward_args {
 
 struct backward_args {
     struct sl_task_args head;
+    struct weight_args weights;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
     uint32_t t0[SL_MAX_PES]; /* submitted up to t0[n_owners - 1] only */
@@ -224,15 +366,18 @@ struct backward_args {
 
 struct accumulate_args {
     struct sl_task_args head;
+    struct weight_args weights;
     uint32_t row0;
     uint32_t t0, n_own;
     uint32_t n_chunks, shift;
+    uint32_t n_gm; /* rows of the mean's gradient */
     uint32_t n_peers, own;
     uint8_t sent[SL_MAX_PES / 8]; /* bit p: what PE p sent is among the buffers */
 };
 
 struct full_args {
     struct sl_task_args head;
+    struct weight_args weights;
     uint32_t row0;
     uint32_t n_parts;
     int beta;
@@ -260,6 +405,48 @@ static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
     }
 }
 
+/* The weights among the buffers, in *room; NULL where there are none. */
+static const struct sl_weights *weights_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
+{
+    if (args->factors == 0) {
+        return NULL;
+    }
+    *room = (struct sl_weights){
+        .factors = sl_buffer_data(buffers[args->factors]), .first = args->first, .scale = (sl_real)args->scale};
+    if (args->n_parts > 0) {
+        room->destinations = sl_buffer_data(buffers[args->factors + 1]);
+        room->sources = (const sl_vertex *)sl_buffer_data(buffers[args->factors + 2]) + args->n_parts + 1;
+    }
+    return room;
+}
+
+/* The edges of a forward task. */
+static struct sl_edges edges_of(const struct forward_args *args, void *buffers[], struct sl_weights *room)
+{
+    return (struct sl_edges){.row0 = args->row0,
+                             .n_rows = sl_buffer_rows(buffers[3]),
+                             .offsets = sl_buffer_data(buffers[0]),
+                             .sources = sl_buffer_data(buffers[1]),
+                             .weights = weights_of(&args->weights, buffers, room)};
+}
+
+/* The block by source of a backward or accumulate task, whose first buffers it is. */
+static struct sl_transposed transposed_of(const struct weight_args *args, void *buffers[], struct sl_weights *room)
+{
+    return (struct sl_transposed){.edge_offsets = sl_buffer_data(buffers[0]),
+                                  .back_offsets = sl_buffer_data(buffers[1]),
+                                  .back_rows = sl_buffer_data(buffers[2]),
+                                  .weights = weights_of(args, buffers, room)};
+}
+
+static struct sl_gradient gradient_of(const struct accumulate_args *args, void *buffer)
+{
+    return (struct sl_gradient){.row0 = args->row0,
+                                .n_rows = sl_buffer_rows(buffer),
+                                .n_columns = sl_buffer_columns(buffer),
+                                .rows = sl_buffer_data(buffer)};
+}
+
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
@@ -278,10 +465,11 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     }
     view[args->own] =
         (struct sl_view){own, args->shift, sl_list_of(sl_buffer_data(buffers[2]), args->n_owners, args->own)};
-    struct sl_sources sources = {args->n_owners, args->first, view};
-    const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
-    sl_aggregate_forward_cpu(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), edge_offsets + args->row0,
-                             sl_buffer_data(buffers[1]), &sources, args->beta, sl_buffer_data(buffers[3]));
+    struct sl_view rows = {own, args->shift, NULL};
+    struct sl_sources sources = {args->n_owners, args->first, view, &rows};
+    struct sl_weights weights;
+    struct sl_edges edges = edges_of(args, buffers, &weights);
+    sl_aggregate_forward_cpu(&edges, sl_buffer_columns(buffers[3]), &sources, args->beta, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -295,13 +483,40 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *bases[SL_MAX_CHUNKS];
     chunk_bases(buffers + 3 + args->n_owners, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
+    struct sl_weights weights;
+    struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
     for (uint32_t q = 0; q < args->n_owners; q++) {
         void *packed = buffers[3 + q];
-        sl_aggregate_backward_cpu(sl_buffer_rows(packed), sl_buffer_columns(packed), args->t0[q],
-                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]),
-                                  &gm, sl_buffer_data(packed));
+        sl_aggregate_backward_cpu(&block, args->t0[q], sl_buffer_rows(packed), sl_buffer_columns(packed), &gm,
+                                  sl_buffer_data(packed));
     }
     sl_task_leave(&args->head, start_s);
+}
+
+/* All shares in turn. */
+static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
+{
+    const sl_real *bases[SL_MAX_CHUNKS];
+    struct sl_weights weights;
+    struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
+    struct sl_gradient g = gradient_of(args, buffers[3]);
+    const uint32_t *inverse = sl_buffer_data(buffers[4]);
+    struct sl_view gm = {bases, args->shift, NULL};
+    void **next = buffers + 5 + args->n_chunks;
+    chunk_bases(buffers + 5, args->n_chunks, bases);
+    memset(g.rows, 0, (size_t)g.n_rows * g.n_columns * sizeof *g.rows);
+    if (block.weights != NULL) {
+        sl_accumulate_self_cpu(block.weights, args->n_gm, &gm, &g);
+    }
+    for (uint32_t p = 0; p < args->n_peers; p++) {
+        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
+        if (p == args->own) {
+            sl_accumulate_own_cpu(&block, args->t0, args->n_own, rows, &gm, &g);
+        } else if (bit(args->sent, p)) {
+            void *sent = *next++;
+            sl_accumulate_sent_cpu(sl_buffer_rows(sent), rows, sl_buffer_data(sent), &g);
+        }
+    }
 }
 
 static void accumulate_cpu_task(void *buffers[], void *cl_arg)
@@ -311,25 +526,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    const sl_real *bases[SL_MAX_CHUNKS];
-    sl_real *g = sl_buffer_data(buffers[3]);
-    uint32_t n_rows = sl_buffer_rows(buffers[3]);
-    uint32_t n_columns = sl_buffer_columns(buffers[3]);
-    chunk_bases(buffers + 5, args->n_chunks, bases);
-    struct sl_view gm = {bases, args->shift, NULL};
-    void **next = buffers + 5 + args->n_chunks;
-    const uint32_t *inverse = sl_buffer_data(buffers[4]);
-    memset(g, 0, (size_t)n_rows * n_columns * sizeof *g);
-    for (uint32_t p = 0; p < args->n_peers; p++) {
-        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
-        if (p == args->own) {
-            sl_accumulate_own_cpu(args->n_own, n_columns, args->t0, rows, sl_buffer_data(buffers[1]),
-                                  sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, args->row0, n_rows, g);
-        } else if (bit(args->sent, p)) {
-            void *sent = *next++;
-            sl_accumulate_sent_cpu(sl_buffer_rows(sent), n_columns, rows, sl_buffer_data(sent), args->row0, n_rows, g);
-        }
-    }
+    accumulate_cpu(args, buffers);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -348,11 +545,12 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
         chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
-    const uint64_t *offsets = sl_buffer_data(buffers[0]);
-    const sl_vertex *sources = sl_buffer_data(buffers[1]);
-    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view};
-    aggregate_full(sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]), offsets + args->row0,
-                   sources + (offsets[args->row0] - offsets[0]), &x, args->beta, sl_buffer_data(buffers[3]));
+    struct full_edges edges = {args->row0, sl_buffer_rows(buffers[3]), sl_buffer_data(buffers[0]),
+                               sl_buffer_data(buffers[1])};
+    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view, NULL};
+    struct sl_weights weights;
+    aggregate_full(&edges, weights_of(&args->weights, buffers, &weights), sl_buffer_columns(buffers[3]), &x, args->beta,
+                   sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -386,10 +584,10 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_device_sources x = device_sources(args, buffers);
-    const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
-    enum sl_status st = sl_aggregate_forward_cuda(
-        starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
-        edge_offsets + args->row0, sl_buffer_data(buffers[1]), &x, args->beta, sl_buffer_data(buffers[3]));
+    struct sl_weights weights;
+    struct sl_edges edges = edges_of(args, buffers, &weights);
+    enum sl_status st = sl_aggregate_forward_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]),
+                                                  &x, args->beta, sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -400,24 +598,24 @@ static void forward_cusparse_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_device_sources x = device_sources(args, buffers);
-    const uint32_t *edge_offsets = sl_buffer_data(buffers[0]);
-    enum sl_status st = sl_aggregate_forward_cusparse(
-        starpu_cuda_get_local_stream(), starpu_cusparse_get_local_handle(), sl_buffer_rows(buffers[3]),
-        sl_buffer_columns(buffers[3]), edge_offsets + args->row0, sl_buffer_data(buffers[1]), &x, args->beta,
-        sl_buffer_data(buffers[3]));
+    struct sl_weights none;
+    struct sl_edges edges = edges_of(args, buffers, &none);
+    enum sl_status st =
+        sl_aggregate_forward_cusparse(starpu_cuda_get_local_stream(), starpu_cusparse_get_local_handle(), &edges,
+                                      sl_buffer_columns(buffers[3]), &x, args->beta, sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
 #define COPY_SHARE 64 /* of the bytes that data may take, so many parts; launchers have a fifteenth (runtime/gpus.c) */
 
-/* cuSPARSE has to be wanted, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
+/* cuSPARSE has to be wanted, knows the mean only, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
  * room that StarPU does not know of. */
 static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
 {
     const struct forward_args *args = task->cl_arg;
     const struct sl_run *run = args->head.run;
     (void)worker;
-    if (implementation == 0 || !run->fastest_means) {
+    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0) {
         return implementation == 0;
     }
     uint64_t n_sources = args->first[args->n_owners];
@@ -439,33 +637,48 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
         packed[q] = sl_buffer_data(buffers[3 + q]);
         n[q] = sl_buffer_rows(buffers[3 + q]);
     }
-    enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), args->n_owners, n,
-                                                   sl_buffer_columns(buffers[3]), args->t0, sl_buffer_data(buffers[1]),
-                                                   sl_buffer_data(buffers[2]), sl_buffer_data(buffers[0]), &gm, packed);
+    struct sl_weights weights;
+    struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
+    enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), &block, &gm,
+                                                   sl_buffer_columns(buffers[3]), args->n_owners, args->t0, n, packed);
     sl_task_leave_cuda(&args->head, st);
 }
 
-/* All shares in turn; the first that there is overwrites what was cleared. */
+/* The share of PE p, whose gradients, if it is another, are in `sent`. */
+static enum sl_status add_share(const struct accumulate_args *args, void *buffers[], cudaStream_t stream, uint32_t p,
+                                void *sent, int beta)
+{
+    struct sl_weights weights;
+    struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
+    struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
+    struct sl_gradient g = gradient_of(args, buffers[3]);
+    struct sl_asked asked = {sl_buffer_data(buffers[4]), args->n_peers, p};
+    return p == args->own
+               ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
+               : sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), &asked, sl_buffer_data(sent), beta, &g);
+}
+
+/* Zeros, and the destinations' own terms where there are weights. */
+static enum sl_status begin_gradient(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
+{
+    struct sl_weights room;
+    const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
+    struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
+    struct sl_gradient g = gradient_of(args, buffers[3]);
+    enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
+    return st == SL_OK && weights != NULL ? sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g) : st;
+}
+
+/* All shares in turn; the first that there is overwrites what was cleared, unless that has terms already. */
 static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
 {
-    sl_real *g = sl_buffer_data(buffers[3]);
-    uint32_t n_rows = sl_buffer_rows(buffers[3]);
-    uint32_t n_columns = sl_buffer_columns(buffers[3]);
-    struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
     void **next = buffers + 5 + args->n_chunks;
-    const uint32_t *inverse = sl_buffer_data(buffers[4]);
-    int beta = 0;
-    enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, g);
+    int beta = args->weights.factors != 0;
+    enum sl_status st = begin_gradient(args, buffers, stream);
     for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
-        if (p == args->own) {
-            st = sl_accumulate_own_cuda(stream, args->n_own, n_columns, args->t0, args->n_peers, p, inverse,
-                                        sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                                        sl_buffer_data(buffers[0]), &gm, args->row0, n_rows, beta, g);
-            beta = 1;
-        } else if (bit(args->sent, p)) {
-            void *sent = *next++;
-            st = sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), n_columns, args->n_peers, p, inverse,
-                                         sl_buffer_data(sent), args->row0, n_rows, beta, g);
+        if (p == args->own || bit(args->sent, p)) {
+            void *sent = p == args->own ? NULL : *next++;
+            st = add_share(args, buffers, stream, p, sent, beta);
             beta = 1;
         }
     }
@@ -495,9 +708,15 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
         chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
-    enum sl_status st = sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[3]),
-                                               sl_buffer_columns(buffers[3]), sl_buffer_data(buffers[0]), args->row0,
-                                               sl_buffer_data(buffers[1]), args->n_parts, sl_buffer_data(buffers[2]),
+    struct sl_weights weights;
+    struct sl_full_edges edges = {.row0 = args->row0,
+                                  .n_rows = sl_buffer_rows(buffers[3]),
+                                  .offsets = sl_buffer_data(buffers[0]),
+                                  .sources = sl_buffer_data(buffers[1]),
+                                  .n_parts = args->n_parts,
+                                  .first = sl_buffer_data(buffers[2]),
+                                  .weights = weights_of(&args->weights, buffers, &weights)};
+    enum sl_status st = sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]),
                                                parts, args->beta, sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
@@ -521,7 +740,8 @@ static struct starpu_codelet forward_cl = {
 #ifdef SL_CUDA
     .can_execute = forward_can_execute,
 #endif
-    /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the others */
+    /* R edge offsets, edge sources, own inverse; W or RW mean; R chunks of the own rows, packed buffers of the others; with
+     * weights also factors, frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &forward_model,
 };
@@ -530,7 +750,8 @@ static struct starpu_codelet backward_cl = {
     .name = "sl_aggregate_backward",
     .cpu_funcs = {backward_cpu_task},
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R edge offsets, back offsets, back rows; W packed, one per owner; R chunks of the mean's gradient */
+    /* R edge offsets, back offsets, back rows; W packed, one per owner; R chunks of the mean's gradient; with weights also
+     * factors, frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
 };
@@ -540,7 +761,7 @@ static struct starpu_codelet accumulate_cl = {
     .cpu_funcs = {accumulate_cpu_task},
     SL_CUDA_FUNC(accumulate_cuda_task),
     /* R edge offsets, back offsets, back rows; W gradient; R own inverse, chunks of the mean's gradient, then the packed
-     * gradients of other PEs */
+     * gradients of other PEs; with weights also factors, frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &accumulate_model,
 };
@@ -549,7 +770,8 @@ static struct starpu_codelet full_cl = {
     .name = "sl_aggregate_full",
     .cpu_funcs = {full_cpu_task},
     SL_CUDA_FUNC(full_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R offsets, sources, first; W or RW mean; R all chunks of all parts */
+    /* R offsets, sources, first; W or RW mean; R all chunks of all parts; with weights also factors */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &full_model,
 };
 
@@ -560,6 +782,30 @@ static void add_chunks(struct sl_task *task, const struct sl_rows *rows)
     for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
         sl_task_add(task, rows->chunk[c], STARPU_R);
     }
+}
+
+/* The weights of a sampled block, at the end of a task's buffers; its request has entries for n_parts PEs. */
+static struct weight_args add_weights(struct sl_task *task, const struct sl_edge_weights *weights, uint32_t n_parts)
+{
+    if (weights == NULL) {
+        return (struct weight_args){0};
+    }
+    struct weight_args args = {.scale = weights->scale, .factors = task->n_buffers, .n_parts = n_parts};
+    sl_task_add(task, weights->factors, STARPU_R);
+    sl_task_add(task, weights->frontier, STARPU_R);
+    sl_task_add(task, weights->request, STARPU_R);
+    return args;
+}
+
+/* The same in evaluation, of a part whose ids begin with `first`. */
+static struct weight_args add_factors(struct sl_task *task, const struct sl_edge_weights *weights, sl_vertex first)
+{
+    if (weights == NULL) {
+        return (struct weight_args){0};
+    }
+    struct weight_args args = {.scale = weights->scale, .factors = task->n_buffers, .first = first};
+    sl_task_add(task, weights->factors, STARPU_R);
+    return args;
 }
 
 /* Bytes moved by a sum of n_terms rows into n_rows rows. */
@@ -584,7 +830,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     args.shift = sources->rows->split.shift;
     args.beta = beta;
     memcpy(args.first, sources->first, (sources->n_owners + 1) * sizeof *args.first);
-    args.head.stage = SL_STAGE_AGGREGATE;
+    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_cl);
     sl_task_add(&task, edge_offsets, STARPU_R);
@@ -598,15 +844,15 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
             sl_task_add(&task, sources->packed[q], STARPU_R);
         }
     }
+    args.weights = add_weights(&task, sources->weights, sources->n_owners);
     size_t bytes = offsetof(struct forward_args, first) + (sources->n_owners + 1) * sizeof *args.first;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
-                                            starpu_data_handle_t back_offsets, starpu_data_handle_t back_rows,
-                                            const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
-                                            const uint32_t *t0, const starpu_data_handle_t *packed)
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
+                                            uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *packed)
 {
+    const struct sl_rows *gm = what->gm;
     struct backward_args args = {.head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
     struct sl_task task;
     uint32_t n_rows = 0;
@@ -622,16 +868,17 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, sta
         args.t0[q] = t0[q];
         n_rows += sl_handle_rows(packed[q]);
     }
-    args.head.stage = SL_STAGE_BACKWARD;
-    args.head.work = sum_bytes(n_edges, n_rows, gm->n_columns);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = sum_bytes(what->n_edges, n_rows, gm->n_columns);
     sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, edge_offsets, STARPU_R);
-    sl_task_add(&task, back_offsets, STARPU_R);
-    sl_task_add(&task, back_rows, STARPU_R);
+    sl_task_add(&task, what->edge_offsets, STARPU_R);
+    sl_task_add(&task, what->back_offsets, STARPU_R);
+    sl_task_add(&task, what->back_rows, STARPU_R);
     for (uint32_t q = 0; q < n_owners; q++) {
         sl_task_add(&task, packed[q], STARPU_W);
     }
     add_chunks(&task, gm);
+    args.weights = add_weights(&task, what->weights, what->n_parts);
     size_t bytes = offsetof(struct backward_args, t0) + n_owners * sizeof *args.t0;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
@@ -649,6 +896,7 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     }
     args.n_chunks = shares->gm->split.n_chunks;
     args.shift = shares->gm->split.shift;
+    args.n_gm = shares->gm->split.n_rows;
     args.n_peers = shares->n_peers;
     args.own = shares->own;
     sl_task_begin(&task, &accumulate_cl);
@@ -665,38 +913,39 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
             sl_task_add(&task, shares->sent[p], STARPU_R);
         }
     }
-    args.head.stage = SL_STAGE_BACKWARD;
+    args.weights = add_weights(&task, shares->weights, shares->n_peers);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
-enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, starpu_data_handle_t offsets,
-                                        starpu_data_handle_t sources, starpu_data_handle_t first, uint32_t n_parts,
-                                        uint32_t row0, uint64_t n_edges, const struct sl_rows *rows, int beta,
-                                        starpu_data_handle_t m)
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
+                                        uint32_t row0, int beta, starpu_data_handle_t m)
 {
-    struct full_args args = {.head = *head, .row0 = row0, .n_parts = n_parts, .beta = beta};
+    struct full_args args = {.head = *head, .row0 = row0, .n_parts = what->n_parts, .beta = beta};
+    const struct sl_rows *rows = what->rows;
     struct sl_task task;
     uint64_t n_chunks = 0;
-    for (uint32_t q = 0; q < n_parts && n_parts <= SL_MAX_PES; q++) {
+    for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
         n_chunks += rows[q].split.n_chunks;
     }
-    if (n_parts > SL_MAX_PES || n_chunks > SL_MAX_FULL_CHUNKS || sl_handle_columns(m) != rows[0].n_columns) {
+    if (what->n_parts > SL_MAX_PES || n_chunks > SL_MAX_FULL_CHUNKS || sl_handle_columns(m) != rows[0].n_columns) {
         return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts, %llu chunks (at most %d), width %u of rows of width %u",
-                       n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, sl_handle_columns(m),
+                       what->n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, sl_handle_columns(m),
                        rows[0].n_columns);
     }
     sl_task_begin(&task, &full_cl);
-    sl_task_add(&task, offsets, STARPU_R);
-    sl_task_add(&task, sources, STARPU_R);
-    sl_task_add(&task, first, STARPU_R);
+    sl_task_add(&task, what->offsets, STARPU_R);
+    sl_task_add(&task, what->sources, STARPU_R);
+    sl_task_add(&task, what->first, STARPU_R);
     sl_task_add(&task, m, beta ? STARPU_RW : STARPU_W);
-    for (uint32_t q = 0; q < n_parts; q++) {
+    for (uint32_t q = 0; q < what->n_parts; q++) {
         args.chunks[q] = rows[q].split.n_chunks;
         args.shift[q] = rows[q].split.shift;
         add_chunks(&task, &rows[q]);
     }
+    args.weights = add_factors(&task, what->weights, what->first_id);
     args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
-    args.head.work = sum_bytes(n_edges, sl_handle_rows(m), sl_handle_columns(m));
+    args.head.work = sum_bytes(what->n_edges, sl_handle_rows(m), sl_handle_columns(m));
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

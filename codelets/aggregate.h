@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 7, aggregate: the mean of each destination's sampled in-neighbours, and its adjoint.
+ * Stage 7, aggregate: a weighted sum of each destination's sampled in-neighbours, and its adjoint.
  *   before: codelets/exchange.h packs what other PEs own      after: codelets/dense.h, or activate where a layer projects first
  *
+ * The mean (GraphSAGE):
  *   forward     M[d] (+)= 1/deg(d) * sum over edges e of d of X[source(e)]      (a destination without edges: zero)
  *   backward    GX[t]   = sum over edges e with source(e) = t of GM[dest(e)] / deg(dest(e))
+ *
+ * Symmetric weights (GCN; Kipf, Welling 2017, of a graph where each vertex has one self loop), of a scale s and two numbers of each
+ * vertex v, which no sample changes: f_v = 1 / sqrt(in-degree without a self loop + 1) and list_v, the length of its list of
+ * in-neighbours:
+ *   forward     M[d] (+)= s f_d^2 X_own[d] + sum over edges e of d of w(e) X[source(e)]
+ *   backward    GX[t]   = s f_t^2 GM[t] (t a destination) + sum over edges e with source(e) = t of w(e) GM[dest(e)]
+ *   w(e)        = s f_d list_d / deg(d) f_u where e goes from u to d, and 0 where u is d
+ * deg(d) counts the block's edges of d, so that the sum over a uniform sample of the list is right on average. X_own[d] is the own
+ * row of d: frontiers nest (codelets/rows.h), row r of the block's destinations is row r of the level below.
  *
  * Sources are addressed by position among the block's T distinct sources, owner by owner (codelets/sample.h): the PE's own are
  * rows of its next frontier, found through the inverse that merge wrote; another owner's are the rows of the buffer it packed.
@@ -25,6 +35,65 @@
 /* Most chunks that all parts together may have in evaluation. */
 #define SL_MAX_FULL_CHUNKS 1024
 
+/* ---- blocks, for kernels and launchers: whose memory the arrays are in is whose processor runs ---- */
+
+/* Symmetric weights. */
+struct sl_weights {
+    const sl_real *factors;        /* [N x 2] by renumbered id: f, list */
+    const sl_vertex *destinations; /* ids by row of the frontier; NULL: row r has id first + r */
+    const sl_vertex *sources;      /* ids by position; NULL: positions are ids */
+    sl_vertex first;
+    sl_real scale;
+};
+
+static inline SL_HOST_DEVICE sl_vertex sl_weights_destination(const struct sl_weights *weights, uint32_t row)
+{
+    return weights->destinations != NULL ? weights->destinations[row] : weights->first + row;
+}
+static inline SL_HOST_DEVICE sl_vertex sl_weights_source(const struct sl_weights *weights, uint32_t position)
+{
+    return weights->sources != NULL ? weights->sources[position] : position;
+}
+/* f of a source: what its edge has besides the share of the destination. */
+static inline SL_HOST_DEVICE sl_real sl_weights_factor(const struct sl_weights *weights, sl_vertex id)
+{
+    return weights->factors[2 * (size_t)id];
+}
+/* s f list / deg of a destination of degree > 0: what its edges have in common. */
+static inline SL_HOST_DEVICE sl_real sl_weights_share(const struct sl_weights *weights, sl_vertex id, uint64_t degree)
+{
+    const sl_real *of = weights->factors + 2 * (size_t)id;
+    return weights->scale * of[0] * (of[1] / (sl_real)degree);
+}
+/* s f^2. */
+static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *weights, sl_vertex id)
+{
+    sl_real f = weights->factors[2 * (size_t)id];
+    return weights->scale * f * f;
+}
+
+/* A block's destinations row0 .. row0 + n_rows - 1: the edges of destination d are sources[offsets[d]] ..
+ * sources[offsets[d + 1] - 1]. */
+struct sl_edges {
+    uint32_t row0, n_rows;
+    const uint32_t *offsets;          /* of the whole block */
+    const uint32_t *sources;          /* positions */
+    const struct sl_weights *weights; /* NULL: the mean */
+};
+
+/* A block by source: the destinations of position t are back_rows[back_offsets[t]] .. back_rows[back_offsets[t + 1] - 1]. */
+struct sl_transposed {
+    const uint32_t *back_offsets, *back_rows;
+    const uint32_t *edge_offsets;
+    const struct sl_weights *weights; /* NULL: the mean */
+};
+
+/* Rows row0 .. row0 + n_rows - 1 of the owner's frontier, whose gradients are summed. */
+struct sl_gradient {
+    uint32_t row0, n_rows, n_columns;
+    sl_real *rows; /* [n_rows x n_columns], the first is row row0 */
+};
+
 /* ---- kernels, CPU ---- */
 
 /* The sources of a block by position: positions first[q] .. first[q + 1] - 1 are the items of view[q], in order. */
@@ -32,31 +101,32 @@ struct sl_sources {
     uint32_t n_owners;
     const uint32_t *first; /* n_owners + 1 */
     const struct sl_view *view;
+    const struct sl_view
+        *own; /* own rows, by row, which symmetric sums add to; NULL: they are the sources at the destinations' ids */
 };
 
-/* Destinations 0 .. n_rows - 1, whose edges are sources[offsets[d]] .. sources[offsets[d + 1] - 1]. beta 0: overwrite;
- * beta 1: add. m_out [n_rows x n_columns]. */
-void sl_aggregate_forward_cpu(uint32_t n_rows, uint32_t n_columns, const uint32_t *offsets,
-                              const uint32_t *edge_sources, const struct sl_sources *x, int beta, sl_real *m_out);
+/* beta 0: overwrite; beta 1: add. m_out [n_rows x n_columns]. */
+void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
+                              sl_real *m_out);
 
 /* Items t0 .. t0 + n - 1 of the transposed block, into out [n x n_columns], overwritten. gm: rows of GM, all chunks. */
-void sl_aggregate_backward_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *back_offsets,
-                               const uint32_t *back_rows, const uint32_t *edge_offsets, const struct sl_view *gm,
-                               sl_real *out);
+void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
+                               const struct sl_view *gm, sl_real *out);
 
-/* Add into rows row0 .. row0 + n_rows - 1 (of the owner's frontier; g is row row0): for each of n items i with
- * row0 <= inverse[i] < row0 + n_rows, g[inverse[i] - row0] += sent[i]. */
-void sl_accumulate_sent_cpu(uint32_t n, uint32_t n_columns, const uint32_t *inverse, const sl_real *sent, uint32_t row0,
-                            uint32_t n_rows, sl_real *g);
+/* Symmetric weights: to each row of g that is a destination, those below n_gm, add its own term. */
+void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,
+                            const struct sl_gradient *g);
+
+/* To the row inverse[i] of g, if that is one of its rows, add sent[i], for each of n items in order. */
+void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *sent, const struct sl_gradient *g);
 
 /* The same for the PE's own sources t0 .. t0 + n - 1, straight from the transposed block. */
-void sl_accumulate_own_cpu(uint32_t n, uint32_t n_columns, uint32_t t0, const uint32_t *inverse,
-                           const uint32_t *back_offsets, const uint32_t *back_rows, const uint32_t *edge_offsets,
-                           const struct sl_view *gm, uint32_t row0, uint32_t n_rows, sl_real *g);
+void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
+                           const struct sl_view *gm, const struct sl_gradient *g);
 
 #ifdef SL_CUDA
-/* ---- launchers: pointers are to the stream's device, structs and arrays of them are the host's and read before the call
- * returns. SL_ECUDA. Sums run along the list, as on the CPU, up to 256 terms; a longer list is added in slices, whose number
+/* ---- launchers: arrays are in the memory of the stream's device, structs and arrays of them are the host's and read before the
+ * call returns. SL_ECUDA. Sums run along the list, as on the CPU, up to 256 terms; a longer list is added in slices, whose number
  * depends on the width alone, and then slice by slice. ---- */
 
 /* Rows in chunks, for a kernel's parameters. */
@@ -76,38 +146,40 @@ struct sl_device_sources {
     uint32_t first[SL_MAX_PES + 1];
 };
 
-SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                     const uint32_t *offsets, const uint32_t *edge_sources,
-                                                     const struct sl_device_sources *x, int beta, sl_real *m_out);
+SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
+                                                     uint32_t n_columns, const struct sl_device_sources *x, int beta,
+                                                     sl_real *m_out);
 
-/* The same by cuSPARSE's SpMM, of a copy of all source rows. Waits for the stream once, to read the number of edges. Fewer than
+/* The mean by cuSPARSE's SpMM, of a copy of all source rows. Waits for the stream once, to read the number of edges. Fewer than
  * 2^31 edges and sources. The same input gives the same bits, but not the kernel's above. */
-SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, uint32_t n_rows,
-                                                         uint32_t n_columns, const uint32_t *offsets,
-                                                         const uint32_t *edge_sources,
+SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
+                                                         const struct sl_edges *edges, uint32_t n_columns,
                                                          const struct sl_device_sources *x, int beta, sl_real *m_out);
 
 /* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1 into packed_out[k]. */
-SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, uint32_t n_owners, const uint32_t *n,
-                                                      uint32_t n_columns, const uint32_t *t0,
-                                                      const uint32_t *back_offsets, const uint32_t *back_rows,
-                                                      const uint32_t *edge_offsets, const struct sl_device_rows *gm,
+SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
+                                                      const struct sl_device_rows *gm, uint32_t n_columns,
+                                                      uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
                                                       sl_real *const *packed_out);
 
-/* Accumulate: clear g, then each PE's share in turn. inverse: the owner's, of a group of n_parts PEs; of the PE `requester` entry i
- * says where item i goes. beta 0: a row that gets something is overwritten, which saves reading it
- * where it is known to be zero. */
+/* Where the items of a PE go: entry i of `requester` in the owner's inverse, a list of n_parts PEs' entries. */
+struct sl_asked {
+    const uint32_t *inverse;
+    uint32_t n_parts, requester;
+};
+
+/* Accumulate: clear g, with symmetric weights overwrite what is a destination by its own term, then each PE's share in turn. beta 0: a
+ * row that gets something is overwritten, which saves reading it where it is known to be zero. */
 SL_EXTERN_C enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                     sl_real *g_out);
-SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                                   uint32_t n_parts, uint32_t requester, const uint32_t *inverse,
-                                                   const sl_real *sent, uint32_t row0, uint32_t n_rows, int beta,
-                                                   sl_real *g);
-SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, uint32_t t0,
-                                                  uint32_t n_parts, uint32_t requester, const uint32_t *inverse,
-                                                  const uint32_t *back_offsets, const uint32_t *back_rows,
-                                                  const uint32_t *edge_offsets, const struct sl_device_rows *gm,
-                                                  uint32_t row0, uint32_t n_rows, int beta, sl_real *g);
+SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
+                                                   const struct sl_device_rows *gm, const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
+                                                   const sl_real *sent, int beta, const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
+                                                  uint32_t n, const struct sl_asked *asked,
+                                                  const struct sl_device_rows *gm, int beta,
+                                                  const struct sl_gradient *g);
 
 /* The rows of one part of the graph. */
 struct sl_device_part {
@@ -115,24 +187,42 @@ struct sl_device_part {
     const sl_real *const *chunk; /* on the host: the chunks' addresses on the device */
 };
 
-/* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part; offsets are all of the part's, offsets[0] is where `sources`
- * begins; first: n_parts + 1 ids. At most SL_MAX_FULL_CHUNKS chunks. */
-SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                  const uint64_t *offsets, uint32_t row0, const sl_vertex *sources,
-                                                  uint32_t n_parts, const uint32_t *first,
-                                                  const struct sl_device_part *parts, int beta, sl_real *m_out);
+/* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
+struct sl_full_edges {
+    uint32_t row0, n_rows;
+    const uint64_t *offsets; /* all of the part's; offsets[0] is where `sources` begins */
+    const sl_vertex *sources;
+    uint32_t n_parts;
+    const uint32_t *first;            /* n_parts + 1 ids */
+    const struct sl_weights *weights; /* NULL: the mean */
+};
+
+/* At most SL_MAX_FULL_CHUNKS chunks. */
+SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
+                                                  uint32_t n_columns, const struct sl_device_part *parts, int beta,
+                                                  sl_real *m_out);
 #endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 
+/* Symmetric weights as handles; they must live as a submission's others do. */
+struct sl_edge_weights {
+    starpu_data_handle_t factors;  /* sl_real [N x 2] by renumbered id, read only: f, list */
+    starpu_data_handle_t frontier; /* the destinations' ids by row; NULL in evaluation */
+    starpu_data_handle_t
+        request;  /* the sources' ids by position, a list by owner (codelets/sample.h); NULL in evaluation */
+    double scale; /* s */
+};
+
 /* The sources of one PE's block as handles. */
 struct sl_source_handles {
-    uint32_t n_owners;                  /* G */
-    uint32_t own;                       /* which owner this PE is */
-    const uint32_t *first;              /* G + 1 positions */
-    const struct sl_rows *rows;         /* own rows of the next level, all chunks */
-    starpu_data_handle_t inverse;       /* own; entry position - first[own] of requester own is the row */
-    const starpu_data_handle_t *packed; /* G; NULL where own or empty */
+    uint32_t n_owners;                     /* G */
+    uint32_t own;                          /* which owner this PE is */
+    const uint32_t *first;                 /* G + 1 positions */
+    const struct sl_rows *rows;            /* own rows of the next level, all chunks */
+    starpu_data_handle_t inverse;          /* own; entry position - first[own] of requester own is the row */
+    const starpu_data_handle_t *packed;    /* G; NULL where own or empty */
+    const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
 /* Destinations row0 .. row0 + D - 1 into chunk m [D x F]; n_edges: roughly how many, for the model. */
@@ -140,12 +230,18 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m);
 
-/* What goes back to other owners, one task for all of them: for each, items t0 .. of the transposed block into packed [n x F].
- * gm: all chunks of GM; n_edges: roughly how many there are to all of them, for the model. */
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
-                                            starpu_data_handle_t back_offsets, starpu_data_handle_t back_rows,
-                                            const struct sl_rows *gm, uint64_t n_edges, uint32_t n_owners,
-                                            const uint32_t *t0, const starpu_data_handle_t *packed);
+/* What goes back to other owners: the block by source, and the gradients of its destinations. */
+struct sl_returned {
+    starpu_data_handle_t edge_offsets, back_offsets, back_rows;
+    const struct sl_rows *gm;              /* all chunks of GM */
+    uint64_t n_edges;                      /* roughly how many there are to all these owners, for the model */
+    uint32_t n_parts;                      /* G, of the request; with weights only */
+    const struct sl_edge_weights *weights; /* NULL: the mean */
+};
+
+/* One task for all of n_owners: for each, items t0 .. of the transposed block into packed [n x F]. */
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
+                                            uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *packed);
 
 /* What an owner adds up: its own block's share and what the other PEs of the group sent. */
 struct sl_accumulate {
@@ -156,17 +252,27 @@ struct sl_accumulate {
     uint32_t own;                                               /* index of this PE among them */
     starpu_data_handle_t inverse;                               /* own: the rows that each PE asked for */
     const starpu_data_handle_t *sent;                           /* G: their gradients; NULL where own or empty */
+    const struct sl_edge_weights *weights;                      /* NULL: the mean */
 };
 
-/* Clear chunk g (rows row0 .. of the frontier) and add all shares: PE 0's first, then PE 1's, .. */
+/* Clear chunk g (rows row0 .. of the frontier), with weights add the destinations' own terms, and add all shares: PE 0's first,
+ * then PE 1's, .. */
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
 
-/* Evaluation over whole parts: destinations row0 .. of a part with 64-bit offsets and sources by id; part q of the graph is
- * rows[q], all chunks. */
-enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, starpu_data_handle_t offsets,
-                                        starpu_data_handle_t sources, starpu_data_handle_t first, uint32_t n_parts,
-                                        uint32_t row0, uint64_t n_edges, const struct sl_rows *rows, int beta,
-                                        starpu_data_handle_t m);
+/* Evaluation over whole parts: what the sums over a part's lists read. */
+struct sl_full_sources {
+    starpu_data_handle_t offsets, sources; /* of the part: 64-bit offsets, ids */
+    starpu_data_handle_t first;            /* n_parts + 1 ids */
+    uint32_t n_parts;
+    const struct sl_rows *rows;            /* n_parts: each part's, all chunks */
+    uint64_t n_edges;                      /* roughly how many the destinations have, for the model */
+    sl_vertex first_id;                    /* of the part; with weights only */
+    const struct sl_edge_weights *weights; /* NULL: the mean */
+};
+
+/* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F]. */
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
+                                        uint32_t row0, int beta, starpu_data_handle_t m);
 
 #endif

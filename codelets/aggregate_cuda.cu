@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Means over sampled in-neighbours and the transposed sums, on a device.
+ * Weighted sums over sampled in-neighbours and the transposed sums, on a device.
  *
  * They are all of one shape, sum_lists: an item has a list of terms, a row and a weight each, and a row that their sum goes to.
  * A group of lanes serves one item and one tile of its columns. Its lanes find the rows of as many terms as they are, each one
@@ -73,17 +73,27 @@ static inline __device__ const sl_real *source_row(const struct sl_device_source
 /* ---- lists ---- */
 
 /* One item: the terms begin .. end - 1, each with this weight unless the list says that terms have their own. out NULL: there is
- * nothing to do. */
+ * nothing to do. The lists of symmetric weights say of which vertex the item is, and some of them a row that is added before the
+ * terms. */
 struct item {
     uint64_t begin, end;
     sl_real *out;
     sl_real weight;
+    sl_vertex id;
+    sl_real self_weight;
+    const sl_real *self;
 };
 
-/* Destinations of a block. */
-struct block_means {
+/* What lists have in common: sums, or else moves rows; whether terms have weights of their own; whether items have a row to begin
+ * with. */
+struct plain_list {
     static const bool sums = true;
     static const bool weighs_terms = false;
+    static const bool adds_self = false;
+};
+
+/* Destinations of a block, from row row0 on; offsets: from there. */
+struct block_means : plain_list {
     const uint32_t *offsets;
     const uint32_t *edge_sources;
     sl_real *m;
@@ -93,18 +103,48 @@ struct block_means {
     {
         uint32_t begin = __ldg(offsets + d);
         uint32_t end = __ldg(offsets + d + 1);
-        return {begin, end, m + (size_t)d * n_columns, 1 / (sl_real)(end - begin)};
+        return {begin, end, m + (size_t)d * n_columns, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *) const
+    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
     {
         return source_row(x, __ldg(edge_sources + e), n_columns);
     }
 };
 
+/* An edge's weight, from what its sum's vertex gives: that of vertex `id` at its other end. */
+static inline __device__ sl_real weight_of(const struct item &it, sl_real other, sl_vertex id)
+{
+    return id == it.id ? 0 : it.weight * other;
+}
+
+/* The same destinations by symmetric weights. */
+struct block_sums : plain_list {
+    static const bool weighs_terms = true;
+    static const bool adds_self = true;
+    struct block_means block;
+    struct sl_weights weights;
+    uint32_t row0;
+
+    __device__ struct item of(uint32_t d, uint32_t n_columns) const
+    {
+        struct item it = block.of(d, n_columns);
+        it.id = sl_weights_destination(&weights, row0 + d);
+        it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
+        it.self_weight = sl_weights_self(&weights, it.id);
+        it.self = chunk_row(block.x.rows, row0 + d, n_columns);
+        return it;
+    }
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        const uint32_t position = __ldg(block.edge_sources + e);
+        const sl_vertex id = sl_weights_source(&weights, position);
+        *weight = weight_of(it, sl_weights_factor(&weights, id), id);
+        return source_row(block.x, position, n_columns);
+    }
+};
+
 /* Destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
-struct part_means {
-    static const bool sums = true;
-    static const bool weighs_terms = false;
+struct part_means : plain_list {
     const uint64_t *offsets; /* of the part; its first is where `sources` begins */
     const sl_vertex *sources;
     const uint32_t *first;
@@ -120,11 +160,14 @@ struct part_means {
         uint64_t origin = __ldg(offsets);
         uint64_t begin = __ldg(offsets + row0 + i) - origin;
         uint64_t end = __ldg(offsets + row0 + i + 1) - origin;
-        return {begin, end, m + (size_t)i * n_columns, 1 / (sl_real)(end - begin)};
+        return {begin, end, m + (size_t)i * n_columns, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *) const
+    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
     {
-        sl_vertex id = __ldg(sources + e);
+        return row_of(__ldg(sources + e), n_columns);
+    }
+    __device__ const sl_real *row_of(sl_vertex id, uint32_t n_columns) const
+    {
         uint32_t q = 0;
         for (uint32_t k = 1; k < n_parts; k++) {
             q += id >= __ldg(first + k);
@@ -134,26 +177,74 @@ struct part_means {
     }
 };
 
+/* The same destinations by symmetric weights. */
+struct part_sums : plain_list {
+    static const bool weighs_terms = true;
+    static const bool adds_self = true;
+    struct part_means part;
+    struct sl_weights weights;
+
+    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    {
+        struct item it = part.of(i, n_columns);
+        it.id = sl_weights_destination(&weights, part.row0 + i);
+        it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
+        it.self_weight = sl_weights_self(&weights, it.id);
+        it.self = part.row_of(it.id, n_columns);
+        return it;
+    }
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        const sl_vertex id = __ldg(part.sources + e);
+        *weight = weight_of(it, sl_weights_factor(&weights, id), id);
+        return part.row_of(id, n_columns);
+    }
+};
+
 /* A block by source: the terms are gradients of destinations, each divided by its degree. */
-struct transposed {
+struct transposed_means {
     const uint32_t *back_offsets;
     const uint32_t *back_rows;
     const uint32_t *edge_offsets;
     struct sl_device_rows gm;
 
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ void begin(uint32_t, struct item *) const
+    {
+    }
+    __device__ uint32_t degree(uint32_t d) const
+    {
+        return __ldg(edge_offsets + d + 1) - __ldg(edge_offsets + d);
+    }
+    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         uint32_t d = __ldg(back_rows + e);
-        *weight = 1 / (sl_real)(__ldg(edge_offsets + d + 1) - __ldg(edge_offsets + d));
+        *weight = 1 / (sl_real)degree(d);
+        return chunk_row(gm, d, n_columns);
+    }
+};
+
+/* The same by symmetric weights. */
+struct transposed_sums : transposed_means {
+    struct sl_weights weights;
+
+    __device__ void begin(uint32_t t, struct item *it) const
+    {
+        it->id = sl_weights_source(&weights, t);
+        it->weight = sl_weights_factor(&weights, it->id);
+    }
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    {
+        const uint32_t d = __ldg(back_rows + e);
+        const sl_vertex id = sl_weights_destination(&weights, d);
+        *weight = weight_of(it, sl_weights_share(&weights, id, degree(d)), id);
         return chunk_row(gm, d, n_columns);
     }
 };
 
 /* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of packed[k]. */
-struct sent_gradients {
-    static const bool sums = true;
+template <typename Transposed> struct sent_gradients : plain_list {
     static const bool weighs_terms = true;
-    struct transposed block;
+    Transposed block;
     uint32_t t0[TARGETS];
     uint32_t first[TARGETS + 1];
     sl_real *packed[TARGETS];
@@ -166,36 +257,63 @@ struct sent_gradients {
         }
         uint32_t row = i - first[k];
         const uint32_t *bounds = block.back_offsets + t0[k] + row;
-        return {__ldg(bounds), __ldg(bounds + 1), packed[k] + (size_t)row * n_columns, 0};
+        struct item it = {__ldg(bounds), __ldg(bounds + 1), packed[k] + (size_t)row * n_columns, 0, 0, 0, nullptr};
+        block.begin(t0[k] + row, &it);
+        return it;
     }
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
-        return block.row(e, n_columns, weight);
+        return block.row(it, e, n_columns, weight);
     }
 };
 
-/* A PE's own sources t0 and on, of which those count that are rows row0 .. row0 + n_rows - 1. */
-struct own_gradients {
-    static const bool sums = true;
+/* A PE's own sources t0 and on, of which those count that are rows of g. */
+template <typename Transposed> struct own_gradients : plain_list {
     static const bool weighs_terms = true;
-    struct transposed block;
-    const uint32_t *inverse; /* a list of n_parts PEs' entries */
-    sl_real *g;
-    uint32_t n_parts, requester, t0, row0, n_rows;
+    Transposed block;
+    struct sl_asked asked;
+    struct sl_gradient g;
+    uint32_t t0;
 
     __device__ struct item of(uint32_t i, uint32_t n_columns) const
     {
-        uint32_t row =
-            __ldg(sl_list_of(inverse, n_parts, requester) + i) - row0; /* wraps below row0, and is then too large */
-        if (row >= n_rows) {
-            return {0, 0, nullptr, 0};
+        uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i) -
+                       g.row0; /* wraps below row0, and is then too large */
+        if (row >= g.n_rows) {
+            return {0, 0, nullptr, 0, 0, 0, nullptr};
         }
         const uint32_t *bounds = block.back_offsets + t0 + i;
-        return {__ldg(bounds), __ldg(bounds + 1), g + (size_t)row * n_columns, 0};
+        struct item it = {__ldg(bounds), __ldg(bounds + 1), g.rows + (size_t)row * n_columns, 0, 0, 0, nullptr};
+        block.begin(t0 + i, &it);
+        return it;
     }
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
-        return block.row(e, n_columns, weight);
+        return block.row(it, e, n_columns, weight);
+    }
+};
+
+/* The destinations' own terms: items without a list. */
+struct self_gradients : plain_list {
+    static const bool adds_self = true;
+    struct sl_weights weights;
+    struct sl_device_rows gm;
+    struct sl_gradient g;
+
+    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    {
+        const sl_vertex id = sl_weights_destination(&weights, g.row0 + i);
+        return {0,
+                0,
+                g.rows + (size_t)i * n_columns,
+                0,
+                id,
+                sl_weights_self(&weights, id),
+                chunk_row(gm, g.row0 + i, n_columns)};
+    }
+    __device__ const sl_real *row(const struct item &, uint64_t, uint32_t, sl_real *) const
+    {
+        return nullptr;
     }
 };
 
@@ -217,10 +335,10 @@ struct tile {
     bool active;
 };
 
-/* sum + the n terms from `begin` on, in order. All lanes of a warp come here together, whatever their own n. */
+/* sum + the n terms of an item from `begin` on, in order. All lanes of a warp come here together, whatever their own n. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ V add_terms(const List &list, const struct tile &at, uint64_t begin, uint32_t n,
-                                     sl_real weight, V sum)
+static inline __device__ V add_terms(const List &list, const struct tile &at, const struct item &it, uint64_t begin,
+                                     uint32_t n, V sum)
 {
     static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
     const uint32_t lane = sl_lane() % LANES;
@@ -228,9 +346,9 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, ui
     const uint32_t most = group_max<LANES>(n);
     for (uint32_t done = 0; done < most; done += LANES) {
         const sl_real *my_row = nullptr;
-        sl_real my_weight = weight;
+        sl_real my_weight = it.weight;
         if (done + lane < n) {
-            my_row = list.row(begin + done + lane, at.n_columns, &my_weight);
+            my_row = list.row(it, begin + done + lane, at.n_columns, &my_weight);
         }
         for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
             V x[UNROLL];
@@ -243,7 +361,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, ui
             }
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
-                sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : weight;
+                sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
                 if (at.active && done + k + u < n) {
                     sum = plus(sum, times(w, x[u]));
                 }
@@ -251,6 +369,12 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, ui
         }
     }
     return sum;
+}
+
+/* An item's own term. */
+template <typename V> static inline __device__ V own_term(const struct tile &at, const struct item &it)
+{
+    return times(it.self_weight, __ldg((const V *)it.self + at.column));
 }
 
 /* Add an item's list, or nothing where it is left to the block. */
@@ -263,8 +387,11 @@ static inline __device__ void sum_alone(const List &list, const struct tile &at,
     if (writes && beta) {
         sum = ((const V *)it.out)[at.column];
     }
+    if constexpr (List::adds_self) {
+        sum = writes ? plus(sum, own_term<V>(at, it)) : sum;
+    }
     const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
-    sum = add_terms<V, LANES>(list, at, it.begin, n, it.weight, sum);
+    sum = add_terms<V, LANES>(list, at, it, it.begin, n, sum);
     if (writes) {
         ((V *)it.out)[at.column] = sum;
     }
@@ -280,11 +407,14 @@ static inline __device__ void sum_together(const List &list, const struct tile &
     const uint64_t length = it.end - it.begin;
     const uint64_t begin = length * group / n_groups;
     const uint32_t n = (uint32_t)(length * (group + 1) / n_groups - begin);
-    part[threadIdx.x] = add_terms<V, LANES>(list, at, it.begin + begin, n, it.weight, nothing(V()));
+    part[threadIdx.x] = add_terms<V, LANES>(list, at, it, it.begin + begin, n, nothing(V()));
     __syncthreads();
     if (group == 0 && at.active) {
         V *out = (V *)it.out + at.column;
         V sum = beta ? *out : nothing(V());
+        if constexpr (List::adds_self) {
+            sum = plus(sum, own_term<V>(at, it));
+        }
         for (uint32_t k = 0; k < n_groups; k++) {
             sum = plus(sum, part[k * LANES + threadIdx.x]);
         }
@@ -310,7 +440,7 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
         const uint32_t item0 = b % n_blocks * n_groups;
         const uint32_t column = b / n_blocks * LANES + lane;
         const struct tile at = {n_columns, column, column < n_vectors};
-        struct item it = {0, 0, nullptr, 0};
+        struct item it = {0, 0, nullptr, 0, 0, 0, nullptr};
         if (group < n_items - item0) {
             it = list.of(item0 + group, n_columns);
         }
@@ -332,13 +462,12 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
 
 /* ---- rows that are copied, or added once ---- */
 
-/* What PE p sent: item i goes to row inverse[i] - row0 if that is one of n_rows. */
+/* What a PE sent: item i goes to the row that its entry says, if that is one of g. */
 struct sent_rows {
     static const bool sums = false;
-    const uint32_t *inverse;
+    struct sl_asked asked;
     const sl_real *sent;
-    sl_real *g;
-    uint32_t n_parts, requester, row0, n_rows;
+    struct sl_gradient g;
 
     __device__ const sl_real *from(uint32_t i, uint32_t n_columns) const
     {
@@ -346,8 +475,8 @@ struct sent_rows {
     }
     __device__ sl_real *to(uint32_t i, uint32_t n_columns) const
     {
-        uint32_t row = __ldg(sl_list_of(inverse, n_parts, requester) + i) - row0;
-        return row < n_rows ? g + (size_t)row * n_columns : nullptr;
+        uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i) - g.row0;
+        return row < g.n_rows ? g.rows + (size_t)row * n_columns : nullptr;
     }
 };
 
@@ -443,31 +572,50 @@ static enum sl_status start(const char *name, cudaStream_t stream, const Work &w
 
 /* ---- launchers ---- */
 
-enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                         const uint32_t *offsets, const uint32_t *edge_sources,
+enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
                                          const struct sl_device_sources *x, int beta, sl_real *m_out)
 {
-    struct block_means list = {offsets, edge_sources, m_out, *x};
-    return start("sl_aggregate_forward", stream, list, n_rows, n_columns, beta, address_bits(x) | (uintptr_t)m_out);
+    const char *name = "sl_aggregate_forward";
+    uintptr_t addresses = address_bits(x) | (uintptr_t)m_out;
+    struct block_means means = {{}, edges->offsets + edges->row0, edges->sources, m_out, *x};
+    if (edges->weights == nullptr) {
+        return start(name, stream, means, edges->n_rows, n_columns, beta, addresses);
+    }
+    struct block_sums sums = {{}, means, *edges->weights, edges->row0};
+    return start(name, stream, sums, edges->n_rows, n_columns, beta, addresses);
 }
 
-enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, uint32_t n_owners, const uint32_t *n, uint32_t n_columns,
-                                          const uint32_t *t0, const uint32_t *back_offsets, const uint32_t *back_rows,
-                                          const uint32_t *edge_offsets, const struct sl_device_rows *gm,
-                                          sl_real *const *packed_out)
+/* To at most TARGETS owners. */
+template <typename Transposed>
+static enum sl_status send_back(cudaStream_t stream, const Transposed &block, uint32_t n_columns, uint32_t n_targets,
+                                const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
-        uint32_t n_targets = n_owners - done < TARGETS ? n_owners - done : TARGETS;
-        struct sent_gradients list = {{back_offsets, back_rows, edge_offsets, *gm}, {}, {}, {}};
-        uintptr_t addresses = address_bits(gm);
-        for (uint32_t k = 0; k < n_targets; k++) {
-            list.t0[k] = t0[done + k];
-            list.first[k + 1] = list.first[k] + n[done + k];
-            list.packed[k] = packed_out[done + k];
-            addresses |= (uintptr_t)packed_out[done + k];
+    struct sent_gradients<Transposed> list = {
+        {}, block, {}, {},
+        {
         }
-        st = start("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
+    };
+    uintptr_t addresses = address_bits(&block.gm);
+    for (uint32_t k = 0; k < n_targets; k++) {
+        list.t0[k] = t0[k];
+        list.first[k + 1] = list.first[k] + n[k];
+        list.packed[k] = packed_out[k];
+        addresses |= (uintptr_t)packed_out[k];
+    }
+    return start("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
+}
+
+enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
+                                          const struct sl_device_rows *gm, uint32_t n_columns, uint32_t n_owners,
+                                          const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
+{
+    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; k < n_owners && st == SL_OK; k += TARGETS) {
+        uint32_t n_targets = n_owners - k < TARGETS ? n_owners - k : TARGETS;
+        st = block->weights == nullptr ? send_back(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k)
+                                       : send_back(stream, transposed_sums{means, *block->weights}, n_columns,
+                                                   n_targets, t0 + k, n + k, packed_out + k);
     }
     return st;
 }
@@ -478,23 +626,38 @@ enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, ui
     return sl_cuda_status(cudaMemsetAsync(g_out, 0, bytes, stream), "sl_accumulate");
 }
 
-enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, uint32_t n_parts,
-                                       uint32_t requester, const uint32_t *inverse, const sl_real *sent, uint32_t row0,
-                                       uint32_t n_rows, int beta, sl_real *g)
+enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
+                                       const struct sl_device_rows *gm, const struct sl_gradient *g)
 {
-    struct sent_rows rows = {inverse, sent, g, n_parts, requester, row0, n_rows};
-    return start("sl_accumulate", stream, rows, n, n_columns, beta, (uintptr_t)sent | (uintptr_t)g);
+    struct self_gradients list = {{}, *weights, *gm, *g};
+    uint32_t n = n_gm <= g->row0 ? 0 : n_gm - g->row0 < g->n_rows ? n_gm - g->row0 : g->n_rows;
+    return start("sl_accumulate", stream, list, n, g->n_columns, 0, address_bits(gm) | (uintptr_t)g->rows);
 }
 
-enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, uint32_t t0,
-                                      uint32_t n_parts, uint32_t requester, const uint32_t *inverse,
-                                      const uint32_t *back_offsets, const uint32_t *back_rows,
-                                      const uint32_t *edge_offsets, const struct sl_device_rows *gm, uint32_t row0,
-                                      uint32_t n_rows, int beta, sl_real *g)
+enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
+                                       const sl_real *sent, int beta, const struct sl_gradient *g)
 {
-    struct own_gradients list = {
-        {back_offsets, back_rows, edge_offsets, *gm}, inverse, g, n_parts, requester, t0, row0, n_rows};
-    return start("sl_accumulate", stream, list, n, n_columns, beta, address_bits(gm) | (uintptr_t)g);
+    struct sent_rows rows = {*asked, sent, *g};
+    return start("sl_accumulate", stream, rows, n, g->n_columns, beta, (uintptr_t)sent | (uintptr_t)g->rows);
+}
+
+enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
+                                      const struct sl_asked *asked, const struct sl_device_rows *gm, int beta,
+                                      const struct sl_gradient *g)
+{
+    const char *name = "sl_accumulate";
+    uintptr_t addresses = address_bits(gm) | (uintptr_t)g->rows;
+    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
+    if (block->weights == nullptr) {
+        struct own_gradients<transposed_means> list = {
+            {}, means, *asked, *g, t0
+        };
+        return start(name, stream, list, n, g->n_columns, beta, addresses);
+    }
+    struct own_gradients<transposed_sums> list = {
+        {}, {means, *block->weights}, *asked, *g, t0
+    };
+    return start(name, stream, list, n, g->n_columns, beta, addresses);
 }
 
 /* ---- evaluation: more chunks than parameters hold ---- */
@@ -527,15 +690,15 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
     return st;
 }
 
-enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const uint64_t *offsets,
-                                      uint32_t row0, const sl_vertex *sources, uint32_t n_parts, const uint32_t *first,
+enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
                                       const struct sl_device_part *parts, int beta, sl_real *m_out)
 {
+    const char *name = "sl_aggregate_full";
     struct part_means list = {};
     const sl_real *chunks[SL_MAX_FULL_CHUNKS];
     uint32_t n = 0;
     uintptr_t addresses = (uintptr_t)m_out;
-    for (uint32_t q = 0; q < n_parts; q++) {
+    for (uint32_t q = 0; q < edges->n_parts; q++) {
         list.base[q] = (uint16_t)n;
         list.shift[q] = (uint8_t)parts[q].shift;
         for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
@@ -551,14 +714,16 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, uint32_t n_rows, uint
     if (st != SL_OK) {
         return st;
     }
-    list.offsets = offsets;
-    list.sources = sources;
-    list.first = first;
+    list.offsets = edges->offsets;
+    list.sources = edges->sources;
+    list.first = edges->first;
     list.chunk = scratch.as<const sl_real *>();
     list.m = m_out;
-    list.row0 = row0;
-    list.n_parts = n_parts;
-    return start("sl_aggregate_full", stream, list, n_rows, n_columns, beta, addresses);
+    list.row0 = edges->row0;
+    list.n_parts = edges->n_parts;
+    return edges->weights == nullptr
+               ? start(name, stream, list, edges->n_rows, n_columns, beta, addresses)
+               : start(name, stream, part_sums{{}, list, *edges->weights}, edges->n_rows, n_columns, beta, addresses);
 }
 
 /* ---- cuSPARSE ---- */
@@ -644,10 +809,13 @@ done:
     return st;
 }
 
-enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, uint32_t n_rows,
-                                             uint32_t n_columns, const uint32_t *offsets, const uint32_t *edge_sources,
-                                             const struct sl_device_sources *x, int beta, sl_real *m_out)
+enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, const struct sl_edges *edges,
+                                             uint32_t n_columns, const struct sl_device_sources *x, int beta,
+                                             sl_real *m_out)
 {
+    const uint32_t n_rows = edges->n_rows;
+    const uint32_t *offsets = edges->offsets + edges->row0;
+    const uint32_t *edge_sources = edges->sources;
     const char *name = "sl_aggregate_forward by cuSPARSE";
     const uint32_t n_sources = x->first[x->n_owners];
     struct product p;

@@ -120,10 +120,13 @@ static enum sl_status aggregate(const struct pass *a, uint32_t q, uint32_t c, in
     const uint64_t *offsets = a->shards->partition->graph.offsets + part->first;
     uint32_t row = c << a->split[q].shift;
     struct sl_task_args head = head_of(a, q);
-    return sl_aggregate_full_submit(&head, part->graph.offsets, part->graph.sources, a->shards->first,
-                                    a->shards->n_parts, row,
-                                    offsets[row + sl_split_size(&a->split[q], c)] - offsets[row],
-                                    a->layer->project_first ? a->projected : a->h, beta, m);
+    struct sl_full_sources sources = {.offsets = part->graph.offsets,
+                                      .sources = part->graph.sources,
+                                      .first = a->shards->first,
+                                      .n_parts = a->shards->n_parts,
+                                      .rows = a->layer->project_first ? a->projected : a->h,
+                                      .n_edges = offsets[row + sl_split_size(&a->split[q], c)] - offsets[row]};
+    return sl_aggregate_full_submit(&head, &sources, row, beta, m);
 }
 
 /* z of one chunk. Products have the higher priority: where they follow the aggregation, a chunk is done before the next one's

@@ -218,8 +218,12 @@ static enum sl_status aggregate(const struct at *a, uint32_t p, uint32_t c, int 
     const struct sl_block *block = block_of(a, p);
     uint32_t n_parts = a->s->shards->n_parts;
     struct sl_task_args head = head_of(a, p);
-    struct sl_source_handles sources = {n_parts,         p % n_parts,    first_source(a, p),
-                                        exchanged(a, p), block->inverse, pe->packed};
+    struct sl_source_handles sources = {.n_owners = n_parts,
+                                        .own = p % n_parts,
+                                        .first = first_source(a, p),
+                                        .rows = exchanged(a, p),
+                                        .inverse = block->inverse,
+                                        .packed = pe->packed};
     uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)];
     n_edges = n_edges * sl_split_size(&pe->split[a->level], c) / pe->split[a->level].n_rows;
     return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, chunk_row(pe, a->level, c),
@@ -557,8 +561,12 @@ static enum sl_status pack_gradients(const struct at *a, uint32_t p)
     }
     if (n > 0) {
         uint64_t n_edges = pe->counts[sl_counts_edges(a->s->n_hops, a->level)] * n_rows / first[n_parts];
-        st = sl_aggregate_backward_submit(&head, block->edge_offsets, block->back_offsets, block->back_rows, gradient,
-                                          n_edges, n, t0, sent);
+        struct sl_returned what = {.edge_offsets = block->edge_offsets,
+                                   .back_offsets = block->back_offsets,
+                                   .back_rows = block->back_rows,
+                                   .gm = gradient,
+                                   .n_edges = n_edges};
+        st = sl_aggregate_backward_submit(&head, &what, n, t0, sent);
     }
 done:
     return st;

@@ -10,13 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef SL_HOST_DEVICE
-#ifdef __CUDACC__
-#define SL_HOST_DEVICE __host__ __device__
-#else
-#define SL_HOST_DEVICE
-#endif
-#endif
+#include "support/real.h"
 
 /* ln x for x positive, normal and finite; error below 1 unit in the last place. With x = 2^k (1 + f), 1 + f between sqrt(1/2) and
  * sqrt(2), and s = f / (2 + f): ln(1 + f) = 2 atanh(s) = 2 s + s r, r = 2/3 s^2 + 2/5 s^4 + ... (ten terms; the rest is below 2^-61),

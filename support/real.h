@@ -39,6 +39,13 @@ typedef uint32_t sl_vertex;
 #define SL_EXTERN_C
 #endif
 
+/* A function of one item, which kernels of both kinds call. */
+#ifdef __CUDACC__
+#define SL_HOST_DEVICE __host__ __device__
+#else
+#define SL_HOST_DEVICE
+#endif
+
 /* "No vertex", "no row". N is therefore at most 2^32 - 2. */
 #define SL_NONE UINT32_MAX
 

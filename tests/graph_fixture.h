@@ -38,6 +38,7 @@ struct graph_shape {
     enum graph_kind kind;
     uint32_t n_vertices;
     uint32_t hub_degree; /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
+    bool self_loops;     /* power law: every third vertex has one */
     bool directed;       /* leave the edges as they are; else each edge's reverse is added */
     uint32_t n_columns;  /* of the features [5] */
     uint32_t n_classes;  /* [3] */
@@ -103,6 +104,9 @@ static MAYBE_UNUSED void add_power_law(const struct graph_shape *shape, struct e
             if (to != hub && v != hub) {
                 add_edge(edges, v, to);
             }
+        }
+        if (shape->self_loops && v % 3 == 0) {
+            add_edge(edges, v, v);
         }
     }
     for (uint32_t i = 0, v = 0; i < hub_degree; v++) {

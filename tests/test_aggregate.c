@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/aggregate.h over whole groups: means, their adjoint and the sums at owners, with the exchange between
- * them, against plain loops in double; and the submissions against the kernels, bit for bit. */
+ * codelets/aggregate.h over whole groups: means and sums by symmetric weights, their adjoints and the sums at owners, with
+ * the exchange between them, against plain loops in double; and the submissions against the kernels, bit for bit. */
 #include "codelets/aggregate.h"
 
 #include <sys/mman.h>
@@ -113,6 +113,52 @@ static void expect_same_levels(const char *what, const struct group *group, cons
     }
 }
 
+/* ---- weights ---- */
+
+#define SCALE 0.8
+
+/* What everything below weighs by: two numbers of each renumbered id, and the first of them in double. NULL: the mean. */
+static sl_real *factors;
+static double *exact_f;
+
+enum weighing { MEAN, SYMMETRIC, N_WEIGHINGS };
+
+static void weigh(const struct sl_graph *graph, enum weighing weighing)
+{
+    free(factors);
+    free(exact_f);
+    factors = weighing == MEAN ? NULL : need(2 * (size_t)graph->n_vertices, sizeof *factors);
+    exact_f = weighing == MEAN ? NULL : need(graph->n_vertices, sizeof *exact_f);
+    for (sl_vertex v = 0; weighing == SYMMETRIC && v < graph->n_vertices; v++) {
+        double others = 0;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            others += graph->sources[e] != v;
+        }
+        exact_f[v] = 1 / sqrt(others + 1);
+        factors[2 * v] = (sl_real)exact_f[v];
+        factors[2 * v + 1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+    }
+}
+
+/* A PE's block as kernels take it; its weights are in *room. */
+static const struct sl_weights *weights_of(const struct group *group, uint32_t hop, uint32_t p, struct sl_weights *room)
+{
+    *room = (struct sl_weights){.factors = factors,
+                                .destinations = group->pe[p].frontier,
+                                .sources = sl_list_of(group->pe[p].block[hop].request, group->n_parts, 0),
+                                .scale = (sl_real)SCALE};
+    return factors == NULL ? NULL : room;
+}
+
+static struct sl_transposed transposed_of(const struct group *group, uint32_t hop, uint32_t p, struct sl_weights *room)
+{
+    const struct group_block *block = &group->pe[p].block[hop];
+    return (struct sl_transposed){.back_offsets = block->back_offsets,
+                                  .back_rows = block->back_rows,
+                                  .edge_offsets = block->edge_offsets,
+                                  .weights = weights_of(group, hop, p, room)};
+}
+
 /* ---- one hop of a group by the kernels ---- */
 
 /* What q packs for p. */
@@ -139,11 +185,16 @@ static void forward(const struct group *group, uint32_t hop, const struct level 
             view[q] = (struct sl_view){(const sl_real *const *)&packed[q], 31, NULL};
         }
         view[p] = view_of(&x->pe[p], sl_list_of(block->inverse, group->n_parts, p));
-        struct sl_sources sources = {group->n_parts, block->request, view};
+        struct sl_view own = view_of(&x->pe[p], NULL);
+        struct sl_sources sources = {group->n_parts, block->request, view, &own};
+        struct sl_weights room;
         for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-            sl_aggregate_forward_cpu(sl_split_size(&out->split, c), out->n_columns,
-                                     block->edge_offsets + (c << out->split.shift), block->edge_sources, &sources, beta,
-                                     out->base[c]);
+            struct sl_edges edges = {.row0 = c << out->split.shift,
+                                     .n_rows = sl_split_size(&out->split, c),
+                                     .offsets = block->edge_offsets,
+                                     .sources = block->edge_sources,
+                                     .weights = weights_of(group, hop, p, &room)};
+            sl_aggregate_forward_cpu(&edges, out->n_columns, &sources, beta, out->base[c]);
         }
         for (uint32_t q = 0; q < group->n_parts; q++) {
             free(packed[q]);
@@ -158,26 +209,45 @@ static sl_real *send_back(const struct group *group, uint32_t hop, uint32_t p, u
     uint32_t n = sl_list_count(block->request, q);
     uint32_t n_columns = gm->pe[p].n_columns;
     struct sl_view view = view_of(&gm->pe[p], NULL);
+    struct sl_weights room;
+    struct sl_transposed transposed = transposed_of(group, hop, p, &room);
     sl_real *sent = poisoned((size_t)n * n_columns);
-    sl_aggregate_backward_cpu(n, n_columns, block->request[q], block->back_offsets, block->back_rows,
-                              block->edge_offsets, &view, sent);
+    sl_aggregate_backward_cpu(&transposed, block->request[q], n, n_columns, &view, sent);
     return sent;
 }
 
-/* Add p's share to rows row0 .. of q. */
+/* Add p's share to a chunk of q. */
 static void add_share(const struct group *group, uint32_t hop, uint32_t p, uint32_t q, const struct level *gm,
-                      const sl_real *sent, uint32_t row0, uint32_t n_rows, sl_real *g)
+                      const sl_real *sent, const struct sl_gradient *g)
 {
     const struct group_block *block = &group->pe[q].block[hop];
-    uint32_t n_columns = gm->pe[p].n_columns;
     uint32_t n = sl_list_count(block->inverse, p);
     const uint32_t *rows = sl_list_of(block->inverse, group->n_parts, p);
     if (p == q) {
         struct sl_view view = view_of(&gm->pe[q], NULL);
-        sl_accumulate_own_cpu(n, n_columns, block->request[q], rows, block->back_offsets, block->back_rows,
-                              block->edge_offsets, &view, row0, n_rows, g);
+        struct sl_weights room;
+        struct sl_transposed transposed = transposed_of(group, hop, q, &room);
+        sl_accumulate_own_cpu(&transposed, block->request[q], n, rows, &view, g);
     } else {
-        sl_accumulate_sent_cpu(n, n_columns, rows, sent, row0, n_rows, g);
+        sl_accumulate_sent_cpu(n, rows, sent, g);
+    }
+}
+
+static struct sl_gradient chunk_of(const struct rows *rows, uint32_t c)
+{
+    return (struct sl_gradient){c << rows->split.shift, sl_split_size(&rows->split, c), rows->n_columns, rows->base[c]};
+}
+
+/* Zeros, and the own terms of q's destinations. */
+static void begin_chunk(const struct group *group, uint32_t hop, uint32_t q, const struct level *gm,
+                        const struct sl_gradient *g)
+{
+    struct sl_view view = view_of(&gm->pe[q], NULL);
+    struct sl_weights room;
+    const struct sl_weights *weights = weights_of(group, hop, q, &room);
+    memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof(sl_real));
+    if (weights != NULL) {
+        sl_accumulate_self_cpu(weights, gm->pe[q].split.n_rows, &view, g);
     }
 }
 
@@ -187,13 +257,14 @@ static void backward(const struct group *group, uint32_t hop, const struct level
     for (uint32_t q = 0; q < group->n_parts; q++) {
         struct rows *out = &g->pe[q];
         for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-            memset(out->base[c], 0, (size_t)sl_split_size(&out->split, c) * out->n_columns * sizeof(sl_real));
+            struct sl_gradient chunk = chunk_of(out, c);
+            begin_chunk(group, hop, q, gm, &chunk);
         }
         for (uint32_t p = 0; p < group->n_parts; p++) {
             sl_real *sent = p == q ? NULL : send_back(group, hop, p, q, gm);
             for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-                add_share(group, hop, p, q, gm, sent, c << out->split.shift, sl_split_size(&out->split, c),
-                          out->base[c]);
+                struct sl_gradient chunk = chunk_of(out, c);
+                add_share(group, hop, p, q, gm, sent, &chunk);
             }
             free(sent);
         }
@@ -218,7 +289,24 @@ static double *table_of(const struct group *group, const struct level *level)
     return table;
 }
 
-/* For every edge source -> destination of a hop: out[destination] += x[source] / degree, or the other way round. */
+/* The weight of an edge between renumbered ids, to a destination that has so many in the block. */
+static double weight_of(const struct sl_graph *graph, sl_vertex source, sl_vertex destination, double degree)
+{
+    double list = (double)(graph->offsets[destination + 1] - graph->offsets[destination]);
+    return factors == NULL         ? 1 / degree
+           : source == destination ? 0
+                                   : SCALE * exact_f[destination] * exact_f[source] * list / degree;
+}
+
+static void add_row(uint32_t n_columns, double weight, const double *x, size_t from, double *out, size_t to)
+{
+    for (uint32_t j = 0; j < n_columns; j++) {
+        out[to * n_columns + j] += weight * x[from * n_columns + j];
+    }
+}
+
+/* For every edge source -> destination of a hop: out[destination] += weight x[source], or the other way round; and the
+ * destinations' own terms. */
 static double *reference(const struct group *group, uint32_t hop, const double *x, uint32_t n_columns, bool transposed)
 {
     const sl_vertex *dataset_ids = group->partition->dataset_ids;
@@ -226,14 +314,16 @@ static double *reference(const struct group *group, uint32_t hop, const double *
     for (uint32_t p = 0; p < group->n_parts; p++) {
         const struct group_block *block = &group->pe[p].block[hop];
         for (uint32_t d = 0; d < group->pe[p].n_rows[hop]; d++) {
-            size_t destination = dataset_ids[group->pe[p].frontier[d]];
+            sl_vertex id = group->pe[p].frontier[d];
             double degree = block->edge_offsets[d + 1] - block->edge_offsets[d];
             for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
-                size_t source = dataset_ids[source_id(block, block->edge_sources[e])];
-                for (uint32_t j = 0; j < n_columns; j++) {
-                    size_t from = (transposed ? destination : source) * n_columns + j;
-                    out[(transposed ? source : destination) * n_columns + j] += x[from] / degree;
-                }
+                sl_vertex source = source_id(block, block->edge_sources[e]);
+                double weight = weight_of(&group->partition->graph, source, id, degree);
+                add_row(n_columns, weight, x, dataset_ids[transposed ? id : source], out,
+                        dataset_ids[transposed ? source : id]);
+            }
+            if (factors != NULL) {
+                add_row(n_columns, SCALE * exact_f[id] * exact_f[id], x, dataset_ids[id], out, dataset_ids[id]);
             }
         }
     }
@@ -259,10 +349,11 @@ static void expect_table(const char *what, const struct group *group, const stru
 
 /* Means, their sum onto 3, the adjoint against the loops, and <A x, y> = <x, A^T y>. A mean of n numbers of random
  * signs and size 1 has partial sums up to about 1 / sqrt(n), so that rounding, too, keeps below some epsilons,
- * whatever n. */
-static void check_hop(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
-                      uint32_t shift_out)
+ * whatever n; sums by weights reach about 4. */
+static void check_sums(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
+                       uint32_t shift_out)
 {
+    double tolerance = factors == NULL ? 8 * EPSILON : rounding(40, 4);
     struct level x = make_level(group, hop + 1, n_columns, shift_in);
     struct level g = make_level(group, hop + 1, n_columns, shift_in);
     struct level m = make_level(group, hop, n_columns, shift_out);
@@ -274,9 +365,9 @@ static void check_hop(const struct group *group, uint32_t hop, uint32_t n_column
     double *mean = reference(group, hop, x_table, n_columns, false);
     double *adjoint = reference(group, hop, y_table, n_columns, true);
     forward(group, hop, &x, 0, &m);
-    expect_table("mean", group, &m, mean, 0, 8 * EPSILON);
+    expect_table("mean", group, &m, mean, 0, tolerance);
     backward(group, hop, &y, &g);
-    expect_table("adjoint", group, &g, adjoint, 0, rounding(40, 1));
+    expect_table("adjoint", group, &g, adjoint, 0, rounding(40, factors == NULL ? 1 : 4));
     double scale = sqrt(inner_levels(group, &y, &y) * inner_levels(group, &m, &m)) + 1;
     expect_near("<A x, y> = <x, A' y>", inner_levels(group, &m, &y), inner_levels(group, &x, &g), 8 * EPSILON * scale);
     for (uint32_t p = 0; p < group->n_parts; p++) {
@@ -287,7 +378,7 @@ static void check_hop(const struct group *group, uint32_t hop, uint32_t n_column
         }
     }
     forward(group, hop, &x, 1, &m);
-    expect_table("3 + mean", group, &m, mean, 3, rounding(8, 4));
+    expect_table("3 + mean", group, &m, mean, 3, rounding(factors == NULL ? 8 : 40, 4));
     free(x_table);
     free(y_table);
     free(mean);
@@ -296,6 +387,15 @@ static void check_hop(const struct group *group, uint32_t hop, uint32_t n_column
     free_level(group, &g);
     free_level(group, &m);
     free_level(group, &y);
+}
+
+static void check_hop(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
+                      uint32_t shift_out)
+{
+    for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+        weigh(&group->partition->graph, weighing);
+        check_sums(group, hop, n_columns, shift_in, shift_out);
+    }
 }
 
 static void make_group(const struct sl_dataset *dataset, int split, uint32_t n_parts, uint32_t n_seeds,
@@ -311,7 +411,8 @@ static void test_graphs(void **state)
     (void)state;
     const uint32_t part_counts[] = {1, 4, 7};
     for (int graph = 0; graph < N_GRAPHS; graph++) {
-        struct graph_shape shape = {.kind = graph, .n_vertices = 90, .directed = graph == GRAPH_POWER_LAW};
+        struct graph_shape shape = {
+            .kind = graph, .n_vertices = 90, .self_loops = true, .directed = graph == GRAPH_POWER_LAW};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int i = 0; i < 3; i++) {
@@ -348,35 +449,85 @@ static void test_widths_and_chunks(void **state)
 }
 
 /* The chunks are invisible, to the bit: one and many give the same sums. */
-static void test_chunks_are_invisible(void **state)
+static void check_chunks(const struct group *group)
 {
-    (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct group group;
-    make_dataset(&shape, &dataset);
-    make_group(&dataset, SPLIT_RANDOM, 4, 40, &partition, &group);
     struct level x[2];
     struct level m[2];
     struct level g[2];
     for (int i = 0; i < 2; i++) {
-        x[i] = make_level(&group, 2, 9, i == 0 ? 31 : 3);
-        g[i] = make_level(&group, 2, 9, i == 0 ? 31 : 3);
-        m[i] = make_level(&group, 1, 9, i == 0 ? 31 : 2);
-        fill_level(&group, SEED, &x[i]);
-        forward(&group, 1, &x[i], 0, &m[i]);
-        backward(&group, 1, &m[i], &g[i]);
+        x[i] = make_level(group, 2, 9, i == 0 ? 31 : 3);
+        g[i] = make_level(group, 2, 9, i == 0 ? 31 : 3);
+        m[i] = make_level(group, 1, 9, i == 0 ? 31 : 2);
+        fill_level(group, SEED, &x[i]);
+        forward(group, 1, &x[i], 0, &m[i]);
+        backward(group, 1, &m[i], &g[i]);
     }
-    expect_same_levels("mean", &group, &m[0], &m[1]);
-    expect_same_levels("adjoint", &group, &g[0], &g[1]);
+    expect_same_levels("mean", group, &m[0], &m[1]);
+    expect_same_levels("adjoint", group, &g[0], &g[1]);
     for (int i = 0; i < 2; i++) {
-        free_level(&group, &x[i]);
-        free_level(&group, &m[i]);
-        free_level(&group, &g[i]);
+        free_level(group, &x[i]);
+        free_level(group, &m[i]);
+        free_level(group, &g[i]);
     }
-    group_free(&group);
-    sl_partition_free(&partition);
+}
+
+/* The means of one PE, and the way back, are the plain sums along the list in sl_real, as they always were. */
+static void check_order(const struct group *group)
+{
+    const struct group_block *block = &group->pe[0].block[1];
+    struct level x = make_level(group, 2, 5, 31);
+    struct level g = make_level(group, 2, 5, 31);
+    struct level m = make_level(group, 1, 5, 31);
+    fill_level(group, SEED, &x);
+    forward(group, 1, &x, 0, &m);
+    backward(group, 1, &m, &g);
+    for (uint32_t d = 0; d < group->pe[0].n_rows[1]; d++) {
+        sl_real weight = 1 / (sl_real)(block->edge_offsets[d + 1] - block->edge_offsets[d]);
+        sl_real sum[5] = {0};
+        for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+            uint32_t row = sl_list_of(block->inverse, 1, 0)[block->edge_sources[e]];
+            for (uint32_t j = 0; j < 5; j++) {
+                sum[j] += weight * *entry(&x.pe[0], row, j);
+            }
+        }
+        expect_same("mean", 5, sizeof(sl_real), entry(&m.pe[0], d, 0), sum);
+    }
+    for (uint32_t t = 0; t < block->n_sources; t++) {
+        sl_real sum[5] = {0};
+        for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
+            uint32_t d = block->back_rows[e];
+            sl_real weight = 1 / (sl_real)(block->edge_offsets[d + 1] - block->edge_offsets[d]);
+            for (uint32_t j = 0; j < 5; j++) {
+                sum[j] += weight * *entry(&m.pe[0], d, j);
+            }
+        }
+        expect_same("adjoint", 5, sizeof(sl_real), entry(&g.pe[0], sl_list_of(block->inverse, 1, 0)[t], 0), sum);
+    }
+    free_level(group, &x);
+    free_level(group, &g);
+    free_level(group, &m);
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct group group;
+    make_dataset(&shape, &dataset);
+    for (uint32_t n_parts = 1; n_parts <= 4; n_parts += 3) {
+        make_group(&dataset, SPLIT_RANDOM, n_parts, 40, &partition, &group);
+        for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+            weigh(&partition.graph, weighing);
+            check_chunks(&group);
+        }
+        if (n_parts == 1) {
+            check_order(&group);
+        }
+        group_free(&group);
+        sl_partition_free(&partition);
+    }
     sl_dataset_free(&dataset);
 }
 
@@ -406,6 +557,13 @@ static void test_many_neighbours(void **state)
         expect_near("a mean of ones", mean[7000], 1, 13000 * EPSILON / 2);
         expect_near("no neighbours", mean[13999], 0, 0);
         expect_near("itself", mean[13998], 1, 0);
+        weigh(&partition.graph, SYMMETRIC);
+        forward(&group, 0, &x, 0, &m);
+        free(mean);
+        mean = table_of(&group, &m);
+        expect_near("no neighbours, by weights", mean[13999], SCALE, EPSILON);
+        expect_near("itself, by weights", mean[13998], SCALE, EPSILON);
+        weigh(&partition.graph, MEAN);
         fill_level(&group, SEED, &x);
         forward(&group, 0, &x, 0, &m);
         free(mean);
@@ -427,24 +585,102 @@ static void test_empty_blocks(void **state)
     (void)state;
     const uint32_t offsets[] = {0, 0, 0, 0};
     const uint32_t first[] = {0, 0};
-    struct sl_sources none = {1, first, NULL};
+    struct sl_sources none = {1, first, NULL, NULL};
     struct sl_view gm = {NULL, 31, NULL};
+    struct sl_edges no_rows = {.offsets = offsets};
+    struct sl_edges no_edges = {.n_rows = 3, .offsets = offsets};
+    struct sl_transposed block = {.back_offsets = offsets, .edge_offsets = offsets};
     sl_real m[3 * 5];
+    struct sl_gradient g = {.n_rows = 3, .n_columns = 5, .rows = m};
     for (int i = 0; i < 15; i++) {
         m[i] = POISON;
     }
-    sl_aggregate_forward_cpu(0, 5, offsets, NULL, &none, 0, m);
-    sl_aggregate_backward_cpu(0, 5, 0, offsets, NULL, offsets, &gm, m);
-    sl_accumulate_sent_cpu(0, 5, NULL, NULL, 0, 3, m);
-    sl_accumulate_own_cpu(0, 5, 0, NULL, offsets, NULL, offsets, &gm, 0, 3, m);
-    sl_aggregate_forward_cpu(3, 5, offsets, NULL, &none, 1, m);
+    sl_aggregate_forward_cpu(&no_rows, 5, &none, 0, m);
+    sl_aggregate_backward_cpu(&block, 0, 0, 5, &gm, m);
+    sl_accumulate_sent_cpu(0, NULL, NULL, &g);
+    sl_accumulate_own_cpu(&block, 0, 0, NULL, &gm, &g);
+    sl_aggregate_forward_cpu(&no_edges, 5, &none, 1, m);
     for (int i = 0; i < 15; i++) {
         assert_true(m[i] == POISON);
     }
-    sl_aggregate_forward_cpu(3, 5, offsets, NULL, &none, 0, m);
+    sl_aggregate_forward_cpu(&no_edges, 5, &none, 0, m);
     for (int i = 0; i < 15; i++) {
         assert_true(m[i] == 0);
     }
+}
+
+/* By weights a destination without an edge has its own term alone, 3 f^2 of the row it is in the frontier, both ways. */
+static void test_own_terms(void **state)
+{
+    (void)state;
+    const uint32_t offsets[] = {0, 0, 0, 0};
+    const uint32_t first[] = {0, 0};
+    const sl_real row[] = {1, 2, 4};
+    const sl_real *base = row;
+    const sl_real of[] = {9, 9, 2, 0, (sl_real)0.5, 0, 1, 0};
+    const sl_vertex ids[] = {3, 1, 2};
+    const sl_real wanted[] = {3 * 1 * 1, 3 * 4 * 2, (sl_real)0.75 * 4};
+    struct sl_view own = {&base, 31, NULL};
+    struct sl_sources x = {1, first, NULL, &own};
+    struct sl_weights weights = {.factors = of, .destinations = ids, .sources = ids, .scale = 3};
+    struct sl_edges edges = {.row0 = 1, .n_rows = 2, .offsets = offsets, .weights = &weights};
+    sl_real m[2] = {POISON, POISON};
+    for (int beta = 0; beta < 2; beta++) {
+        sl_aggregate_forward_cpu(&edges, 1, &x, beta, m);
+        assert_true(m[0] == (beta + 1) * wanted[1] && m[1] == (beta + 1) * wanted[2]);
+    }
+    edges.n_rows = 0;
+    sl_aggregate_forward_cpu(&edges, 1, &x, 0, m);
+    for (uint32_t row0 = 0; row0 < 4; row0++) {
+        sl_real g[2] = {1, 1};
+        sl_accumulate_self_cpu(&weights, 2, &own, &(struct sl_gradient){row0, 2, 1, g});
+        assert_true(g[0] == (row0 < 2 ? 1 + wanted[row0] : 1) && g[1] == (row0 < 1 ? 1 + wanted[row0 + 1] : 1));
+    }
+}
+
+/* Samples of three of a list: their sums, on average over many steps, are those of whole lists. */
+static void test_unbiased(void **state)
+{
+    (void)state;
+    enum { STEPS = 3000, WIDTH = 2, SEEDS = 12, N = 60 };
+    const struct sl_sample_rule rules[] = {{.method = SL_SAMPLE_FULL}, {SL_SAMPLE_NEIGHBOR, 3, false, 1}};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 40, .self_loops = true};
+    double sum[N * WIDTH] = {0};
+    double squares[N * WIDTH] = {0};
+    double *exact = NULL;
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
+    weigh(&partition.graph, SYMMETRIC);
+    for (uint64_t step = 0; step <= STEPS; step++) {
+        struct group group;
+        group_sample(&partition, 1, &rules[step > 0], SEED, step, SEEDS, dataset.train.ids, &group);
+        struct level x = make_level(&group, 1, WIDTH, 31);
+        struct level m = make_level(&group, 0, WIDTH, 31);
+        fill_level(&group, SEED, &x);
+        forward(&group, 0, &x, 0, &m);
+        double *table = table_of(&group, &m);
+        for (size_t i = 0; step > 0 && i < N * WIDTH; i++) {
+            sum[i] += table[i] - exact[i];
+            squares[i] += (table[i] - exact[i]) * (table[i] - exact[i]);
+        }
+        if (step == 0) {
+            exact = table;
+        } else {
+            free(table);
+        }
+        free_level(&group, &x);
+        free_level(&group, &m);
+        group_free(&group);
+    }
+    for (size_t i = 0; i < N * WIDTH; i++) {
+        expect_near_at("average", i, sum[i] / STEPS, 0, 4 * sqrt(squares[i]) / STEPS + 8 * EPSILON);
+    }
+    free(exact);
+    weigh(&partition.graph, MEAN);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
 }
 
 /* ---- launchers ---- */
@@ -488,7 +724,34 @@ static void free_device_rows(const struct sl_device_rows *rows)
 /* A block on the device. */
 struct device_block {
     uint32_t *edge_offsets, *edge_sources, *back_offsets, *back_rows, *inverse;
+    struct sl_weights weights;
 };
+
+/* The weights of a block on the device. */
+static struct sl_weights weights_on_device(const struct group *group, uint32_t hop, uint32_t p)
+{
+    const struct group_block *block = &group->pe[p].block[hop];
+    struct sl_weights copy = {.scale = (sl_real)SCALE};
+    if (factors != NULL) {
+        copy.factors = on_device(factors, 2 * (size_t)group->partition->graph.n_vertices * sizeof *factors);
+        copy.destinations = on_device(group->pe[p].frontier, 4 * (size_t)group->pe[p].n_rows[hop]);
+        copy.sources = on_device(sl_list_of(block->request, group->n_parts, 0), 4 * (size_t)block->n_sources);
+    }
+    return copy;
+}
+
+static const struct sl_weights *weights_if(const struct sl_weights *weights)
+{
+    return factors != NULL ? weights : NULL;
+}
+
+static struct sl_transposed transposed_on_device(const struct device_block *block)
+{
+    return (struct sl_transposed){.back_offsets = block->back_offsets,
+                                  .back_rows = block->back_rows,
+                                  .edge_offsets = block->edge_offsets,
+                                  .weights = weights_if(&block->weights)};
+}
 
 static struct device_block block_on_device(const struct group *group, uint32_t hop, uint32_t p)
 {
@@ -499,6 +762,7 @@ static struct device_block block_on_device(const struct group *group, uint32_t h
         .back_offsets = on_device(block->back_offsets, 4 * ((size_t)block->n_sources + 1)),
         .back_rows = on_device(block->back_rows, 4 * (size_t)block->n_edges),
         .inverse = on_device(block->inverse, 4 * ((size_t)group->n_parts + 1 + block->inverse[group->n_parts])),
+        .weights = weights_on_device(group, hop, p),
     };
     return copy;
 }
@@ -510,6 +774,9 @@ static void free_device_block(const struct device_block *block)
     cudaFree(block->back_offsets);
     cudaFree(block->back_rows);
     cudaFree(block->inverse);
+    cudaFree((void *)block->weights.factors);
+    cudaFree((void *)block->weights.destinations);
+    cudaFree((void *)block->weights.sources);
 }
 
 enum forward_launcher { BY_KERNEL, BY_CUSPARSE };
@@ -532,15 +799,16 @@ static void launch_means(enum forward_launcher launcher, const struct device_blo
         sl_real *room = device_room(chunk_bytes(m, c) + sizeof *room);
         sl_real *out = room + shifted;
         sl_real *filled = on_device(m->base[c], chunk_bytes(m, c));
-        const uint32_t *offsets = block->edge_offsets + (c << m->split.shift);
-        uint32_t n_rows = sl_split_size(&m->split, c);
+        struct sl_edges edges = {.row0 = c << m->split.shift,
+                                 .n_rows = sl_split_size(&m->split, c),
+                                 .offsets = block->edge_offsets,
+                                 .sources = block->edge_sources,
+                                 .weights = weights_if(&block->weights)};
         assert_int_equal(cudaMemcpy(out, filled, chunk_bytes(m, c), cudaMemcpyDeviceToDevice), cudaSuccess);
         cudaFree(filled);
-        expect_launched(
-            launcher == BY_KERNEL
-                ? sl_aggregate_forward_cuda(NULL, n_rows, m->n_columns, offsets, block->edge_sources, x, beta, out)
-                : sl_aggregate_forward_cusparse(NULL, handle, n_rows, m->n_columns, offsets, block->edge_sources, x,
-                                                beta, out));
+        expect_launched(launcher == BY_KERNEL
+                            ? sl_aggregate_forward_cuda(NULL, &edges, m->n_columns, x, beta, out)
+                            : sl_aggregate_forward_cusparse(NULL, handle, &edges, m->n_columns, x, beta, out));
         assert_int_equal(cudaMemcpy(m->base[c], out, chunk_bytes(m, c), cudaMemcpyDeviceToHost), cudaSuccess);
         cudaFree(room);
     }
@@ -591,8 +859,8 @@ static void launch_back(const struct group *group, uint32_t hop, uint32_t p, con
             packed[n_owners++] = sent[q];
         }
     }
-    expect_launched(sl_aggregate_backward_cuda(NULL, n_owners, n, n_columns, t0, block->back_offsets, block->back_rows,
-                                               block->edge_offsets, gm, packed));
+    struct sl_transposed transposed = transposed_on_device(block);
+    expect_launched(sl_aggregate_backward_cuda(NULL, &transposed, gm, n_columns, n_owners, t0, n, packed));
 }
 
 /* q's chunk c of g: the shares of all PEs, sent[p] by PE p. */
@@ -600,25 +868,25 @@ static void launch_accumulate(const struct group *group, uint32_t hop, uint32_t 
                               const struct sl_device_rows *gm, sl_real *const *sent, uint32_t c, struct rows *g)
 {
     const struct group_block *hosts = &group->pe[q].block[hop];
-    uint32_t row0 = c << g->split.shift;
-    uint32_t n_rows = sl_split_size(&g->split, c);
-    sl_real *out = device_room(chunk_bytes(g, c));
-    int beta = 0;
-    expect_launched(sl_accumulate_clear_cuda(NULL, n_rows, g->n_columns, out));
+    struct sl_transposed transposed = transposed_on_device(block);
+    struct sl_gradient out = chunk_of(g, c);
+    int beta = factors != NULL;
+    out.rows = device_room(chunk_bytes(g, c));
+    expect_launched(sl_accumulate_clear_cuda(NULL, out.n_rows, g->n_columns, out.rows));
+    if (factors != NULL) {
+        expect_launched(sl_accumulate_self_cuda(NULL, &block->weights, group->pe[q].n_rows[hop], gm, &out));
+    }
     for (uint32_t p = 0; p < group->n_parts; p++) {
+        struct sl_asked asked = {block->inverse, group->n_parts, p};
+        uint32_t n = sl_list_count(hosts->inverse, p);
         if (p == q) {
-            expect_launched(sl_accumulate_own_cuda(NULL, sl_list_count(hosts->inverse, q), g->n_columns,
-                                                   hosts->request[q], group->n_parts, q, block->inverse,
-                                                   block->back_offsets, block->back_rows, block->edge_offsets, gm, row0,
-                                                   n_rows, beta, out));
+            expect_launched(sl_accumulate_own_cuda(NULL, &transposed, hosts->request[q], n, &asked, gm, beta, &out));
         } else if (sent[p] != NULL) {
-            expect_launched(sl_accumulate_sent_cuda(NULL, sl_list_count(hosts->inverse, p), g->n_columns,
-                                                    group->n_parts, p, block->inverse, sent[p], row0, n_rows, beta,
-                                                    out));
+            expect_launched(sl_accumulate_sent_cuda(NULL, n, &asked, sent[p], beta, &out));
         }
         beta = beta || p == q || sent[p] != NULL;
     }
-    from_device(g->base[c], out, chunk_bytes(g, c));
+    from_device(g->base[c], out.rows, chunk_bytes(g, c));
 }
 
 static void launch_backward(const struct group *group, uint32_t hop, const struct level *gm, struct level *g)
@@ -649,6 +917,12 @@ static void launch_backward(const struct group *group, uint32_t hop, const struc
     }
 }
 
+/* What lists that are added in slices may differ by: partial sums by weights reach about 1. */
+static double sliced(void)
+{
+    return factors == NULL ? 16 * EPSILON : rounding(40, 1);
+}
+
 /* The forward launchers against the kernel, onto nothing and onto what is there. exact: no list is so long that it is added in slices, and bits agree. */
 static void check_forward_launchers(const struct group *group, uint32_t hop, uint32_t n_columns, uint32_t shift_in,
                                     uint32_t shift_out, bool shifted, bool exact)
@@ -665,9 +939,11 @@ static void check_forward_launchers(const struct group *group, uint32_t hop, uin
     for (int beta = 0; beta < 2; beta++) {
         forward(group, hop, &x, beta, &m[0]);
         launch_forward(BY_KERNEL, group, hop, &x, beta, shifted, &m[1]);
-        launch_forward(BY_CUSPARSE, group, hop, &x, beta, shifted, &m[2]);
-        expect_near_levels("mean", group, &m[1], &m[0], exact ? 0 : 16 * EPSILON);
-        expect_near_levels("mean by cuSPARSE", group, &m[2], &m[0], 16 * EPSILON);
+        expect_near_levels("mean", group, &m[1], &m[0], exact ? 0 : sliced());
+        if (factors == NULL) {
+            launch_forward(BY_CUSPARSE, group, hop, &x, beta, shifted, &m[2]);
+            expect_near_levels("mean by cuSPARSE", group, &m[2], &m[0], 16 * EPSILON);
+        }
     }
     for (int i = 0; i < 3; i++) {
         free_level(group, &m[i]);
@@ -698,7 +974,7 @@ static void test_launchers(void **state)
 {
     (void)state;
     const uint32_t widths[] = {1, 7, 8, 33, 40, 132};
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 60, .hub_degree = 40};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 60, .hub_degree = 40, .self_loops = true};
     struct sl_dataset dataset;
     need_device();
     make_dataset(&shape, &dataset);
@@ -709,8 +985,11 @@ static void test_launchers(void **state)
         for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
             bool other = (parts + w) % 2;
             uint32_t hop = (parts + w) / 2 % 2;
-            check_forward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, !other, true);
-            check_backward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, true);
+            for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+                weigh(&partition.graph, weighing);
+                check_forward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, !other, true);
+                check_backward_launchers(&group, hop, widths[w], other ? 31 : 4, other ? 31 : 3, true);
+            }
         }
         group_free(&group);
         sl_partition_free(&partition);
@@ -724,7 +1003,8 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, u
 {
     enum { SEEDS = 400 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree, .self_loops = true};
     sl_vertex seeds[SEEDS] = {shape.n_vertices / 2};
     struct sl_dataset dataset;
     struct sl_partition partition;
@@ -735,9 +1015,12 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, u
         seeds[i] = shape.n_vertices / 2 + i;
     }
     group_sample(&partition, 1, &full, SEED, 0, SEEDS, seeds, &group);
-    check_forward_launchers(&group, 0, n_columns, shift_in, 8, false, false);
-    if (and_back) {
-        check_backward_launchers(&group, 0, n_columns, shift_in, 8, false);
+    for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+        weigh(&partition.graph, weighing);
+        check_forward_launchers(&group, 0, n_columns, shift_in, 8, false, false);
+        if (and_back) {
+            check_backward_launchers(&group, 0, n_columns, shift_in, 8, false);
+        }
     }
     group_free(&group);
     sl_partition_free(&partition);
@@ -768,7 +1051,7 @@ static void test_launchers_many_owners(void **state)
     sl_real *gm = noisy(ROWS * WIDTH, SEED + 1);
     const sl_real *base[OWNERS];
     struct sl_view view[OWNERS];
-    struct sl_sources sources = {OWNERS, first, view};
+    struct sl_sources sources = {OWNERS, first, view, NULL};
     struct sl_device_sources x = {.n_owners = OWNERS, .own = 200};
     uint32_t n[OWNERS];
     uint32_t t0[OWNERS];
@@ -815,24 +1098,28 @@ static void test_launchers_many_owners(void **state)
     first[OWNERS] = x.first[OWNERS] = SOURCES;
     x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {x.packed[x.own]}};
     x.inverse = on_device(inverse, sizeof inverse);
-    struct device_block block = {on_device(offsets, sizeof offsets), on_device(edge_sources, sizeof edge_sources),
-                                 on_device(back_offsets, sizeof back_offsets), on_device(back_rows, sizeof back_rows),
-                                 (uint32_t *)x.inverse};
+    struct device_block block = {.edge_offsets = on_device(offsets, sizeof offsets),
+                                 .edge_sources = on_device(edge_sources, sizeof edge_sources),
+                                 .back_offsets = on_device(back_offsets, sizeof back_offsets),
+                                 .back_rows = on_device(back_rows, sizeof back_rows),
+                                 .inverse = (uint32_t *)x.inverse};
+    struct sl_edges edges = {.n_rows = ROWS, .offsets = offsets, .sources = edge_sources};
+    struct sl_edges edges_device = {.n_rows = ROWS, .offsets = block.edge_offsets, .sources = block.edge_sources};
+    struct sl_transposed transposed = {.back_offsets = back_offsets, .back_rows = back_rows, .edge_offsets = offsets};
+    struct sl_transposed transposed_device = transposed_on_device(&block);
     sl_real *m_device = device_room(sizeof m[1]);
-    sl_aggregate_forward_cpu(ROWS, WIDTH, offsets, edge_sources, &sources, 0, m[0]);
-    expect_launched(
-        sl_aggregate_forward_cuda(NULL, ROWS, WIDTH, block.edge_offsets, block.edge_sources, &x, 0, m_device));
+    sl_aggregate_forward_cpu(&edges, WIDTH, &sources, 0, m[0]);
+    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_device, WIDTH, &x, 0, m_device));
     from_device(m[1], m_device, sizeof m[1]);
     expect_same("mean", ROWS * WIDTH, sizeof(sl_real), m[1], m[0]);
     struct sl_device_rows gm_device = {.n_chunks = 1, .shift = 31, .chunk = {on_device(gm, ROWS * WIDTH * sizeof *gm)}};
     const sl_real *gm_base = gm;
     struct sl_view gm_view = {&gm_base, 31, NULL};
-    expect_launched(sl_aggregate_backward_cuda(NULL, OWNERS, n, WIDTH, t0, block.back_offsets, block.back_rows,
-                                               block.edge_offsets, &gm_device, sent));
+    expect_launched(sl_aggregate_backward_cuda(NULL, &transposed_device, &gm_device, WIDTH, OWNERS, t0, n, sent));
     for (uint32_t q = 0; q < OWNERS; q++) {
         sl_real wanted[2 * WIDTH];
         sl_real got[2 * WIDTH];
-        sl_aggregate_backward_cpu(2, WIDTH, t0[q], back_offsets, back_rows, offsets, &gm_view, wanted);
+        sl_aggregate_backward_cpu(&transposed, t0[q], 2, WIDTH, &gm_view, wanted);
         from_device(got, sent[q], sizeof got);
         expect_same("sent", 2 * WIDTH, sizeof(sl_real), got, wanted);
         cudaFree((void *)x.packed[q]);
@@ -859,12 +1146,19 @@ static void test_launchers_empty(void **state)
         m[i] = POISON;
     }
     sl_real *out = on_device(m, sizeof m);
-    expect_launched(sl_aggregate_forward_cuda(NULL, 0, 5, zeros, zeros, &none, 0, out));
-    expect_launched(sl_aggregate_forward_cuda(NULL, 3, 5, zeros, zeros, &none, 1, out));
-    expect_launched(sl_aggregate_forward_cusparse(NULL, handle, 3, 5, zeros, zeros, &none, 1, out));
-    expect_launched(sl_aggregate_backward_cuda(NULL, 0, NULL, 5, NULL, zeros, zeros, zeros, &no_rows, NULL));
-    expect_launched(sl_accumulate_sent_cuda(NULL, 0, 5, 1, 0, zeros, out, 0, 3, 1, out));
-    expect_launched(sl_accumulate_own_cuda(NULL, 0, 5, 0, 1, 0, zeros, zeros, zeros, zeros, &no_rows, 0, 3, 1, out));
+    struct sl_edges nothing = {.offsets = zeros, .sources = zeros};
+    struct sl_edges no_edges = {.n_rows = 3, .offsets = zeros, .sources = zeros};
+    struct sl_transposed block = {.back_offsets = zeros, .back_rows = zeros, .edge_offsets = zeros};
+    struct sl_asked asked = {zeros, 1, 0};
+    struct sl_gradient g = {.n_rows = 3, .n_columns = 5, .rows = out};
+    struct sl_weights weights = {.factors = out, .destinations = zeros, .sources = zeros};
+    expect_launched(sl_aggregate_forward_cuda(NULL, &nothing, 5, &none, 0, out));
+    expect_launched(sl_aggregate_forward_cuda(NULL, &no_edges, 5, &none, 1, out));
+    expect_launched(sl_aggregate_forward_cusparse(NULL, handle, &no_edges, 5, &none, 1, out));
+    expect_launched(sl_aggregate_backward_cuda(NULL, &block, &no_rows, 5, 0, NULL, NULL, NULL));
+    expect_launched(sl_accumulate_self_cuda(NULL, &weights, 0, &no_rows, &g));
+    expect_launched(sl_accumulate_sent_cuda(NULL, 0, &asked, out, 1, &g));
+    expect_launched(sl_accumulate_own_cuda(NULL, &block, 0, 0, &asked, &no_rows, 1, &g));
     from_device(m, out, sizeof m);
     for (int i = 0; i < 15; i++) {
         assert_true(m[i] == POISON);
@@ -872,8 +1166,8 @@ static void test_launchers_empty(void **state)
     for (int launcher = BY_KERNEL; launcher <= BY_CUSPARSE; launcher++) {
         out = device_room(sizeof m);
         expect_launched(launcher == BY_KERNEL
-                            ? sl_aggregate_forward_cuda(NULL, 3, 5, zeros, zeros, &none, 0, out)
-                            : sl_aggregate_forward_cusparse(NULL, handle, 3, 5, zeros, zeros, &none, 0, out));
+                            ? sl_aggregate_forward_cuda(NULL, &no_edges, 5, &none, 0, out)
+                            : sl_aggregate_forward_cusparse(NULL, handle, &no_edges, 5, &none, 0, out));
         from_device(m, out, sizeof m);
         for (int i = 0; i < 15; i++) {
             assert_true(m[i] == 0);
@@ -884,12 +1178,12 @@ static void test_launchers_empty(void **state)
 }
 
 /* Evaluation with more chunks than one launch has parameters for, and offsets beyond 2^32. */
-static void test_launcher_full(void **state)
+static void check_launcher_full(enum weighing weighing)
 {
-    (void)state;
     enum { PARTS = 7, N = 300, WIDTH = 6 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 280, .directed = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 280, .self_loops = true, .directed = true};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -897,9 +1191,9 @@ static void test_launcher_full(void **state)
     struct sl_device_part parts[PARTS];
     sl_vertex everyone[N];
     uint32_t n_chunks = 0;
-    need_device();
     make_dataset(&shape, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, PARTS, &partition);
+    weigh(&partition.graph, weighing);
     for (sl_vertex v = 0; v < N; v++) {
         everyone[v] = partition.dataset_ids[v]; /* frontiers in order of new ids: row i is id first + i */
     }
@@ -909,6 +1203,7 @@ static void test_launcher_full(void **state)
     fill_level(&group, SEED, &x);
     forward(&group, 0, &x, 0, &m[0]);
     sl_vertex *first = on_device(partition.first, (PARTS + 1) * sizeof *first);
+    sl_real *factors_device = on_device(factors, factors == NULL ? 0 : 2 * N * sizeof *factors);
     for (uint32_t p = 0; p < PARTS; p++) {
         rows[p] = rows_on_device(&x.pe[p]);
         parts[p] = (struct sl_device_part){rows[p].n_chunks, rows[p].shift, rows[p].chunk};
@@ -924,19 +1219,27 @@ static void test_launcher_full(void **state)
         }
         uint64_t *offsets = on_device(far, (n_part + 1) * sizeof *far);
         sl_vertex *sources = on_device(part.sources, (part.offsets[n_part] - part.offsets[0]) * sizeof *sources);
+        struct sl_weights weights = {.factors = factors_device, .first = partition.first[p], .scale = (sl_real)SCALE};
         for (uint32_t c = 0; c < m[1].pe[p].split.n_chunks; c++) {
             struct rows *out = &m[1].pe[p];
             sl_real *room = device_room(chunk_bytes(out, c));
-            expect_launched(sl_aggregate_full_cuda(NULL, sl_split_size(&out->split, c), WIDTH, offsets, c << 3, sources,
-                                                   PARTS, first, parts, 0, room));
+            struct sl_full_edges edges = {.row0 = c << 3,
+                                          .n_rows = sl_split_size(&out->split, c),
+                                          .offsets = offsets,
+                                          .sources = sources,
+                                          .n_parts = PARTS,
+                                          .first = first,
+                                          .weights = weights_if(&weights)};
+            expect_launched(sl_aggregate_full_cuda(NULL, &edges, WIDTH, parts, 0, room));
             from_device(out->base[c], room, chunk_bytes(out, c));
         }
         cudaFree(offsets);
         cudaFree(sources);
         free(far);
     }
-    expect_near_levels("mean of all", &group, &m[1], &m[0], 16 * EPSILON);
+    expect_near_levels("mean of all", &group, &m[1], &m[0], sliced());
     cudaFree(first);
+    cudaFree(factors_device);
     for (uint32_t p = 0; p < PARTS; p++) {
         free_device_rows(&rows[p]);
     }
@@ -946,6 +1249,14 @@ static void test_launcher_full(void **state)
     group_free(&group);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
+}
+
+static void test_launcher_full(void **state)
+{
+    (void)state;
+    need_device();
+    check_launcher_full(SYMMETRIC);
+    check_launcher_full(MEAN);
 }
 
 #endif
@@ -965,6 +1276,8 @@ struct handles {
         starpu_data_handle_t inverse;
         starpu_data_handle_t packed[MAX_PARTS]; /* NULL where own or empty */
         const uint32_t *first;
+        struct sl_edge_weights by;
+        const struct sl_edge_weights *weights; /* these, or NULL */
     } pe[MAX_PARTS];
     starpu_data_handle_t chunk[4][MAX_PARTS][MAX_CHUNKS];
     sl_real *memory[MAX_PARTS * MAX_PARTS];
@@ -988,9 +1301,16 @@ static struct sl_rows wrap_rows(struct handles *h, uint32_t slot, uint32_t p, co
     return (struct sl_rows){.split = rows->split, .n_columns = rows->n_columns, .chunk = h->chunk[slot][p]};
 }
 
+/* The factors, all PEs'. */
+static starpu_data_handle_t wrap_factors(struct handles *h, const struct group *group)
+{
+    return factors == NULL ? NULL : wrap(rows_of(factors, group->partition->graph.n_vertices, 2), &h->n, h->all);
+}
+
 static struct handles *wrap_group(const struct group *group, uint32_t hop)
 {
     struct handles *h = need(1, sizeof *h);
+    starpu_data_handle_t factors_handle = wrap_factors(h, group);
     for (uint32_t p = 0; p < group->n_parts; p++) {
         const struct group_block *block = &group->pe[p].block[hop];
         struct group_handles *pe = &h->pe[p];
@@ -1000,6 +1320,12 @@ static struct handles *wrap_group(const struct group *group, uint32_t hop)
         pe->back_rows = wrap_vector(h, block->back_rows, block->n_edges);
         pe->inverse = wrap_vector(h, block->inverse, group->n_parts + 1 + block->inverse[group->n_parts]);
         pe->first = block->request;
+        pe->by =
+            (struct sl_edge_weights){.factors = factors_handle,
+                                     .frontier = wrap_vector(h, group->pe[p].frontier, group->pe[p].n_rows[hop]),
+                                     .request = wrap_vector(h, block->request, group->n_parts + 1 + block->n_sources),
+                                     .scale = SCALE};
+        pe->weights = factors == NULL ? NULL : &pe->by;
     }
     return h;
 }
@@ -1034,7 +1360,8 @@ static void submit_forward(const struct group *group, uint32_t hop, const struct
     }
     for (uint32_t p = 0; p < group->n_parts; p++) {
         struct group_handles *pe = &h->pe[p];
-        struct sl_source_handles sources = {group->n_parts, p, pe->first, &rows[p], pe->inverse, pe->packed};
+        struct sl_source_handles sources = {group->n_parts, p,          pe->first,  &rows[p],
+                                            pe->inverse,    pe->packed, pe->weights};
         struct sl_rows out = wrap_rows(h, 1, p, &m->pe[p]);
         for (uint32_t q = 0; q < group->n_parts; q++) {
             pe->packed[q] = wrap_packed(h, group, hop, p, q, out.n_columns);
@@ -1068,8 +1395,14 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
             }
         }
         if (n > 0) {
-            expect_ok(sl_aggregate_backward_submit(&head, pe->edge_offsets, pe->back_offsets, pe->back_rows, &rows[p],
-                                                   100, n, t0, packed));
+            struct sl_returned what = {.edge_offsets = pe->edge_offsets,
+                                       .back_offsets = pe->back_offsets,
+                                       .back_rows = pe->back_rows,
+                                       .gm = &rows[p],
+                                       .n_edges = 100,
+                                       .n_parts = group->n_parts,
+                                       .weights = pe->weights};
+            expect_ok(sl_aggregate_backward_submit(&head, &what, n, t0, packed));
         }
     }
     for (uint32_t q = 0; q < group->n_parts; q++) {
@@ -1087,7 +1420,8 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
                                        .n_peers = group->n_parts,
                                        .own = q,
                                        .inverse = pe->inverse,
-                                       .sent = sent};
+                                       .sent = sent,
+                                       .weights = pe->weights};
         struct sl_rows out = wrap_rows(h, 3, q, &g->pe[q]);
         for (uint32_t c = 0; c < out.split.n_chunks; c++) {
             expect_ok(sl_accumulate_submit(&head, &shares, c << out.split.shift, out.chunk[c]));
@@ -1096,7 +1430,7 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
     unwrap(h);
 }
 
-static void check_submissions(const struct group *group, uint32_t hop, uint32_t shift_in, uint32_t shift_out)
+static void compare_submissions(const struct group *group, uint32_t hop, uint32_t shift_in, uint32_t shift_out)
 {
     struct level x = make_level(group, hop + 1, 6, shift_in);
     struct level g[2];
@@ -1117,6 +1451,10 @@ static void check_submissions(const struct group *group, uint32_t hop, uint32_t 
     submit_backward(group, hop, &m[0], &g[1]);
     expect_no_failure();
     expect_same_levels("adjoint", group, &g[1], &g[0]);
+    submit_forward(group, hop, &x, 0, &m[1]);
+    double scale = sqrt(inner_levels(group, &m[0], &m[0]) * inner_levels(group, &m[1], &m[1])) + 1;
+    expect_near("<A x, y> = <x, A' y>", inner_levels(group, &m[1], &m[0]), inner_levels(group, &x, &g[1]),
+                8 * EPSILON * scale);
     free_level(group, &x);
     for (int i = 0; i < 2; i++) {
         free_level(group, &g[i]);
@@ -1124,10 +1462,18 @@ static void check_submissions(const struct group *group, uint32_t hop, uint32_t 
     }
 }
 
+static void check_submissions(const struct group *group, uint32_t hop, uint32_t shift_in, uint32_t shift_out)
+{
+    for (int weighing = SYMMETRIC; weighing >= MEAN; weighing--) {
+        weigh(&group->partition->graph, weighing);
+        compare_submissions(group, hop, shift_in, shift_out);
+    }
+}
+
 static void test_submissions(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         struct sl_dataset dataset;
         struct sl_partition partition;
@@ -1152,14 +1498,19 @@ static void test_submissions(void **state)
 #ifdef SL_TESTS_CUSPARSE_H
 /* Means of one block, again and again, said to be of several sizes, so that a scheduler with models learns what each implementation
  * costs. n_edges: what the handle of edges has room for; gpu_bytes: what is said of the GPU. Returns how many were by cuSPARSE. */
-static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at_all)
+static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at_all, bool weighted)
 {
     enum { RUNS = 60 };
     uint32_t offsets[] = {0, 2, 2, 5};
     uint32_t inverse[] = {0, 4, 3, 2, 1, 0};
     uint32_t first[] = {0, 4};
     sl_real rows[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint32_t request[] = {0, 4, 10, 11, 12, 13};
+    uint32_t frontier[] = {0, 1, 2};
+    sl_real ones[14 * 2] = {1, 2,        1,        0,        1,
+                            3, [20] = 1, [22] = 1, [24] = 1, [26] = 1}; /* list is the degree: every weight is 1 */
     const sl_real wanted[] = {4, 5, 0, 0, 3, 4};
+    const sl_real wanted_weighted[] = {9, 12, 3, 4, 14, 18}; /* these sums, and the own rows */
     starpu_data_handle_t none = NULL;
     unsigned before = sl_emulated_products;
     size_t bytes = 4 * (size_t)n_edges; /* the handle's, most of them never touched */
@@ -1172,14 +1523,18 @@ static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at
     run.gpu_bytes = gpu_bytes;
     for (int i = 0; i < RUNS; i++) {
         sl_real m[6];
-        starpu_data_handle_t h[] = {vector_of(offsets, 4, 4), vector_of(edge_sources, n_edges, 4),
-                                    vector_of(inverse, 6, 4), rows_of(rows, 4, 2), rows_of(m, 3, 2)};
+        starpu_data_handle_t h[] = {vector_of(offsets, 4, 4),  vector_of(edge_sources, n_edges, 4),
+                                    vector_of(inverse, 6, 4),  rows_of(rows, 4, 2),
+                                    rows_of(m, 3, 2),          vector_of(request, 6, 4),
+                                    vector_of(frontier, 3, 4), rows_of(ones, 14, 2)};
         struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 2, .chunk = &h[3]};
-        struct sl_source_handles sources = {1, 0, first, &x, h[2], &none};
+        struct sl_edge_weights weights = {.factors = h[7], .frontier = h[6], .request = h[5], .scale = 1};
+        struct sl_source_handles sources = {1, 0, first, &x, h[2], &none, weighted ? &weights : NULL};
         expect_ok(sl_aggregate_forward_submit(&head, h[0], h[1], 0, UINT64_C(10) << i % 8, &sources, 0, h[4]));
         UNREGISTER(h);
         for (int j = 0; j < 6; j++) {
-            expect_near_at("mean", (size_t)j, (double)m[j], (double)wanted[j], 8 * EPSILON);
+            double right = (double)(weighted ? wanted_weighted[j] : wanted[j]);
+            expect_near_at("mean", (size_t)j, (double)m[j], right, 8 * EPSILON * (1 + right));
         }
     }
     expect_no_failure();
@@ -1188,16 +1543,17 @@ static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at
     return sl_emulated_products - before;
 }
 
-/* Both implementations run as tasks where that is wanted, and cuSPARSE is not asked for what it cannot count, nor where its copy of
+/* Both implementations run as tasks where that is wanted, and cuSPARSE is not asked for other weights, for what it cannot count, nor where its copy of
  * the rows, 32 bytes here, is more than a 64th of the GPU. */
 static void test_second_implementation(void **state)
 {
     (void)state;
     setenv("STARPU_SCHED", "dmda", 1);
     setenv("STARPU_CALIBRATE", "2", 1);
-    unsigned some = products_of(5, 32 * 64, true);
-    unsigned none = products_of(5, UINT64_C(1) << 36, false) + products_of(UINT32_C(1) << 31, UINT64_C(1) << 36, true) +
-                    products_of(5, 32 * 64 - 1, true);
+    unsigned some = products_of(5, 32 * 64, true, false);
+    unsigned none = products_of(5, UINT64_C(1) << 36, false, false) +
+                    products_of(UINT32_C(1) << 31, UINT64_C(1) << 36, true, false) +
+                    products_of(5, 32 * 64 - 1, true, false) + products_of(5, 32 * 64, true, true);
     unsetenv("STARPU_SCHED");
     setenv("STARPU_CALIBRATE", "0", 1);
     assert_true(some > 0);
@@ -1205,8 +1561,9 @@ static void test_second_implementation(void **state)
 }
 #endif
 
-/* Evaluation: the mean over all in-neighbours of whole parts. */
-static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_parts, uint32_t shift, int beta)
+/* Evaluation: the sums over all in-neighbours of whole parts are those of blocks that hold all edges. */
+static void compare_full(enum weighing weighing, const struct sl_dataset *dataset, int split, uint32_t n_parts,
+                         uint32_t shift, int beta)
 {
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     struct handles *h = need(1, sizeof *h);
@@ -1220,9 +1577,11 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
         everyone[v] = partition.dataset_ids[v]; /* frontiers in order of new ids: row i is id first + i */
     }
     group_sample(&partition, 1, &full, SEED, 0, n, everyone, &group);
+    weigh(&partition.graph, weighing);
     struct level x = make_level(&group, 0, 5, shift);
     struct level m[2];
     starpu_data_handle_t first = wrap_vector(h, partition.first, n_parts + 1);
+    struct sl_edge_weights weights = {.factors = wrap_factors(h, &group), .scale = SCALE};
     fill_level(&group, SEED, &x);
     for (int i = 0; i < 2; i++) {
         m[i] = make_level(&group, 0, 5, shift);
@@ -1237,9 +1596,16 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
         starpu_data_handle_t offsets = wrap(vector_of(part.offsets, n_part + 1, 8), &h->n, h->all);
         starpu_data_handle_t sources = wrap_vector(h, part.sources, (uint32_t)(part.offsets[n_part] - part.offsets[0]));
         struct sl_rows out = wrap_rows(h, 1, p, &m[1].pe[p]);
+        struct sl_full_sources what = {.offsets = offsets,
+                                       .sources = sources,
+                                       .first = first,
+                                       .n_parts = n_parts,
+                                       .rows = rows,
+                                       .n_edges = 100,
+                                       .first_id = partition.first[p],
+                                       .weights = factors == NULL ? NULL : &weights};
         for (uint32_t c = 0; c < out.split.n_chunks; c++) {
-            expect_ok(sl_aggregate_full_submit(&head, offsets, sources, first, n_parts, c << shift, 100, rows, beta,
-                                               out.chunk[c]));
+            expect_ok(sl_aggregate_full_submit(&head, &what, c << shift, beta, out.chunk[c]));
         }
     }
     unwrap(h);
@@ -1254,10 +1620,17 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
     sl_partition_free(&partition);
 }
 
+static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_parts, uint32_t shift, int beta)
+{
+    compare_full(SYMMETRIC, dataset, split, n_parts, shift, beta);
+    compare_full(MEAN, dataset, split, n_parts, shift, beta);
+}
+
 static void test_full(void **state)
 {
     (void)state;
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .directed = true};
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .self_loops = true, .directed = true};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         struct sl_dataset dataset;
         fixture_start(worker_counts[w]);
@@ -1291,7 +1664,14 @@ static void test_outputs_are_written(void **state)
                                  rows_of(data[4], 4, 6),        vector_of(inverse, 6, 4)};
     struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 6, .chunk = &h[X]};
     struct sl_rows gm = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GM]};
-    struct sl_source_handles all = {1, 0, offsets, &x, h[INVERSE], &none};
+    struct sl_source_handles all = {1, 0, offsets, &x, h[INVERSE], &none, NULL};
+    struct sl_full_sources whole = {
+        .offsets = h[OFFSETS64], .sources = h[SOURCES], .first = h[OFFSETS], .n_parts = 1, .rows = &x, .n_edges = 4};
+    struct sl_returned what = {.edge_offsets = h[OFFSETS],
+                               .back_offsets = h[BACK_OFFSETS],
+                               .back_rows = h[BACK_ROWS],
+                               .gm = &gm,
+                               .n_edges = 4};
     struct sl_accumulate shares = {.edge_offsets = h[OFFSETS],
                                    .back_offsets = h[BACK_OFFSETS],
                                    .back_rows = h[BACK_ROWS],
@@ -1305,12 +1685,11 @@ static void test_outputs_are_written(void **state)
         expect_ok(sl_aggregate_forward_submit(&head, h[OFFSETS], h[SOURCES], 0, 4, &all, beta, h[M]));
         release(h[X], 1, &h[M]);
         hold(h[X]);
-        expect_ok(sl_aggregate_full_submit(&head, h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, 4, &x, beta, h[M]));
+        expect_ok(sl_aggregate_full_submit(&head, &whole, 0, beta, h[M]));
         release(h[X], 1, &h[M]);
     }
     hold(h[GM]);
-    expect_ok(sl_aggregate_backward_submit(&head, h[OFFSETS], h[BACK_OFFSETS], h[BACK_ROWS], &gm, 4, 1, &(uint32_t){0},
-                                           &h[PACKED]));
+    expect_ok(sl_aggregate_backward_submit(&head, &what, 1, &(uint32_t){0}, &h[PACKED]));
     release(h[GM], 1, &h[PACKED]);
     hold(h[GM]);
     expect_ok(sl_accumulate_submit(&head, &shares, 0, h[G]));
@@ -1334,31 +1713,67 @@ static void test_refusals(void **state)
     starpu_data_handle_t handles[2] = {vector_of(index, 4, 4), rows_of(data, 4, 6)};
     struct sl_rows rows = {.split = sl_split_rows(4, 1, 2), .n_columns = 5, .chunk = &handles[1]};
     starpu_data_handle_t none = NULL;
-    struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none};
+    struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none, NULL};
     struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles[0], .sent = &none};
     starpu_data_handle_t v = handles[0];
+    struct sl_returned what = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
+    struct sl_full_sources whole = {.offsets = v, .sources = v, .first = v, .n_parts = 1, .rows = &rows, .n_edges = 1};
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
-    assert_int_equal(sl_aggregate_backward_submit(&head, v, v, v, &rows, 1, 1, first, &handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
-    assert_int_equal(sl_aggregate_full_submit(&head, v, v, v, 1, 0, 1, &rows, 0, handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     rows.n_columns = 6;
     rows.split.n_chunks = SL_MAX_CHUNKS + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "65 chunks", "sl_aggregate_forward");
-    assert_int_equal(sl_aggregate_backward_submit(&head, v, v, v, &rows, 1, 1, first, &handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &handles[1]), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
-    assert_int_equal(sl_aggregate_full_submit(&head, v, v, v, 1, 0, 1, &rows, 0, handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = 1;
     sources.n_owners = shares.n_peers = SL_MAX_PES + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
-    assert_int_equal(sl_aggregate_full_submit(&head, v, v, v, SL_MAX_PES + 1, 0, 1, &rows, 0, handles[1]), SL_EINVAL);
+    whole.n_parts = SL_MAX_PES + 1;
+    assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     unregister(2, handles);
+    fixture_stop();
+}
+
+/* What evaluation submits is counted as evaluation, both ways. */
+static void test_stages(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_PATH, .n_vertices = 30};
+    double seconds[SL_N_STAGES];
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct group group;
+    make_dataset(&shape, &dataset);
+    make_group(&dataset, SPLIT_RANDOM, 2, 5, &partition, &group);
+    struct level x = make_level(&group, 1, 6, 31);
+    struct level m = make_level(&group, 0, 6, 31);
+    struct level g = make_level(&group, 1, 6, 31);
+    fill_level(&group, SEED, &x);
+    fixture_start(1);
+    head.stage = SL_STAGE_EVALUATE;
+    submit_forward(&group, 0, &x, 0, &m);
+    submit_backward(&group, 0, &m, &g);
+    head.stage = SL_STAGE_SAMPLE;
+    expect_no_failure();
+    sl_run_stage_seconds(&run, seconds);
+    assert_true(seconds[SL_STAGE_EVALUATE] > 0);
+    assert_true(seconds[SL_STAGE_AGGREGATE] == 0 && seconds[SL_STAGE_BACKWARD] == 0);
+    free_level(&group, &x);
+    free_level(&group, &m);
+    free_level(&group, &g);
+    group_free(&group);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
     fixture_stop();
 }
 
@@ -1401,9 +1816,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_widths_and_chunks),
-        cmocka_unit_test(test_chunks_are_invisible),
+        cmocka_unit_test(test_bits),
         cmocka_unit_test(test_many_neighbours),
         cmocka_unit_test(test_empty_blocks),
+        cmocka_unit_test(test_own_terms),
+        cmocka_unit_test(test_unbiased),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launchers),
         cmocka_unit_test(test_launchers_many_neighbours),
@@ -1418,6 +1835,7 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_outputs_are_written),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_stages),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

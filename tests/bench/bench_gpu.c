@@ -255,22 +255,24 @@ struct block {
 static enum sl_status forward(const void *what)
 {
     const struct block *b = what;
-    return sl_aggregate_forward_cuda(stream, b->n_rows, b->n_columns, b->offsets, b->sources, &b->x, 0, b->m);
+    struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
+    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->x, 0, b->m);
 }
 
 static enum sl_status forward_cusparse(const void *what)
 {
     const struct block *b = what;
-    return sl_aggregate_forward_cusparse(stream, cusparse, b->n_rows, b->n_columns, b->offsets, b->sources, &b->x, 0,
-                                         b->m);
+    struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
+    return sl_aggregate_forward_cusparse(stream, cusparse, &edges, b->n_columns, &b->x, 0, b->m);
 }
 
 static enum sl_status backward(const void *what)
 {
     const struct block *b = what;
     uint32_t zero = 0;
-    return sl_aggregate_backward_cuda(stream, 1, &b->n_sources, b->n_columns, &zero, b->back_offsets, b->back_rows,
-                                      b->offsets, &b->gm, &b->gx);
+    struct sl_transposed block = {
+        .back_offsets = b->back_offsets, .back_rows = b->back_rows, .edge_offsets = b->offsets};
+    return sl_aggregate_backward_cuda(stream, &block, &b->gm, b->n_columns, 1, &zero, &b->n_sources, &b->gx);
 }
 
 /* A block of n_rows destinations with FANOUT edges each to n_rows * 4 sources, and its transpose. */
