@@ -77,8 +77,8 @@ SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_r
 SL_INLINE const sl_real *source_row(const struct sl_sources *x, uint32_t position, uint32_t n_columns)
 {
     uint32_t q = 0;
-    while (position >= x->first[q + 1]) {
-        q++;
+    for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
+        q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
     return sl_view_row(&x->view[q], position - x->first[q], n_columns);
 }
