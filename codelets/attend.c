@@ -1020,7 +1020,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
 {
     struct backward_args args = {.head = *head, .n_owners = n_owners};
     struct sl_task task;
-    uint32_t n_rows;
+    uint32_t n_rows = 0;
     enum sl_status st = check_owners(gradients, n_owners, u, gu, &n_rows);
     if (st != SL_OK) {
         return st;
