@@ -15,7 +15,7 @@
 #define LANES 8
 #define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
 
-/* The sum of x[c] * y[c]: lane by lane, then the lanes two by two. */
+/* The sum of x[c] * y[c]: lane by lane, then the lanes two by two, and what is left. */
 SL_INLINE sl_real dot(uint32_t n, const sl_real *x, const sl_real *y)
 {
     sl_real VECTOR lane = {0};
@@ -27,10 +27,11 @@ SL_INLINE sl_real dot(uint32_t n, const sl_real *x, const sl_real *y)
         memcpy(&b, y + c, sizeof b);
         lane += a * b;
     }
-    for (uint32_t l = 0; c < n; c++, l++) {
-        lane[l] += x[c] * y[c];
+    sl_real sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    for (; c < n; c++) {
+        sum += x[c] * y[c];
     }
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    return sum;
 }
 
 /* Rows to add to a row, and their weights, head by head. */

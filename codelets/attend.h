@@ -58,11 +58,11 @@ static inline SL_HOST_DEVICE sl_real sl_attend_slope(sl_real x)
     return x > 0 ? 1 : (sl_real)0.2;
 }
 
-/* a, at most 1 also where lse was rounded down. */
+/* a, at most 1 also where lse was rounded down, so that what is exponentiated is above 0 by that. */
 static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
 {
-    sl_real over = sl_attend_score(x) - lse;
-    return sl_exp_nonpositive(over > 0 ? 0 : over);
+    sl_real a = sl_exp_nonpositive(sl_attend_score(x) - lse);
+    return a > 1 ? 1 : a;
 }
 
 /* ---- kernels, CPU ---- */
@@ -107,8 +107,8 @@ void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t 
 
 #ifdef SL_CUDA
 /* ---- launchers: pointers are to the stream's device, structs and arrays of them are the host's and read before the call
- * returns. SL_ECUDA. The order of sums depends on the lists and on H and K alone: those of rows run along the list, as on the CPU, up
- * to 256 terms, and slice by slice of a longer list; those of scores and products are added lane by lane. ---- */
+ * returns. SL_ECUDA. The order of sums depends on the lists and on H and K alone: sums of rows run along the list, as on the CPU, up
+ * to 256 terms, and slice by slice of a longer list; sums of exponentials and products go lane by lane. ---- */
 
 struct sl_attend_device_rows {
     struct sl_heads heads;

@@ -4,8 +4,8 @@
  * Graph attention over blocks and its adjoint, on a device.
  *
  * All kernels are of one shape: an item is one head of a destination, or of a source, and has a list of terms: rows with a weight.
- * A group of lanes serves an item. score_lists makes lse of the terms' el, each lane its own terms; sum_lists adds the weighed rows,
- * each lane its own columns; dot_lists multiplies each term's row with the item's own, all lanes together. Lanes find the rows of
+ * A group of lanes serves an item. score_lists makes lse of the terms' el, each lane its own terms; sum_lists adds the weighed
+ * rows, each lane its own columns; dot_lists multiplies each term's row with one of the item's, all lanes together. Lanes find the rows of
  * as many terms as they are, and weigh them, each one term's, and then tell each other. A list longer than LONG would keep a whole
  * kernel waiting: the groups of a block take a slice of it each, and the slices' results are combined in order. What comes out
  * depends on the lists, on H and on K alone, never on the grid. */
@@ -92,7 +92,7 @@ struct item {
     uint32_t row, head;
 };
 
-/* A term: the head's columns of a row, NULL where there is nothing to add, its weight, and what else the gradient of x is made of. */
+/* A term: the head's columns of a row, NULL where there is nothing to add, its weight, and what else x's gradient is made of. */
 struct term {
     const sl_real *columns;
     sl_real weight, slope, c;

@@ -703,11 +703,13 @@ static void test_empty_blocks(void **state)
     fill(18, SEED, u);
     fill(12, SEED + 1, z);
     sl_attend_forward_cpu(&rows, 0, z, lse);
-    sl_attend_sides_cpu(&rows, z, lse, NULL);
-    sl_attend_backward_cpu(&block, 0, 0, NULL, NULL);
-    sl_attend_self_cpu(&block, 0, 0, NULL, NULL);
-    sl_attend_own_cpu(&block, 0, 0, NULL, 0, 3, NULL, NULL);
-    assert_true(z[0] == (sl_real)noise(SEED + 1, 0));
+    sl_attend_sides_cpu(&rows, z, lse, z);
+    sl_attend_backward_cpu(&block, 0, 0, u, z);
+    sl_attend_self_cpu(&block, 0, 0, u, z);
+    sl_attend_own_cpu(&block, 0, 0, NULL, 0, 3, u, z);
+    for (size_t i = 0; i < 12; i++) {
+        assert_true(z[i] == (sl_real)noise(SEED + 1, i));
+    }
     rows.n_rows = 3;
     sl_attend_forward_cpu(&rows, 0, z, lse);
     for (uint32_t d = 0; d < 3; d++) {
