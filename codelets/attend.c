@@ -1,0 +1,1144 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Graph attention over blocks and its adjoint. A destination's list is walked three times: for the largest score, for the sum of
+ * exponentials, and for the rows, which are asked for well before the first walk comes to them. */
+#include "codelets/attend.h"
+
+#include <string.h>
+
+#include "support/ln.h"
+
+/* ---- kernels, CPU: products and sums of rows ---- */
+
+#define BATCH 4 /* rows that are added at a time, so that the output row is read and written once for them */
+#define LANES 8
+#define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
+
+/* The sum of x[c] * y[c]: lane by lane, then the lanes two by two, and what is left. */
+SL_INLINE sl_real dot(uint32_t n, const sl_real *x, const sl_real *y)
+{
+    sl_real VECTOR lane = {0};
+    sl_real VECTOR a;
+    sl_real VECTOR b;
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        memcpy(&a, x + c, sizeof a);
+        memcpy(&b, y + c, sizeof b);
+        lane += a * b;
+    }
+    sl_real sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    for (; c < n; c++) {
+        sum += x[c] * y[c];
+    }
+    return sum;
+}
+
+/* Rows to add to a row, and their weights, head by head. */
+struct batch {
+    uint32_t n;
+    const sl_real *row[BATCH];
+    sl_real weight[BATCH][SL_MAX_HEADS];
+};
+
+SL_INLINE void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
+{
+    for (uint32_t j = 0; j < n_columns; j++) {
+        out[j] += weight * row[j];
+    }
+}
+
+/* out += head k of the full batch, in order. */
+SL_INLINE void add_four(const struct batch *batch, uint32_t k, uint32_t width, sl_real *restrict out)
+{
+    const sl_real *restrict ra = batch->row[0] + k * width;
+    const sl_real *restrict rb = batch->row[1] + k * width;
+    const sl_real *restrict rc = batch->row[2] + k * width;
+    const sl_real *restrict rd = batch->row[3] + k * width;
+    sl_real a = batch->weight[0][k];
+    sl_real b = batch->weight[1][k];
+    sl_real c = batch->weight[2][k];
+    sl_real d = batch->weight[3][k];
+    for (uint32_t j = 0; j < width; j++) {
+        out[j] = (((out[j] + a * ra[j]) + b * rb[j]) + c * rc[j]) + d * rd[j];
+    }
+}
+
+/* out += the batch, which is empty then. */
+SL_INLINE void add_batch(struct batch *batch, struct sl_heads heads, sl_real *out)
+{
+    uint32_t width = heads.n_columns / heads.n_heads;
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        if (batch->n == BATCH) {
+            add_four(batch, k, width, out + k * width);
+        } else {
+            for (uint32_t i = 0; i < batch->n; i++) {
+                add_scaled(width, out + k * width, batch->row[i] + k * width, batch->weight[i][k]);
+            }
+        }
+    }
+    batch->n = 0;
+}
+
+/* out += a row, as soon as there are enough. */
+SL_INLINE void add_to_batch(struct batch *batch, struct sl_heads heads, const sl_real *row, const sl_real *weight,
+                            sl_real *out)
+{
+    memcpy(batch->weight[batch->n], weight, heads.n_heads * sizeof *weight);
+    batch->row[batch->n++] = row;
+    if (batch->n == BATCH) {
+        add_batch(batch, heads, out);
+    }
+}
+
+SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
+                     const sl_real *restrict lse, sl_real *restrict weight)
+{
+    for (uint32_t k = 0; k < n_heads; k++) {
+        weight[k] = sl_attend_weight(er[k] + el[k], lse[k]);
+    }
+}
+
+/* ---- kernels, CPU: by destination ---- */
+
+#define KEPT 64  /* edges of a list whose rows are looked up once */
+#define AHEAD 24 /* edges whose rows are on their way while one is met */
+
+SL_INLINE void fetch_row(const sl_real *row, uint32_t n_columns)
+{
+    for (uint32_t c = 0; c < n_columns; c += 64 / sizeof *row) {
+        __builtin_prefetch(row + c);
+    }
+}
+
+/* All lists, one after the other. */
+struct walk {
+    const struct sl_attend_rows *at;
+    uint64_t n, known; /* edges, and those whose rows are on their way */
+};
+
+/* The edges of one destination. */
+struct list {
+    uint64_t first, end;
+    const sl_real *self;
+    const sl_real *kept[KEPT];
+};
+
+SL_INLINE const sl_real *source_row(const struct sl_attend_rows *at, uint64_t e)
+{
+    uint32_t position = at->sources[e];
+    uint32_t q = 0;
+    while (position >= at->x->first[q + 1]) {
+        q++;
+    }
+    return sl_view_row(&at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
+}
+
+/* The row of an edge that was met; NULL: the destination's own. */
+SL_INLINE const sl_real *edge_row(const struct walk *walk, const struct list *list, uint64_t e)
+{
+    const sl_real *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(walk->at, e);
+    return row == list->self ? NULL : row;
+}
+
+/* Meet a destination's edges for the first time; top: the largest el. */
+SL_INLINE void meet(struct walk *walk, struct list *list, sl_real *restrict top)
+{
+    const struct sl_heads heads = walk->at->heads;
+    memcpy(top, list->self + heads.n_columns, heads.n_heads * sizeof *top);
+    for (uint64_t e = list->first; e < list->end; e++) {
+        uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
+        for (; walk->known < ahead; walk->known++) {
+            fetch_row(source_row(walk->at, walk->known), sl_heads_row(heads));
+        }
+        const sl_real *row = source_row(walk->at, e);
+        const sl_real *restrict el = row + heads.n_columns;
+        if (e - list->first < KEPT) {
+            list->kept[e - list->first] = row;
+        }
+        for (uint32_t k = 0; k < heads.n_heads; k++) {
+            top[k] = el[k] > top[k] ? el[k] : top[k];
+        }
+    }
+}
+
+SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
+                                const sl_real *restrict top, sl_real *restrict sum)
+{
+    for (uint32_t k = 0; k < n_heads; k++) {
+        sum[k] += sl_exp_nonpositive(sl_attend_score(er[k] + el[k]) - top[k]);
+    }
+}
+
+/* lse of a destination whose edges are met here. */
+SL_INLINE void sum_scores(struct walk *walk, struct list *list, sl_real *restrict lse)
+{
+    const struct sl_heads heads = walk->at->heads;
+    const sl_real *el = list->self + heads.n_columns;
+    const sl_real *er = el + heads.n_heads;
+    sl_real top[SL_MAX_HEADS];
+    sl_real sum[SL_MAX_HEADS] = {0};
+    meet(walk, list, top);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        top[k] = sl_attend_score(er[k] + top[k]);
+    }
+    add_exponentials(heads.n_heads, el, er, top, sum);
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const sl_real *row = edge_row(walk, list, e);
+        if (row != NULL) {
+            add_exponentials(heads.n_heads, row + heads.n_columns, er, top, sum);
+        }
+    }
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        lse[k] = (sl_real)((double)top[k] + sl_ln((double)sum[k]));
+    }
+}
+
+/* z += a row, weighed. */
+SL_INLINE void add_row(const struct walk *walk, const struct list *list, const sl_real *row, const sl_real *lse,
+                       struct batch *batch, sl_real *z)
+{
+    const struct sl_heads heads = walk->at->heads;
+    sl_real weight[SL_MAX_HEADS];
+    weigh(heads.n_heads, row + heads.n_columns, list->self + heads.n_columns + heads.n_heads, lse, weight);
+    add_to_batch(batch, heads, row, weight, z);
+}
+
+/* One destination. */
+SL_INLINE void attend(struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
+{
+    struct batch batch;
+    batch.n = 0;
+    sum_scores(walk, list, lse);
+    if (!beta) {
+        memset(z, 0, walk->at->heads.n_columns * sizeof *z);
+    }
+    add_row(walk, list, list->self, lse, &batch, z);
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const sl_real *row = edge_row(walk, list, e);
+        if (row != NULL) {
+            add_row(walk, list, row, lse, &batch, z);
+        }
+    }
+    add_batch(&batch, walk->at->heads, z);
+}
+
+SL_CLONES void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
+{
+    const struct sl_heads heads = rows->heads;
+    struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct list list;
+    for (uint32_t d = 0; d < rows->n_rows; d++) {
+        list.first = rows->offsets[d];
+        list.end = rows->offsets[d + 1];
+        list.self = rows->self + (size_t)d * sl_heads_row(heads);
+        attend(&walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * heads.n_heads);
+    }
+}
+
+/* Evaluation's destinations: 64-bit offsets, of which the first row's is the origin of the sources. */
+SL_CLONES static void attend_full(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta, sl_real *z_out)
+{
+    const struct sl_heads heads = rows->heads;
+    struct walk walk = {.at = rows, .n = offsets[rows->n_rows] - offsets[0]};
+    struct list list;
+    sl_real lse[SL_MAX_HEADS];
+    for (uint32_t d = 0; d < rows->n_rows; d++) {
+        list.first = offsets[d] - offsets[0];
+        list.end = offsets[d + 1] - offsets[0];
+        list.self = rows->self + (size_t)d * sl_heads_row(heads);
+        attend(&walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse);
+    }
+}
+
+/* The sums over a list of a da, a slope and a da slope. */
+struct side {
+    sl_real c[SL_MAX_HEADS];
+    sl_real slope[SL_MAX_HEADS];
+    sl_real both[SL_MAX_HEADS];
+};
+
+SL_INLINE void add_side(struct sl_heads heads, const sl_real *row, const sl_real *er, const sl_real *lse,
+                        const sl_real *gz, struct side *sum)
+{
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    const sl_real *el = row + heads.n_columns;
+    sl_real weight[SL_MAX_HEADS];
+    weigh(heads.n_heads, el, er, lse, weight);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        sl_real da = dot(width, gz + k * width, row + k * width);
+        sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
+        sum->c[k] += weight[k] * da;
+        sum->slope[k] += steep;
+        sum->both[k] += steep * da;
+    }
+}
+
+/* One destination: er, lse, c and ger = sum a (da - c) slope. */
+SL_INLINE void see_side(const struct walk *walk, const struct list *list, const sl_real *gz, const sl_real *lse,
+                        sl_real *out)
+{
+    const struct sl_heads heads = walk->at->heads;
+    const sl_real *er = list->self + heads.n_columns + heads.n_heads;
+    struct side sum = {0};
+    add_side(heads, list->self, er, lse, gz, &sum);
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const sl_real *row = edge_row(walk, list, e);
+        if (row != NULL) {
+            add_side(heads, row, er, lse, gz, &sum);
+        }
+    }
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        out[k] = er[k];
+        out[heads.n_heads + k] = lse[k];
+        out[2 * heads.n_heads + k] = sum.c[k];
+        out[3 * heads.n_heads + k] = sum.both[k] - sum.c[k] * sum.slope[k];
+    }
+}
+
+SL_CLONES void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+                                   sl_real *sides_out)
+{
+    const struct sl_heads heads = rows->heads;
+    struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct list list;
+    sl_real top[SL_MAX_HEADS];
+    for (uint32_t d = 0; d < rows->n_rows; d++) {
+        list.first = rows->offsets[d];
+        list.end = rows->offsets[d + 1];
+        list.self = rows->self + (size_t)d * sl_heads_row(heads);
+        meet(&walk, &list, top);
+        see_side(&walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)d * heads.n_heads,
+                 sides_out + (size_t)d * 4 * heads.n_heads);
+    }
+}
+
+/* ---- kernels, CPU: by source ---- */
+
+SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d)
+{
+    return sl_view_row(&block->sides, d, 4 * block->heads.n_heads);
+}
+
+/* gu += what a source with the row u gets from destination d. */
+SL_INLINE void add_back_term(const struct sl_attend_back *block, uint32_t d, const sl_real *u, struct batch *batch,
+                             sl_real *gu)
+{
+    const struct sl_heads heads = block->heads;
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    const sl_real *gz = sl_view_row(&block->gz, d, heads.n_columns);
+    const sl_real *er = side_row(block, d);
+    const sl_real *lse = er + heads.n_heads;
+    const sl_real *c = lse + heads.n_heads;
+    const sl_real *el = u + heads.n_columns;
+    sl_real *gel = gu + heads.n_columns;
+    sl_real weight[SL_MAX_HEADS];
+    weigh(heads.n_heads, el, er, lse, weight);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        sl_real da = dot(width, gz + k * width, u + k * width);
+        gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
+    }
+    add_to_batch(batch, heads, gz, weight, gu);
+}
+
+/* gu += the terms first .. end - 1 of n, but for that of destination `self`. */
+SL_INLINE void add_back(const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n, uint32_t self,
+                        const sl_real *u, sl_real *gu)
+{
+    struct batch batch;
+    batch.n = 0;
+    for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
+        if (n - e > AHEAD) {
+            uint32_t next = block->rows[e + AHEAD];
+            fetch_row(sl_view_row(&block->gz, next, block->heads.n_columns), block->heads.n_columns);
+            fetch_row(side_row(block, next), 4 * block->heads.n_heads);
+        }
+        if (block->rows[e] != self) {
+            add_back_term(block, block->rows[e], u, &batch, gu);
+        }
+    }
+    add_batch(&batch, block->heads, gu);
+}
+
+SL_CLONES void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
+                                      sl_real *gu_out)
+{
+    const uint32_t *bounds = block->offsets + t0;
+    const uint32_t n_columns = sl_heads_row(block->heads);
+    memset(gu_out, 0, (size_t)n * n_columns * sizeof *gu_out);
+    for (uint32_t i = 0; i < n; i++) {
+        add_back(block, bounds + i, bounds[n], SL_NONE, u + (size_t)i * n_columns, gu_out + (size_t)i * n_columns);
+    }
+}
+
+SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
+                                  sl_real *gu)
+{
+    const struct sl_heads heads = block->heads;
+    const uint32_t n_columns = sl_heads_row(heads);
+    struct batch batch;
+    batch.n = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        sl_real *row = gu + (size_t)i * n_columns;
+        const sl_real *ger = side_row(block, row0 + i) + 3 * heads.n_heads;
+        add_back_term(block, row0 + i, u + (size_t)i * n_columns, &batch, row);
+        add_batch(&batch, heads, row);
+        add_scaled(heads.n_heads, row + heads.n_columns + heads.n_heads, ger, 1);
+    }
+}
+
+SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
+                                 uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu)
+{
+    const uint32_t *bounds = block->offsets + t0;
+    const uint32_t n_columns = sl_heads_row(block->heads);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - row0; /* wraps below row0, and is then too large */
+        if (row < n_rows) {
+            add_back(block, bounds + i, bounds[n], inverse[i], u + (size_t)row * n_columns,
+                     gu + (size_t)row * n_columns);
+        }
+    }
+}
+
+/* ---- arguments ---- */
+
+struct forward_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    uint32_t n_owners;
+    uint32_t own;
+    uint32_t n_chunks, shift;       /* of the own rows */
+    int beta;                       /* of forward */
+    uint8_t packed[SL_MAX_PES / 8]; /* bit q: owner q's packed buffer is among the buffers */
+    uint32_t first[SL_MAX_PES + 1]; /* submitted up to first[n_owners] only */
+};
+
+struct backward_args {
+    struct sl_task_args head;
+    uint32_t n_chunks, shift;
+    uint32_t n_owners;
+    uint32_t t0[SL_MAX_PES]; /* submitted up to t0[n_owners - 1] only */
+};
+
+struct accumulate_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    uint32_t n_destinations; /* all of the PE's */
+    uint32_t t0, n_own;
+    uint32_t n_chunks, shift;
+    uint32_t n_peers, own;
+    uint8_t sent[SL_MAX_PES / 8]; /* bit p: what PE p sent is among the buffers */
+};
+
+struct full_args {
+    struct sl_task_args head;
+    uint32_t row0;
+    uint32_t n_heads;
+    uint32_t n_parts, part;
+    int beta;
+    uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
+    uint32_t shift[SL_MAX_PES];
+};
+
+static int bit(const uint8_t *bits, uint32_t i)
+{
+    return bits[i / 8] >> i % 8 & 1;
+}
+
+static void set_bit(uint8_t *bits, uint32_t i)
+{
+    bits[i / 8] |= (uint8_t)(1 << i % 8);
+}
+
+/* Of an accumulation's chunk of n_rows, those that are destinations: the first ones. */
+static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows)
+{
+    uint32_t n = args->n_destinations > args->row0 ? args->n_destinations - args->row0 : 0;
+    return n < n_rows ? n : n_rows;
+}
+
+/* ---- task wrappers ---- */
+
+/* The bases of n chunks that are consecutive buffers. */
+static void chunk_bases(void *buffers[], uint32_t n, const sl_real **bases_out)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        bases_out[c] = sl_buffer_data(buffers[c]);
+    }
+}
+
+/* The sources of a block, with what they point to. */
+struct sources {
+    const sl_real *own[SL_MAX_CHUNKS];
+    const sl_real *packed[SL_MAX_PES];
+    struct sl_view view[SL_MAX_PES];
+    struct sl_sources x;
+};
+
+/* buffers: the chunks and then what was packed. */
+static void take_sources(const struct forward_args *args, const uint32_t *inverse, void *buffers[], struct sources *out)
+{
+    void **next = buffers + args->n_chunks;
+    chunk_bases(buffers, args->n_chunks, out->own);
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        out->packed[q] = bit(args->packed, q) ? sl_buffer_data(*next++) : NULL;
+        out->view[q] = (struct sl_view){&out->packed[q], 31, NULL};
+    }
+    out->view[args->own] = (struct sl_view){out->own, args->shift, sl_list_of(inverse, args->n_owners, args->own)};
+    out->x = (struct sl_sources){args->n_owners, args->first, out->view};
+}
+
+/* Buffers 0 .. 4 are edge offsets, edge sources, own inverse, and matrices of the destinations of widths H and K. */
+static struct sl_heads heads_of(void *buffers[])
+{
+    return (struct sl_heads){sl_buffer_columns(buffers[3]), sl_buffer_columns(buffers[4])};
+}
+
+static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[], const struct sources *sources)
+{
+    struct sl_view own = {sources->own, args->shift, NULL};
+    struct sl_heads heads = heads_of(buffers);
+    return (struct sl_attend_rows){.heads = heads,
+                                   .n_rows = sl_buffer_rows(buffers[3]),
+                                   .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
+                                   .sources = sl_buffer_data(buffers[1]),
+                                   .x = &sources->x,
+                                   .self = sl_view_row(&own, args->row0, sl_heads_row(heads))};
+}
+
+static void forward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct forward_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sources sources;
+    take_sources(args, sl_buffer_data(buffers[2]), buffers + 5, &sources);
+    struct sl_attend_rows rows = rows_of(args, buffers, &sources);
+    sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void sides_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct forward_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sources sources;
+    take_sources(args, sl_buffer_data(buffers[2]), buffers + 6, &sources);
+    struct sl_attend_rows rows = rows_of(args, buffers, &sources);
+    sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+    sl_task_leave(&args->head, start_s);
+}
+
+/* H and K of rows of U of this width, of which those of gz and sides say how they divide. */
+static struct sl_heads heads_of_sides(uint32_t n_columns, uint32_t n_chunks, void *gz[], void *sides[])
+{
+    return n_chunks == 0 ? (struct sl_heads){n_columns - 2, 1} /* there is nothing to add */
+                         : (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
+}
+
+static void backward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct backward_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *gz[SL_MAX_CHUNKS];
+    const sl_real *sides[SL_MAX_CHUNKS];
+    void **gz_buffers = buffers + 2 + 2 * args->n_owners;
+    void **sides_buffers = gz_buffers + args->n_chunks;
+    chunk_bases(gz_buffers, args->n_chunks, gz);
+    chunk_bases(sides_buffers, args->n_chunks, sides);
+    struct sl_attend_back block = {
+        .heads = heads_of_sides(sl_buffer_columns(buffers[2]), args->n_chunks, gz_buffers, sides_buffers),
+        .offsets = sl_buffer_data(buffers[0]),
+        .rows = sl_buffer_data(buffers[1]),
+        .gz = {gz, args->shift, NULL},
+        .sides = {sides, args->shift, NULL}};
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        void *gu = buffers[2 + q];
+        sl_attend_backward_cpu(&block, sl_buffer_rows(gu), args->t0[q], sl_buffer_data(buffers[2 + args->n_owners + q]),
+                               sl_buffer_data(gu));
+    }
+    sl_task_leave(&args->head, start_s);
+}
+
+static void accumulate_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct accumulate_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *gz[SL_MAX_CHUNKS];
+    const sl_real *sides[SL_MAX_CHUNKS];
+    void **sides_buffers = buffers + 5 + args->n_chunks;
+    void **next = sides_buffers + args->n_chunks;
+    const uint32_t *inverse = sl_buffer_data(buffers[2]);
+    const sl_real *u = sl_buffer_data(buffers[4]);
+    sl_real *gu = sl_buffer_data(buffers[3]);
+    uint32_t n_rows = sl_buffer_rows(buffers[3]);
+    uint32_t n_columns = sl_buffer_columns(buffers[3]);
+    chunk_bases(buffers + 5, args->n_chunks, gz);
+    chunk_bases(sides_buffers, args->n_chunks, sides);
+    struct sl_attend_back block = {.heads = heads_of_sides(n_columns, args->n_chunks, buffers + 5, sides_buffers),
+                                   .offsets = sl_buffer_data(buffers[0]),
+                                   .rows = sl_buffer_data(buffers[1]),
+                                   .gz = {gz, args->shift, NULL},
+                                   .sides = {sides, args->shift, NULL}};
+    memset(gu, 0, (size_t)n_rows * n_columns * sizeof *gu);
+    sl_attend_self_cpu(&block, args->row0, destinations(args, n_rows), u, gu);
+    for (uint32_t p = 0; p < args->n_peers; p++) {
+        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
+        if (p == args->own) {
+            sl_attend_own_cpu(&block, args->n_own, args->t0, rows, args->row0, n_rows, u, gu);
+        } else if (bit(args->sent, p)) {
+            void *sent = *next++;
+            sl_accumulate_sent_cpu(sl_buffer_rows(sent), n_columns, rows, sl_buffer_data(sent), args->row0, n_rows, gu);
+        }
+    }
+    sl_task_leave(&args->head, start_s);
+}
+
+static void full_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct full_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    const sl_real *bases[SL_MAX_FULL_CHUNKS];
+    struct sl_view view[SL_MAX_PES];
+    uint32_t next = 0;
+    for (uint32_t q = 0; q < args->n_parts; q++) {
+        view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
+        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+        next += args->chunks[q];
+    }
+    const uint64_t *offsets = sl_buffer_data(buffers[0]);
+    const sl_vertex *sources = sl_buffer_data(buffers[1]);
+    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view};
+    struct sl_heads heads = {sl_buffer_columns(buffers[3]), args->n_heads};
+    struct sl_attend_rows rows = {.heads = heads,
+                                  .n_rows = sl_buffer_rows(buffers[3]),
+                                  .sources = sources + (offsets[args->row0] - offsets[0]),
+                                  .x = &x,
+                                  .self = sl_view_row(&view[args->part], args->row0, sl_heads_row(heads))};
+    attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+#ifdef SL_CUDA
+/* n_chunks consecutive buffers as rows. */
+static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uint32_t shift)
+{
+    struct sl_device_rows rows = {.n_chunks = n_chunks, .shift = shift};
+    chunk_bases(buffers, n_chunks, rows.chunk);
+    return rows;
+}
+
+static struct sl_device_sources device_sources(const struct forward_args *args, const uint32_t *inverse,
+                                               void *buffers[])
+{
+    struct sl_device_sources x = {.n_owners = args->n_owners,
+                                  .own = args->own,
+                                  .inverse = inverse,
+                                  .rows = device_rows(buffers, args->n_chunks, args->shift)};
+    void **next = buffers + args->n_chunks;
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        x.packed[q] = bit(args->packed, q) ? sl_buffer_data(*next++) : NULL;
+    }
+    memcpy(x.first, args->first, (args->n_owners + 1) * sizeof *x.first);
+    return x;
+}
+
+static struct sl_attend_device_rows device_destinations(const struct forward_args *args, void *buffers[],
+                                                        const struct sl_device_sources *x)
+{
+    struct sl_view own = {x->rows.chunk, args->shift, NULL};
+    struct sl_heads heads = heads_of(buffers);
+    return (struct sl_attend_device_rows){.heads = heads,
+                                          .n_rows = sl_buffer_rows(buffers[3]),
+                                          .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
+                                          .sources = sl_buffer_data(buffers[1]),
+                                          .x = x,
+                                          .self = sl_view_row(&own, args->row0, sl_heads_row(heads))};
+}
+
+static void forward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct forward_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_device_sources x = device_sources(args, sl_buffer_data(buffers[2]), buffers + 5);
+    struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
+    sl_task_leave_cuda(&args->head, sl_attend_forward_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
+                                                           sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4])));
+}
+
+static void sides_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct forward_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_device_sources x = device_sources(args, sl_buffer_data(buffers[2]), buffers + 6);
+    struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
+    sl_task_leave_cuda(&args->head,
+                       sl_attend_sides_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_data(buffers[3]),
+                                            sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5])));
+}
+
+static void backward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct backward_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    void **gz = buffers + 2 + 2 * args->n_owners;
+    void **sides = gz + args->n_chunks;
+    struct sl_attend_device_back block = {.heads =
+                                              heads_of_sides(sl_buffer_columns(buffers[2]), args->n_chunks, gz, sides),
+                                          .offsets = sl_buffer_data(buffers[0]),
+                                          .rows = sl_buffer_data(buffers[1]),
+                                          .gz = device_rows(gz, args->n_chunks, args->shift),
+                                          .sides = device_rows(sides, args->n_chunks, args->shift)};
+    const sl_real *u[SL_MAX_PES];
+    sl_real *gu[SL_MAX_PES];
+    uint32_t n[SL_MAX_PES];
+    for (uint32_t q = 0; q < args->n_owners; q++) {
+        gu[q] = sl_buffer_data(buffers[2 + q]);
+        u[q] = sl_buffer_data(buffers[2 + args->n_owners + q]);
+        n[q] = sl_buffer_rows(buffers[2 + q]);
+    }
+    sl_task_leave_cuda(&args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n,
+                                                            args->t0, u, gu));
+}
+
+/* All shares in turn, onto what was cleared. */
+static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
+{
+    void **gz = buffers + 5;
+    void **sides = gz + args->n_chunks;
+    void **next = sides + args->n_chunks;
+    const sl_real *u = sl_buffer_data(buffers[4]);
+    sl_real *gu = sl_buffer_data(buffers[3]);
+    uint32_t n_rows = sl_buffer_rows(buffers[3]);
+    uint32_t n_columns = sl_buffer_columns(buffers[3]);
+    struct sl_attend_device_back block = {.heads = heads_of_sides(n_columns, args->n_chunks, gz, sides),
+                                          .offsets = sl_buffer_data(buffers[0]),
+                                          .rows = sl_buffer_data(buffers[1]),
+                                          .gz = device_rows(gz, args->n_chunks, args->shift),
+                                          .sides = device_rows(sides, args->n_chunks, args->shift)};
+    struct sl_attend_device_own own = {args->n_own, args->t0, args->n_peers, args->own, sl_buffer_data(buffers[2])};
+    enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
+    if (st == SL_OK) {
+        st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), u, gu);
+    }
+    for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
+        if (p == args->own) {
+            st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, u, gu);
+        } else if (bit(args->sent, p)) {
+            void *sent = *next++;
+            st = sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), n_columns, args->n_peers, p, own.inverse,
+                                         sl_buffer_data(sent), args->row0, n_rows, 1, gu);
+        }
+    }
+    return st;
+}
+
+static void accumulate_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct accumulate_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    sl_task_leave_cuda(&args->head, accumulate_cuda(args, buffers, starpu_cuda_get_local_stream()));
+}
+
+static void full_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct full_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    const sl_real *bases[SL_MAX_FULL_CHUNKS];
+    struct sl_device_part parts[SL_MAX_PES];
+    uint32_t next = 0;
+    for (uint32_t q = 0; q < args->n_parts; q++) {
+        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q], bases + next};
+        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+        next += args->chunks[q];
+    }
+    struct sl_view own = {parts[args->part].chunk, args->shift[args->part], NULL};
+    struct sl_heads heads = {sl_buffer_columns(buffers[3]), args->n_heads};
+    struct sl_attend_device_full rows = {.heads = heads,
+                                         .n_rows = sl_buffer_rows(buffers[3]),
+                                         .row0 = args->row0,
+                                         .offsets = sl_buffer_data(buffers[0]),
+                                         .sources = sl_buffer_data(buffers[1]),
+                                         .n_parts = args->n_parts,
+                                         .first = sl_buffer_data(buffers[2]),
+                                         .parts = parts,
+                                         .self = sl_view_row(&own, args->row0, sl_heads_row(heads))};
+    sl_task_leave_cuda(&args->head, sl_attend_full_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
+                                                        sl_buffer_data(buffers[3])));
+}
+#endif
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel forward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_forward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel sides_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_sides", .size_base = sl_task_size_base};
+static struct starpu_perfmodel backward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_backward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel accumulate_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_accumulate", .size_base = sl_task_size_base};
+static struct starpu_perfmodel full_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_attend_full", .size_base = sl_task_size_base};
+
+static struct starpu_codelet forward_cl = {
+    .name = "sl_attend_forward",
+    .cpu_funcs = {forward_cpu_task},
+    SL_CUDA_FUNC(forward_cuda_task),
+    /* R edge offsets, edge sources, own inverse; W or RW z; W lse; R chunks of the own rows, packed buffers of the others */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &forward_model,
+};
+
+static struct starpu_codelet sides_cl = {
+    .name = "sl_attend_sides",
+    .cpu_funcs = {sides_cpu_task},
+    SL_CUDA_FUNC(sides_cuda_task),
+    /* R edge offsets, edge sources, own inverse, gz, lse; W sides; R chunks of the own rows, packed buffers of the others */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &sides_model,
+};
+
+static struct starpu_codelet backward_cl = {
+    .name = "sl_attend_backward",
+    .cpu_funcs = {backward_cpu_task},
+    SL_CUDA_FUNC(backward_cuda_task),
+    /* R back offsets, back rows; W gu, one per owner; R u, one per owner, chunks of gz, chunks of sides */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &backward_model,
+};
+
+static struct starpu_codelet accumulate_cl = {
+    .name = "sl_attend_accumulate",
+    .cpu_funcs = {accumulate_cpu_task},
+    SL_CUDA_FUNC(accumulate_cuda_task),
+    /* R back offsets, back rows, own inverse; W gu; R u, chunks of gz, chunks of sides, then the packed gradients of other PEs */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &accumulate_model,
+};
+
+static struct starpu_codelet full_cl = {
+    .name = "sl_attend_full",
+    .cpu_funcs = {full_cpu_task},
+    SL_CUDA_FUNC(full_cuda_task),
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R offsets, sources, first; W or RW z; R all chunks of all parts */
+    .model = &full_model,
+};
+
+/* ---- submissions ---- */
+
+static void add_chunks(struct sl_task *task, const struct sl_rows *rows)
+{
+    for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+        sl_task_add(task, rows->chunk[c], STARPU_R);
+    }
+}
+
+/* Bytes moved by a sum of n_terms rows into n_rows rows. */
+static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
+{
+    return (n_terms + n_rows) * n_columns * sizeof(sl_real);
+}
+
+/* Whether rows of n_columns are [ u | el | er ] of these heads. */
+static enum sl_status check_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_heads)
+{
+    return n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
+                   n_columns == width + 2 * n_heads
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)",
+                         name, n_columns, width, n_heads, SL_MAX_HEADS);
+}
+
+/* Whether rows row0 .. row0 + n_rows - 1 are in one chunk. */
+static enum sl_status check_chunk(const char *name, const struct sl_split *split, uint32_t row0, uint32_t n_rows)
+{
+    uint64_t end = (uint64_t)row0 + n_rows;
+    return end <= split->n_rows && (n_rows == 0 || row0 >> split->shift == (end - 1) >> split->shift)
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "%s: rows %u to %llu of %u, in chunks of %u", name, row0, (unsigned long long)end,
+                         split->n_rows, 1u << split->shift);
+}
+
+static enum sl_status check_sources(const char *name, const struct sl_source_handles *sources)
+{
+    return sources->n_owners <= SL_MAX_PES && sources->rows->split.n_chunks <= SL_MAX_CHUNKS
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners,
+                         SL_MAX_PES, sources->rows->split.n_chunks, SL_MAX_CHUNKS);
+}
+
+/* What forward and sides have in common: matrices of the destinations, [n_rows x H] and [n_rows x K], and the sources. */
+static enum sl_status fill_forward(const char *name, struct forward_args *args, const struct sl_source_handles *sources,
+                                   starpu_data_handle_t z, starpu_data_handle_t lse)
+{
+    uint32_t n_rows = sl_handle_rows(z);
+    enum sl_status st;
+    SL_TRY(st, check_sources(name, sources), done);
+    SL_TRY(st, check_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse)), done);
+    SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
+    if (sl_handle_rows(lse) != n_rows) {
+        return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
+    }
+    args->n_owners = sources->n_owners;
+    args->own = sources->own;
+    args->n_chunks = sources->rows->split.n_chunks;
+    args->shift = sources->rows->split.shift;
+    memcpy(args->first, sources->first, (sources->n_owners + 1) * sizeof *args->first);
+done:
+    return st;
+}
+
+/* Append the sources' buffers and submit. */
+static enum sl_status submit_forward(struct sl_task *task, struct forward_args *args,
+                                     const struct sl_source_handles *sources)
+{
+    add_chunks(task, sources->rows);
+    for (uint32_t q = 0; q < sources->n_owners; q++) {
+        if (q != sources->own && sources->packed[q] != NULL) {
+            set_bit(args->packed, q);
+            sl_task_add(task, sources->packed[q], STARPU_R);
+        }
+    }
+    size_t bytes = offsetof(struct forward_args, first) + (sources->n_owners + 1) * sizeof *args->first;
+    return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                        starpu_data_handle_t z, starpu_data_handle_t lse)
+{
+    struct forward_args args = {.head = *head, .row0 = row0, .beta = beta};
+    struct sl_task task;
+    enum sl_status st = fill_forward("sl_attend_forward", &args, sources, z, lse);
+    if (st != SL_OK) {
+        return st;
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
+    args.head.work = sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
+    sl_task_begin(&task, &forward_cl);
+    sl_task_add(&task, block->edge_offsets, STARPU_R);
+    sl_task_add(&task, block->edge_sources, STARPU_R);
+    sl_task_add(&task, sources->inverse, STARPU_R);
+    sl_task_add(&task, z, beta ? STARPU_RW : STARPU_W);
+    sl_task_add(&task, lse, STARPU_W);
+    return submit_forward(&task, &args, sources);
+}
+
+enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                      uint64_t n_edges, const struct sl_source_handles *sources,
+                                      starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides)
+{
+    struct forward_args args = {.head = *head, .row0 = row0};
+    struct sl_task task;
+    enum sl_status st = fill_forward("sl_attend_sides", &args, sources, gz, lse);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (sl_handle_rows(sides) != sl_handle_rows(gz) || sl_handle_columns(sides) != 4 * sl_handle_columns(lse)) {
+        return sl_fail(SL_EINVAL, "sl_attend_sides: %u destinations of %u heads, sides [%u x %u]", sl_handle_rows(gz),
+                       sl_handle_columns(lse), sl_handle_rows(sides), sl_handle_columns(sides));
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = sum_bytes(n_edges, sl_handle_rows(gz), sources->rows->n_columns);
+    sl_task_begin(&task, &sides_cl);
+    sl_task_add(&task, block->edge_offsets, STARPU_R);
+    sl_task_add(&task, block->edge_sources, STARPU_R);
+    sl_task_add(&task, sources->inverse, STARPU_R);
+    sl_task_add(&task, gz, STARPU_R);
+    sl_task_add(&task, lse, STARPU_R);
+    sl_task_add(&task, sides, STARPU_W);
+    return submit_forward(&task, &args, sources);
+}
+
+/* Whether gradients are of the same rows, and go with rows of U of this width. */
+static enum sl_status check_gradients(const char *name, const struct sl_attend_gradients *gradients, uint32_t n_columns)
+{
+    const struct sl_split *gz = &gradients->gz->split;
+    const struct sl_split *sides = &gradients->sides->split;
+    if (gz->n_rows != sides->n_rows || gz->n_chunks != sides->n_chunks || gz->shift != sides->shift ||
+        gz->n_chunks > SL_MAX_CHUNKS || gradients->sides->n_columns % 4 != 0) {
+        return sl_fail(
+            SL_EINVAL, "%s: gradients of %u rows in %u chunks (at most %d), sides of %u rows in %u chunks of width %u",
+            name, gz->n_rows, gz->n_chunks, SL_MAX_CHUNKS, sides->n_rows, sides->n_chunks, gradients->sides->n_columns);
+    }
+    return check_heads(name, n_columns, gradients->gz->n_columns, gradients->sides->n_columns / 4);
+}
+
+/* Whether all of u and gu have the same shape, and one that goes with the gradients; n_rows_out: of all. */
+static enum sl_status check_owners(const struct sl_attend_gradients *gradients, uint32_t n_owners,
+                                   const starpu_data_handle_t *u, const starpu_data_handle_t *gu, uint32_t *n_rows_out)
+{
+    const char *name = "sl_attend_backward";
+    uint32_t n_rows = 0;
+    if (n_owners > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_PES);
+    }
+    for (uint32_t q = 0; q < n_owners; q++) {
+        enum sl_status st = check_gradients(name, gradients, sl_handle_columns(gu[q]));
+        if (st != SL_OK) {
+            return st;
+        }
+        if (sl_handle_columns(u[q]) != sl_handle_columns(gu[q]) || sl_handle_rows(u[q]) != sl_handle_rows(gu[q])) {
+            return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, sl_handle_rows(gu[q]),
+                           sl_handle_columns(gu[q]), sl_handle_rows(u[q]), sl_handle_columns(u[q]));
+        }
+        n_rows += sl_handle_rows(gu[q]);
+    }
+    *n_rows_out = n_rows;
+    return SL_OK;
+}
+
+enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_attend_gradients *gradients, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *u,
+                                         const starpu_data_handle_t *gu)
+{
+    struct backward_args args = {.head = *head, .n_owners = n_owners};
+    struct sl_task task;
+    uint32_t n_rows = 0;
+    enum sl_status st = check_owners(gradients, n_owners, u, gu, &n_rows);
+    if (st != SL_OK) {
+        return st;
+    }
+    args.n_chunks = gradients->gz->split.n_chunks;
+    args.shift = gradients->gz->split.shift;
+    memcpy(args.t0, t0, n_owners * sizeof *t0);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
+    sl_task_begin(&task, &backward_cl);
+    sl_task_add(&task, block->back_offsets, STARPU_R);
+    sl_task_add(&task, block->back_rows, STARPU_R);
+    for (uint32_t q = 0; q < n_owners; q++) {
+        sl_task_add(&task, gu[q], STARPU_W);
+    }
+    for (uint32_t q = 0; q < n_owners; q++) {
+        sl_task_add(&task, u[q], STARPU_R);
+    }
+    add_chunks(&task, gradients->gz);
+    add_chunks(&task, gradients->sides);
+    size_t bytes = offsetof(struct backward_args, t0) + n_owners * sizeof *args.t0;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+}
+
+/* Append what other PEs sent; returns how many rows. */
+static uint64_t add_sent(struct sl_task *task, const struct sl_attend_shares *shares, uint8_t *bits)
+{
+    uint64_t n = 0;
+    for (uint32_t p = 0; p < shares->n_peers; p++) {
+        if (p != shares->own && shares->sent[p] != NULL) {
+            set_bit(bits, p);
+            n += sl_handle_rows(shares->sent[p]);
+            sl_task_add(task, shares->sent[p], STARPU_R);
+        }
+    }
+    return n;
+}
+
+enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu)
+{
+    const struct sl_block *block = shares->block;
+    const struct sl_rows *gz = shares->gradients.gz;
+    struct accumulate_args args = {.head = *head, .row0 = row0, .t0 = shares->t0, .n_own = shares->n_own};
+    struct sl_task task;
+    uint32_t n_columns = sl_handle_columns(gu);
+    enum sl_status st = check_gradients("sl_attend_accumulate", &shares->gradients, n_columns);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (sl_handle_rows(u) != sl_handle_rows(gu) || sl_handle_columns(u) != n_columns || shares->n_peers > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "sl_attend_accumulate: gradients [%u x %u] of rows [%u x %u], %u peers",
+                       sl_handle_rows(gu), n_columns, sl_handle_rows(u), sl_handle_columns(u), shares->n_peers);
+    }
+    args.n_destinations = gz->split.n_rows;
+    args.n_chunks = gz->split.n_chunks;
+    args.shift = gz->split.shift;
+    args.n_peers = shares->n_peers;
+    args.own = shares->own;
+    sl_task_begin(&task, &accumulate_cl);
+    sl_task_add(&task, block->back_offsets, STARPU_R);
+    sl_task_add(&task, block->back_rows, STARPU_R);
+    sl_task_add(&task, block->inverse, STARPU_R);
+    sl_task_add(&task, gu, STARPU_W);
+    sl_task_add(&task, u, STARPU_R);
+    add_chunks(&task, gz);
+    add_chunks(&task, shares->gradients.sides);
+    uint64_t n_terms = shares->n_own + add_sent(&task, shares, args.sent);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    args.head.work = sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+/* The chunks of all parts' rows into the arguments. */
+static enum sl_status fill_full(struct full_args *args, const struct sl_rows *rows, starpu_data_handle_t z)
+{
+    const char *name = "sl_attend_full";
+    uint64_t n_chunks = 0;
+    enum sl_status st;
+    if (args->n_parts > SL_MAX_PES || args->part >= args->n_parts) {
+        return sl_fail(SL_EINVAL, "%s: part %u of %u (at most %d)", name, args->part, args->n_parts, SL_MAX_PES);
+    }
+    for (uint32_t q = 0; q < args->n_parts; q++) {
+        args->chunks[q] = rows[q].split.n_chunks;
+        args->shift[q] = rows[q].split.shift;
+        n_chunks += rows[q].split.n_chunks;
+    }
+    if (n_chunks > SL_MAX_FULL_CHUNKS) {
+        return sl_fail(SL_EINVAL, "%s: %llu chunks (at most %d)", name, (unsigned long long)n_chunks,
+                       SL_MAX_FULL_CHUNKS);
+    }
+    SL_TRY(st, check_heads(name, rows[args->part].n_columns, sl_handle_columns(z), args->n_heads), done);
+    st = check_chunk(name, &rows[args->part].split, args->row0, sl_handle_rows(z));
+done:
+    return st;
+}
+
+enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_attend_part *part, uint32_t row0,
+                                     uint64_t n_edges, uint32_t n_heads, const struct sl_rows *rows, int beta,
+                                     starpu_data_handle_t z)
+{
+    struct full_args args = {
+        .head = *head, .row0 = row0, .n_heads = n_heads, .n_parts = part->n_parts, .part = part->part, .beta = beta};
+    struct sl_task task;
+    enum sl_status st = fill_full(&args, rows, z);
+    if (st != SL_OK) {
+        return st;
+    }
+    sl_task_begin(&task, &full_cl);
+    sl_task_add(&task, part->offsets, STARPU_R);
+    sl_task_add(&task, part->sources, STARPU_R);
+    sl_task_add(&task, part->first, STARPU_R);
+    sl_task_add(&task, z, beta ? STARPU_RW : STARPU_W);
+    for (uint32_t q = 0; q < part->n_parts; q++) {
+        add_chunks(&task, &rows[q]);
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
+    args.head.work = sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+}

@@ -1,0 +1,850 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Graph attention over blocks and its adjoint, on a device.
+ *
+ * All kernels are of one shape: an item is one head of a destination, or of a source, and has a list of terms: rows with a weight.
+ * A group of lanes serves an item. score_lists makes lse of the terms' el, each lane its own terms; sum_lists adds the weighed
+ * rows, each lane its own columns; dot_lists multiplies each term's row with one of the item's, all lanes together. Lanes find the rows of
+ * as many terms as they are, and weigh them, each one term's, and then tell each other. A list longer than LONG would keep a whole
+ * kernel waiting: the groups of a block take a slice of it each, and the slices' results are combined in order. What comes out
+ * depends on the lists, on H and on K alone, never on the grid. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/attend.h"
+#include "support/ln.h"
+
+#define LONG 256   /* terms that a group goes through alone */
+#define UNROLL 4   /* rows on their way to a lane */
+#define TARGETS 32 /* owners that a launch of the backward kernels serves */
+#define SCORE_LANES 8
+
+/* ---- where rows are ---- */
+
+static inline __device__ const sl_real *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
+{
+    return rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
+}
+
+struct edges {
+    uint64_t first, end;
+};
+
+/* The edges of a block's destinations. */
+struct block_edges {
+    const uint32_t *offsets;
+    const uint32_t *sources;
+    struct sl_device_sources x;
+
+    __device__ struct edges of(uint32_t d) const
+    {
+        return {__ldg(offsets + d), __ldg(offsets + d + 1)};
+    }
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns) const
+    {
+        const uint32_t position = __ldg(sources + e);
+        uint32_t q = 0;
+        for (uint32_t k = 1; k < x.n_owners; k++) {
+            q += position >= x.first[k];
+        }
+        const uint32_t i = position - x.first[q];
+        return q != x.own ? x.packed[q] + (size_t)i * n_columns
+                          : chunk_row(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+    }
+};
+
+/* The edges of a whole part's destinations. The chunks of part q are chunk[base[q]] and on. */
+struct part_edges {
+    const uint64_t *offsets; /* of the part; its first is where `sources` begins */
+    const sl_vertex *sources;
+    const uint32_t *first;
+    const sl_real *const *chunk;
+    uint32_t row0;
+    uint32_t n_parts;
+    uint16_t base[SL_MAX_PES];
+    uint8_t shift[SL_MAX_PES];
+
+    __device__ struct edges of(uint32_t d) const
+    {
+        const uint64_t origin = __ldg(offsets);
+        return {__ldg(offsets + row0 + d) - origin, __ldg(offsets + row0 + d + 1) - origin};
+    }
+    __device__ const sl_real *row(uint64_t e, uint32_t n_columns) const
+    {
+        const sl_vertex id = __ldg(sources + e);
+        uint32_t q = 0;
+        for (uint32_t k = 1; k < n_parts; k++) {
+            q += id >= __ldg(first + k);
+        }
+        const uint32_t r = id - __ldg(first + q);
+        return chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * n_columns;
+    }
+};
+
+/* ---- lists ---- */
+
+/* One head of one row: its n terms begin with number `first` of the list's. own: the row of U that it is of; out: where what comes
+ * out goes. There is nothing to do where n is 0 and `out` NULL. */
+struct item {
+    uint64_t first, n;
+    const sl_real *own;
+    sl_real *out;
+    uint32_t row, head;
+};
+
+/* A term: the head's columns of a row, NULL where there is nothing to add, its weight, and what else x's gradient is made of. */
+struct term {
+    const sl_real *columns;
+    sl_real weight, slope, c;
+};
+
+/* What destinations attend to: term 0 is the destination itself. */
+template <typename Edges> struct attention {
+    Edges edges;
+    struct sl_heads heads;
+    const sl_real *self;
+    const sl_real *lse;
+
+    __device__ struct item of(uint32_t i, sl_real *out, uint32_t out_columns) const
+    {
+        const uint32_t d = i / heads.n_heads;
+        const struct edges all = edges.of(d);
+        return {
+            all.first, all.end - all.first + 1, self + (size_t)d * sl_heads_row(heads), out + (size_t)d * out_columns,
+            d,         i % heads.n_heads};
+    }
+    __device__ const sl_real *row(const struct item &it, uint64_t j) const
+    {
+        const sl_real *row = j == 0 ? nullptr : edges.row(it.first + j - 1, sl_heads_row(heads));
+        return j == 0 ? it.own : row == it.own ? nullptr : row;
+    }
+    __device__ sl_real er(const struct item &it) const
+    {
+        return __ldg(it.own + heads.n_columns + heads.n_heads + it.head);
+    }
+    __device__ sl_real el(const struct item &it, const sl_real *row) const
+    {
+        return __ldg(row + heads.n_columns + it.head);
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        const sl_real *from = row(it, j);
+        if (from == nullptr) {
+            return {nullptr, 0, 0, 0};
+        }
+        const sl_real x = er(it) + el(it, from);
+        return {from + it.head * (heads.n_columns / heads.n_heads),
+                sl_attend_weight(x, __ldg(lse + (size_t)it.row * heads.n_heads + it.head)), sl_attend_slope(x), 0};
+    }
+};
+
+/* z += a u. */
+template <typename Edges> struct forward_sums {
+    struct attention<Edges> to;
+    sl_real *z;
+
+    __device__ struct item of(uint32_t i) const
+    {
+        return to.of(i, z, to.heads.n_columns);
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        return to.term_of(it, j);
+    }
+};
+
+/* The sums over an item's terms that dot_lists makes. */
+struct sums {
+    sl_real a, b, c;
+};
+
+static inline __device__ struct sums plus(struct sums x, struct sums y)
+{
+    return {x.a + y.a, x.b + y.b, x.c + y.c};
+}
+
+/* c and ger of destinations: the sums of a da, a slope and a da slope. */
+struct side_dots {
+    struct attention<struct block_edges> to;
+    const sl_real *gz;
+    sl_real *sides;
+
+    __device__ struct item of(uint32_t i) const
+    {
+        return to.of(i, sides, 4 * to.heads.n_heads);
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        return to.term_of(it, j);
+    }
+    __device__ const sl_real *factor(const struct item &it) const
+    {
+        return gz + (size_t)it.row * to.heads.n_columns + it.head * (to.heads.n_columns / to.heads.n_heads);
+    }
+    static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
+    {
+        const sl_real steep = t.weight * t.slope;
+        return {sum.a + t.weight * da, sum.b + steep, sum.c + steep * da};
+    }
+    __device__ void finish(const struct item &it, const struct sums &sum) const
+    {
+        const uint32_t n_heads = to.heads.n_heads;
+        it.out[it.head] = to.er(it);
+        it.out[n_heads + it.head] = to.lse[(size_t)it.row * n_heads + it.head];
+        it.out[2 * n_heads + it.head] = sum.a;
+        it.out[3 * n_heads + it.head] = sum.c - sum.a * sum.b;
+    }
+};
+
+/* A transposed block: the terms of a source are destinations. */
+struct transposed {
+    struct sl_attend_device_back block;
+
+    __device__ struct term term_of(const struct item &it, uint32_t d) const
+    {
+        const struct sl_heads heads = block.heads;
+        const sl_real *side = chunk_row(block.sides, d, 4 * heads.n_heads) + it.head;
+        const sl_real x = __ldg(side) + __ldg(it.own + heads.n_columns + it.head);
+        return {chunk_row(block.gz, d, heads.n_columns) + it.head * (heads.n_columns / heads.n_heads),
+                sl_attend_weight(x, __ldg(side + heads.n_heads)), sl_attend_slope(x), __ldg(side + 2 * heads.n_heads)};
+    }
+    __device__ const sl_real *factor(const struct item &it) const
+    {
+        return it.own + it.head * (block.heads.n_columns / block.heads.n_heads);
+    }
+    static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
+    {
+        return {sum.a + t.weight * (da - t.c) * t.slope, 0, 0};
+    }
+    /* Where the gradients of el and er go. */
+    __device__ sl_real *gel(const struct item &it) const
+    {
+        return it.out + block.heads.n_columns + it.head;
+    }
+    __device__ sl_real *ger(const struct item &it) const
+    {
+        return gel(it) + block.heads.n_heads;
+    }
+};
+
+/* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of u[k] and gu[k]. */
+struct sent_gradients {
+    struct transposed from;
+    uint32_t n_targets;
+    uint32_t t0[TARGETS];
+    uint32_t first[TARGETS + 1];
+    const sl_real *u[TARGETS];
+    sl_real *gu[TARGETS];
+
+    __device__ struct item of(uint32_t i) const
+    {
+        const uint32_t n_heads = from.block.heads.n_heads;
+        const uint32_t t = i / n_heads;
+        uint32_t k = 0;
+        while (t >= first[k + 1]) {
+            k++;
+        }
+        const uint32_t row = t - first[k];
+        const uint32_t *bounds = from.block.offsets + t0[k] + row;
+        const size_t at = (size_t)row * sl_heads_row(from.block.heads);
+        const uint32_t begin = __ldg(bounds);
+        return {begin, __ldg(bounds + 1) - begin, u[k] + at, gu[k] + at, row, i % n_heads};
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        return from.term_of(it, __ldg(from.block.rows + it.first + j));
+    }
+    __device__ const sl_real *factor(const struct item &it) const
+    {
+        return from.factor(it);
+    }
+    static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
+    {
+        return transposed::add(sum, t, da);
+    }
+    __device__ void finish(const struct item &it, const struct sums &sum) const
+    {
+        *from.gel(it) = sum.a;
+        *from.ger(it) = 0;
+    }
+};
+
+/* Destinations' own terms: one each. */
+struct self_gradients {
+    struct transposed from;
+    uint32_t row0;
+    const sl_real *u;
+    sl_real *gu;
+
+    __device__ struct item of(uint32_t i) const
+    {
+        const uint32_t n_heads = from.block.heads.n_heads;
+        const uint32_t row = i / n_heads;
+        const size_t at = (size_t)row * sl_heads_row(from.block.heads);
+        return {0, 1, u + at, gu + at, row, i % n_heads};
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t) const
+    {
+        return from.term_of(it, row0 + it.row);
+    }
+    __device__ const sl_real *factor(const struct item &it) const
+    {
+        return from.factor(it);
+    }
+    static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
+    {
+        return transposed::add(sum, t, da);
+    }
+    __device__ void finish(const struct item &it, const struct sums &sum) const
+    {
+        const uint32_t n_heads = from.block.heads.n_heads;
+        *from.gel(it) = sum.a;
+        *from.ger(it) = __ldg(chunk_row(from.block.sides, row0 + it.row, 4 * n_heads) + 3 * n_heads + it.head);
+    }
+};
+
+/* A PE's own sources, of which those count that are rows row0 .. row0 + n_rows - 1; item.row is the row of the frontier. */
+struct own_gradients {
+    struct transposed from;
+    struct sl_attend_device_own own;
+    uint32_t row0, n_rows;
+    const sl_real *u;
+    sl_real *gu;
+
+    __device__ struct item of(uint32_t i) const
+    {
+        const uint32_t n_heads = from.block.heads.n_heads;
+        const uint32_t t = i / n_heads;
+        const uint32_t row = __ldg(sl_list_of(own.inverse, own.n_parts, own.requester) + t);
+        if (row - row0 >= n_rows) { /* wraps below row0, and is then too large */
+            return {0, 0, nullptr, nullptr, 0, 0};
+        }
+        const uint32_t *bounds = from.block.offsets + own.t0 + t;
+        const size_t at = (size_t)(row - row0) * sl_heads_row(from.block.heads);
+        const uint32_t begin = __ldg(bounds);
+        return {begin, __ldg(bounds + 1) - begin, u + at, gu + at, row, i % n_heads};
+    }
+    __device__ struct term term_of(const struct item &it, uint64_t j) const
+    {
+        const uint32_t d = __ldg(from.block.rows + it.first + j);
+        if (d == it.row) {
+            return {nullptr, 0, 0, 0};
+        }
+        return from.term_of(it, d);
+    }
+    __device__ const sl_real *factor(const struct item &it) const
+    {
+        return from.factor(it);
+    }
+    static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
+    {
+        return transposed::add(sum, t, da);
+    }
+    __device__ void finish(const struct item &it, const struct sums &sum) const
+    {
+        *from.gel(it) += sum.a;
+    }
+};
+
+/* ---- groups and slices ---- */
+
+/* The largest of the groups of a warp, which take part whatever their own. */
+template <uint32_t LANES> static inline __device__ uint32_t group_max(uint32_t n)
+{
+    for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
+        uint32_t other = __shfl_xor_sync(SL_ALL_LANES, n, distance);
+        n = other > n ? other : n;
+    }
+    return n;
+}
+
+/* The sum over a group's lanes, in a fixed order; every lane gets it. */
+template <uint32_t LANES> static inline __device__ sl_real group_sum(sl_real x)
+{
+    for (uint32_t distance = LANES / 2; distance > 0; distance /= 2) {
+        x += __shfl_xor_sync(SL_ALL_LANES, x, distance);
+    }
+    return x;
+}
+
+template <uint32_t LANES> static inline __device__ struct sums group_sum(struct sums x)
+{
+    return {group_sum<LANES>(x.a), group_sum<LANES>(x.b), group_sum<LANES>(x.c)};
+}
+
+/* Some of an item's terms: n of them from number `begin` on. */
+struct slice {
+    uint64_t begin;
+    uint32_t n;
+};
+
+/* What a group goes through alone: all, or nothing where the list is left to the block. */
+static inline __device__ struct slice slice_alone(const struct item &it)
+{
+    return {0, it.n > LONG ? 0 : (uint32_t)it.n};
+}
+
+/* One group's of a long list. */
+template <uint32_t LANES> static inline __device__ struct slice slice_of(const struct item &it)
+{
+    const uint32_t n_groups = SL_THREADS / LANES;
+    const uint32_t group = threadIdx.x / LANES;
+    const uint64_t begin = it.n * group / n_groups;
+    return {begin, (uint32_t)(it.n * (group + 1) / n_groups - begin)};
+}
+
+/* Call alone(item) for this thread's item and together(item), by all threads of the block, for those of its groups that are long.
+ * Block b serves tile b / n_blocks of the items of block b % n_blocks; b < 2^32, for there are fewer than 2^38 numbers in all rows
+ * that a launch writes. */
+template <uint32_t LANES, typename List, typename Alone, typename Together>
+static inline __device__ void for_items(const List &list, uint32_t n_items, uint32_t n_tiles, bool *is_long,
+                                        Alone alone, Together together)
+{
+    const uint32_t n_groups = SL_THREADS / LANES;
+    const uint32_t group = threadIdx.x / LANES;
+    const uint32_t n_blocks = (uint32_t)(((uint64_t)n_items + n_groups - 1) / n_groups);
+    for (uint32_t b = blockIdx.x; b < n_blocks * n_tiles; b += gridDim.x) {
+        const uint32_t item0 = b % n_blocks * n_groups;
+        struct item it = {0, 0, nullptr, nullptr, 0, 0};
+        if (group < n_items - item0) {
+            it = list.of(item0 + group);
+        }
+        alone(it, b / n_blocks);
+        if (!__syncthreads_or(it.n > LONG)) {
+            continue;
+        }
+        if (threadIdx.x % LANES == 0) {
+            is_long[group] = it.n > LONG;
+        }
+        __syncthreads();
+        for (uint32_t i = 0; i < n_groups; i++) {
+            if (is_long[i]) {
+                together(list.of(item0 + i), b / n_blocks);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* ---- scores ---- */
+
+/* The sum of exp(e - e of top) over some terms, of which top is the largest el. */
+struct scored {
+    sl_real top, sum;
+};
+
+static inline __device__ struct scored both(struct scored x, struct scored y, sl_real er)
+{
+    const sl_real top = x.top > y.top ? x.top : y.top;
+    const sl_real e = sl_attend_score(er + top);
+    return {top, x.sum * sl_exp_nonpositive(sl_attend_score(er + x.top) - e) +
+                     y.sum * sl_exp_nonpositive(sl_attend_score(er + y.top) - e)};
+}
+
+/* One lane's terms of a slice. Each lane begins with the destination's own el and a sum of nothing, so that there are no
+ * infinities. */
+template <typename Edges>
+static inline __device__ struct scored score_terms(const struct attention<Edges> &to, const struct item &it,
+                                                   const struct slice &some, sl_real er)
+{
+    struct scored all = {to.el(it, it.own), 0};
+    for (uint32_t j = threadIdx.x % SCORE_LANES; j < some.n; j += SCORE_LANES) {
+        const sl_real *row = to.row(it, some.begin + j);
+        if (row != nullptr) {
+            all = both(all, {to.el(it, row), 1}, er);
+        }
+    }
+    return all;
+}
+
+static inline __device__ struct scored group_score(struct scored x, sl_real er)
+{
+    for (uint32_t distance = SCORE_LANES / 2; distance > 0; distance /= 2) {
+        const sl_real top = __shfl_xor_sync(SL_ALL_LANES, x.top, distance);
+        const sl_real sum = __shfl_xor_sync(SL_ALL_LANES, x.sum, distance);
+        x = both(x, {top, sum}, er);
+    }
+    return x;
+}
+
+static inline __device__ sl_real lse_of(const struct scored &x, sl_real er)
+{
+    return (sl_real)((double)sl_attend_score(er + x.top) + sl_ln((double)x.sum));
+}
+
+/* lse of destinations; item.out is their row of it. */
+template <typename Edges> struct forward_scores {
+    struct attention<Edges> to;
+    sl_real *lse;
+
+    __device__ struct item of(uint32_t i) const
+    {
+        return to.of(i, lse, to.heads.n_heads);
+    }
+};
+
+template <typename Edges> static __global__ void score_lists(const struct forward_scores<Edges> list, uint32_t n_items)
+{
+    __shared__ bool is_long[SL_THREADS / SCORE_LANES];
+    __shared__ struct scored part[SL_THREADS / SCORE_LANES];
+    const uint32_t group = threadIdx.x / SCORE_LANES;
+    const bool writes = threadIdx.x % SCORE_LANES == 0;
+    auto alone = [&](const struct item &it, uint32_t) {
+        const sl_real er = it.n > 0 ? list.to.er(it) : 0;
+        struct scored all = {0, 0};
+        if (it.n > 0 && it.n <= LONG) {
+            all = score_terms(list.to, it, slice_alone(it), er);
+        }
+        all = group_score(all, er);
+        if (writes && it.n > 0 && it.n <= LONG) {
+            it.out[it.head] = lse_of(all, er);
+        }
+    };
+    auto together = [&](const struct item &it, uint32_t) {
+        const sl_real er = list.to.er(it);
+        struct scored all = group_score(score_terms(list.to, it, slice_of<SCORE_LANES>(it), er), er);
+        if (writes) {
+            part[group] = all;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (uint32_t k = 1; k < SL_THREADS / SCORE_LANES; k++) {
+                all = both(all, part[k], er);
+            }
+            it.out[it.head] = lse_of(all, er);
+        }
+        __syncthreads();
+    };
+    for_items<SCORE_LANES>(list, n_items, 1, is_long, alone, together);
+}
+
+/* ---- sums of rows ---- */
+
+/* sum + the terms of a slice, in order. All lanes of a warp come here together, whatever their own slice. */
+template <uint32_t LANES, typename List>
+static inline __device__ sl_real add_terms(const List &list, const struct item &it, const struct slice &some,
+                                           uint32_t column, bool active, sl_real sum)
+{
+    static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
+    const uint32_t lane = sl_lane() % LANES;
+    const uint32_t lane0 = sl_lane() - lane;
+    const uint32_t most = group_max<LANES>(some.n);
+    for (uint32_t done = 0; done < most; done += LANES) {
+        struct term mine = {nullptr, 0, 0, 0};
+        if (done + lane < some.n) {
+            mine = list.term_of(it, some.begin + done + lane);
+        }
+        for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
+            const sl_real *columns[UNROLL];
+            sl_real x[UNROLL];
+            SL_UNROLL
+            for (uint32_t u = 0; u < UNROLL; u++) {
+                columns[u] =
+                    (const sl_real *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
+                x[u] = active && columns[u] != nullptr ? __ldg(columns[u] + column) : 0;
+            }
+            SL_UNROLL
+            for (uint32_t u = 0; u < UNROLL; u++) {
+                const sl_real weight = __shfl_sync(SL_ALL_LANES, mine.weight, lane0 + k + u);
+                if (columns[u] != nullptr) {
+                    sum += weight * x[u];
+                }
+            }
+        }
+    }
+    return sum;
+}
+
+/* width: columns of a head. */
+template <uint32_t LANES, typename List>
+static __global__ void sum_lists(const List list, uint32_t n_items, uint32_t width, int beta)
+{
+    const uint32_t n_groups = SL_THREADS / LANES;
+    __shared__ bool is_long[n_groups];
+    __shared__ sl_real part[SL_THREADS];
+    const uint32_t lane = threadIdx.x % LANES;
+    auto alone = [&](const struct item &it, uint32_t tile) {
+        const uint32_t column = tile * LANES + lane;
+        const bool writes = column < width && it.out != nullptr && it.n <= LONG;
+        sl_real *out = it.out + it.head * width + column;
+        const sl_real sum =
+            add_terms<LANES>(list, it, slice_alone(it), column, column < width, writes && beta ? *out : (sl_real)0);
+        if (writes) {
+            *out = sum;
+        }
+    };
+    auto together = [&](const struct item &it, uint32_t tile) {
+        const uint32_t column = tile * LANES + lane;
+        part[threadIdx.x] = add_terms<LANES>(list, it, slice_of<LANES>(it), column, column < width, 0);
+        __syncthreads();
+        if (threadIdx.x < LANES && column < width) {
+            sl_real *out = it.out + it.head * width + column;
+            sl_real sum = beta ? *out : (sl_real)0;
+            for (uint32_t k = 0; k < n_groups; k++) {
+                sum += part[k * LANES + lane];
+            }
+            *out = sum;
+        }
+        __syncthreads();
+    };
+    for_items<LANES>(list, n_items, (width + LANES - 1) / LANES, is_long, alone, together);
+}
+
+/* ---- products ---- */
+
+/* One lane's share of the sums over a slice: each lane has the terms it found. */
+template <uint32_t LANES, typename List>
+static inline __device__ struct sums dot_terms(const List &list, const struct item &it, const struct slice &some,
+                                               uint32_t width)
+{
+    const uint32_t lane = sl_lane() % LANES;
+    const uint32_t lane0 = sl_lane() - lane;
+    const uint32_t most = group_max<LANES>(some.n);
+    const sl_real *factor = some.n > 0 ? list.factor(it) : nullptr;
+    struct sums all = {0, 0, 0};
+    for (uint32_t done = 0; done < most; done += LANES) {
+        struct term mine = {nullptr, 0, 0, 0};
+        sl_real my_da = 0;
+        if (done + lane < some.n) {
+            mine = list.term_of(it, some.begin + done + lane);
+        }
+        for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
+            sl_real dot[UNROLL];
+            SL_UNROLL
+            for (uint32_t u = 0; u < UNROLL; u++) {
+                const sl_real *columns =
+                    (const sl_real *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
+                dot[u] = 0;
+                for (uint32_t c = lane; columns != nullptr && c < width; c += LANES) {
+                    dot[u] += __ldg(factor + c) * __ldg(columns + c);
+                }
+            }
+            SL_UNROLL
+            for (uint32_t u = 0; u < UNROLL; u++) {
+                const sl_real da = group_sum<LANES>(dot[u]);
+                my_da = lane == k + u ? da : my_da;
+            }
+        }
+        if (mine.columns != nullptr) {
+            all = List::add(all, mine, my_da);
+        }
+    }
+    return all;
+}
+
+template <uint32_t LANES, typename List>
+static __global__ void dot_lists(const List list, uint32_t n_items, uint32_t width)
+{
+    const uint32_t n_groups = SL_THREADS / LANES;
+    __shared__ bool is_long[n_groups];
+    __shared__ struct sums part[n_groups];
+    const bool writes = threadIdx.x % LANES == 0;
+    auto alone = [&](const struct item &it, uint32_t) {
+        const struct sums all = group_sum<LANES>(dot_terms<LANES>(list, it, slice_alone(it), width));
+        if (writes && it.out != nullptr && it.n <= LONG) {
+            list.finish(it, all);
+        }
+    };
+    auto together = [&](const struct item &it, uint32_t) {
+        struct sums all = group_sum<LANES>(dot_terms<LANES>(list, it, slice_of<LANES>(it), width));
+        if (writes) {
+            part[threadIdx.x / LANES] = all;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (uint32_t k = 1; k < n_groups; k++) {
+                all = plus(all, part[k]);
+            }
+            list.finish(it, all);
+        }
+        __syncthreads();
+    };
+    for_items<LANES>(list, n_items, 1, is_long, alone, together);
+}
+
+/* ---- launches ---- */
+
+static unsigned blocks_for(uint32_t n_items, uint32_t lanes, uint32_t n_tiles)
+{
+    uint64_t n_blocks = ((uint64_t)n_items * lanes + SL_THREADS - 1) / SL_THREADS;
+    return sl_blocks(n_blocks * n_tiles * SL_THREADS);
+}
+
+template <typename Edges>
+static enum sl_status start_scores(cudaStream_t stream, const struct forward_scores<Edges> &list, uint32_t n_items)
+{
+    return sl_start("sl_attend_forward: lse", stream, blocks_for(n_items, SCORE_LANES, 1), score_lists<Edges>, list,
+                    n_items);
+}
+
+template <uint32_t LANES, typename List>
+static enum sl_status start_sums_by(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
+                                    uint32_t width, int beta)
+{
+    return sl_start(name, stream, blocks_for(n_items, LANES, (width + LANES - 1) / LANES), sum_lists<LANES, List>, list,
+                    n_items, width, beta);
+}
+
+/* As few lanes as a head needs, so that narrow ones share a warp. */
+template <typename List>
+static enum sl_status start_sums(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
+                                 uint32_t width, int beta)
+{
+    return width <= 8    ? start_sums_by<8>(name, stream, list, n_items, width, beta)
+           : width <= 16 ? start_sums_by<16>(name, stream, list, n_items, width, beta)
+                         : start_sums_by<32>(name, stream, list, n_items, width, beta);
+}
+
+template <uint32_t LANES, typename List>
+static enum sl_status start_dots_by(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
+                                    uint32_t width)
+{
+    return sl_start(name, stream, blocks_for(n_items, LANES, 1), dot_lists<LANES, List>, list, n_items, width);
+}
+
+template <typename List>
+static enum sl_status start_dots(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
+                                 uint32_t width)
+{
+    return width <= 8    ? start_dots_by<8>(name, stream, list, n_items, width)
+           : width <= 16 ? start_dots_by<16>(name, stream, list, n_items, width)
+                         : start_dots_by<32>(name, stream, list, n_items, width);
+}
+
+/* Rows of gradients: their first H columns, then el's and er's. */
+template <typename List>
+static enum sl_status start_back(const char *name, cudaStream_t stream, const List &list, uint32_t n_rows, int beta)
+{
+    const struct sl_heads heads = list.from.block.heads;
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    enum sl_status st = start_sums(name, stream, list, n_rows * heads.n_heads, width, beta);
+    return st == SL_OK ? start_dots(name, stream, list, n_rows * heads.n_heads, width) : st;
+}
+
+template <typename Edges>
+static enum sl_status start_forward(cudaStream_t stream, const struct attention<Edges> &to, uint32_t n_rows, int beta,
+                                    sl_real *z, sl_real *lse)
+{
+    const uint32_t n_items = n_rows * to.heads.n_heads;
+    enum sl_status st = start_scores(stream, forward_scores<Edges>{to, lse}, n_items);
+    return st == SL_OK ? start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
+                                    to.heads.n_columns / to.heads.n_heads, beta)
+                       : st;
+}
+
+/* ---- launchers ---- */
+
+static struct attention<struct block_edges> attention_of(const struct sl_attend_device_rows *rows, const sl_real *lse) {
+    return {{rows->offsets, rows->sources, *rows->x}, rows->heads, rows->self, lse};
+}
+
+enum sl_status
+sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
+                       sl_real *lse_out)
+{
+    return start_forward(stream, attention_of(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+}
+
+enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
+                                    const sl_real *lse, sl_real *sides_out)
+{
+    const struct sl_heads heads = rows->heads;
+    return start_dots("sl_attend_sides", stream, side_dots{attention_of(rows, lse), gz, sides_out},
+                      rows->n_rows * heads.n_heads, heads.n_columns / heads.n_heads);
+}
+
+enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
+                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
+                                       const sl_real *const *u, sl_real *const *gu_out)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
+        struct sent_gradients list = {{*block}, n_owners - done < TARGETS ? n_owners - done : TARGETS, {}, {}, {}, {}};
+        for (uint32_t k = 0; k < list.n_targets; k++) {
+            list.t0[k] = t0[done + k];
+            list.first[k + 1] = list.first[k] + n[done + k];
+            list.u[k] = u[done + k];
+            list.gu[k] = gu_out[done + k];
+        }
+        st = start_back("sl_attend_backward", stream, list, list.first[list.n_targets], 0);
+    }
+    return st;
+}
+
+enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
+                                   uint32_t n_rows, const sl_real *u, sl_real *gu)
+{
+    return start_back("sl_attend_accumulate: own terms", stream, self_gradients{{*block}, row0, u, gu}, n_rows, 0);
+}
+
+enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
+                                  const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
+                                  const sl_real *u, sl_real *gu)
+{
+    return start_back("sl_attend_accumulate: own sources", stream, own_gradients{{*block}, *own, row0, n_rows, u, gu},
+                      own->n, 1);
+}
+
+/* ---- evaluation: more chunks than parameters hold ---- */
+
+#define POINTERS 256 /* of a launch */
+
+struct pointers {
+    const sl_real *of[POINTERS];
+};
+
+static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
+{
+    for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+        to[i] = from.of[i];
+    }
+}
+
+/* The pointers to all chunks, into device memory by way of parameters: a copy would have to outlive the call. */
+static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_real *const *from, const sl_real **to)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t done = 0; done < n && st == SL_OK; done += POINTERS) {
+        struct pointers some = {};
+        uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
+        for (uint32_t i = 0; i < n_some; i++) {
+            some.of[i] = from[done + i];
+        }
+        st = sl_start("sl_attend_full", stream, 1, store_pointers, some, n_some, to + done);
+    }
+    return st;
+}
+
+enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
+                                   sl_real *z_out)
+{
+    struct attention<struct part_edges> to = {
+    };
+    const sl_real *chunks[SL_MAX_FULL_CHUNKS];
+    uint32_t n = 0;
+    for (uint32_t q = 0; q < rows->n_parts; q++) {
+        to.edges.base[q] = (uint16_t)n;
+        to.edges.shift[q] = (uint8_t)rows->parts[q].shift;
+        for (uint32_t c = 0; c < rows->parts[q].n_chunks; c++) {
+            chunks[n++] = rows->parts[q].chunk[c];
+        }
+    }
+    sl_scratch addresses(stream);
+    sl_scratch lse(stream);
+    enum sl_status st;
+    SL_TRY(st, addresses.take(n * sizeof *chunks, "sl_attend_full: the addresses of chunks"), done);
+    SL_TRY(st, send_pointers(stream, n, chunks, addresses.as<const sl_real *>()), done);
+    SL_TRY(st, lse.take((size_t)rows->n_rows * rows->heads.n_heads * sizeof(sl_real), "sl_attend_full: lse"), done);
+    to.edges.offsets = rows->offsets;
+    to.edges.sources = rows->sources;
+    to.edges.first = rows->first;
+    to.edges.chunk = addresses.as<const sl_real *>();
+    to.edges.row0 = rows->row0;
+    to.edges.n_parts = rows->n_parts;
+    to.heads = rows->heads;
+    to.self = rows->self;
+    to.lse = lse.as<sl_real>();
+    st = start_forward(stream, to, rows->n_rows, beta, z_out, lse.as<sl_real>());
+done:
+    return st;
+}
