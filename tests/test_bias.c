@@ -56,15 +56,17 @@ static void free_sums(struct sl_column_sums *s)
     free((void *)(uintptr_t)s->weight);
 }
 
+/* In long double: thousands of additions in double would cost digits that the kernel in double has. */
 static double *sum_plainly(const struct sl_column_sums *s, int beta, const sl_real *before)
 {
     double *sums = need(s->n_columns, sizeof *sums);
     for (uint32_t c = 0; c < s->n_columns; c++) {
-        sums[c] = beta == 0 ? 0 : (double)before[c];
+        long double sum = beta == 0 ? 0 : (long double)before[c];
         for (uint32_t i = 0; i < s->n_rows; i++) {
             double weight = s->weight == NULL ? 1 : (double)s->weight[i * s->weight_stride + c / s->width];
-            sums[c] += weight * (double)s->g[i * s->stride + c];
+            sum += (long double)weight * (long double)s->g[i * s->stride + c];
         }
+        sums[c] = (double)sum;
     }
     return sums;
 }

@@ -163,6 +163,7 @@ static void check_stage(void)
     double seconds[SL_N_STAGES];
     struct sl_task_args evaluation = head;
     evaluation.stage = SL_STAGE_EVALUATE;
+    starpu_task_wait_for_all();
     sl_run_log_reset(&run);
     starpu_data_handle_t handles[] = {rows_of(x, X_ROWS, F), rows_of(out, X_ROWS, F)};
     struct sl_blend_rows from = {handles[0], 0};
