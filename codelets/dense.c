@@ -8,13 +8,10 @@
 #ifdef SL_CUDA
 #include <starpu_cublas_v2.h>
 #endif
-#include <string.h>
 
+#include "codelets/bias.h"
 #include "codelets/dropout.h"
 #include "codelets/rows.h"
-
-#define SUM_COLUMNS 256 /* column sums: columns of one tile */
-#define SUM_ROWS 64     /* and rows added up in sl_real before they go to the double */
 
 void sl_dense_setup(void)
 {
@@ -38,18 +35,6 @@ static inline void gemm(int transpose_a, int transpose_b, uint32_t m, uint32_t n
 #endif
 }
 
-/* What a product starts from, where it does not add to what is there. */
-static void fill_rows(uint32_t n_rows, uint32_t n_out, const sl_real *bias, sl_real *z)
-{
-    if (bias == NULL) {
-        memset(z, 0, (size_t)n_rows * n_out * sizeof *z);
-        return;
-    }
-    for (uint32_t i = 0; i < n_rows; i++) {
-        memcpy(z + (size_t)i * n_out, bias, n_out * sizeof *z);
-    }
-}
-
 void sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
                           const sl_real *bias, int beta, sl_real *z_out)
 {
@@ -57,7 +42,7 @@ void sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const 
         return;
     }
     if (beta == 0 && (bias != NULL || n_in == 0)) {
-        fill_rows(n_rows, n_out, bias, z_out);
+        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
         beta = 1;
     }
     if (n_in > 0) {
@@ -74,41 +59,7 @@ void sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out,
     if (n_out > 0) {
         gemm(0, 1, n_rows, n_in, n_out, gz, n_out, w, n_out, beta, gx_out);
     } else if (beta == 0) {
-        fill_rows(n_rows, n_in, NULL, gx_out);
-    }
-}
-
-/* Column sums of the columns c0 .. c0 + n - 1, blocks of rows first, then the blocks in double. */
-static inline void sum_tile(uint32_t n_rows, uint32_t n_columns, uint32_t c0, uint32_t n, const sl_real *restrict g,
-                            double total[SUM_COLUMNS])
-{
-    sl_real part[SUM_COLUMNS];
-    memset(total, 0, SUM_COLUMNS * sizeof *total);
-    for (uint32_t r0 = 0; r0 < n_rows; r0 += SUM_ROWS) {
-        uint32_t end = n_rows - r0 < SUM_ROWS ? n_rows : r0 + SUM_ROWS;
-        memset(part, 0, sizeof part);
-        for (uint32_t r = r0; r < end; r++) {
-            const sl_real *row = g + (size_t)r * n_columns + c0;
-            for (uint32_t c = 0; c < n; c++) {
-                part[c] += row[c];
-            }
-        }
-        for (uint32_t c = 0; c < n; c++) {
-            total[c] += (double)part[c];
-        }
-    }
-}
-
-/* Sums of the columns of g [n_rows x n_columns], stored or added to. */
-SL_CLONES static void sum_columns(uint32_t n_rows, uint32_t n_columns, const sl_real *g, int beta, sl_real *sums)
-{
-    double total[SUM_COLUMNS];
-    for (uint32_t c0 = 0; c0 < n_columns; c0 += SUM_COLUMNS) {
-        uint32_t n = n_columns - c0 < SUM_COLUMNS ? n_columns - c0 : SUM_COLUMNS;
-        sum_tile(n_rows, n_columns, c0, n, g, total);
-        for (uint32_t c = 0; c < n; c++) {
-            sums[c0 + c] = (sl_real)(total[c] + (beta == 0 ? 0 : (double)sums[c0 + c]));
-        }
+        sl_bias_forward_cpu(n_rows, n_in, NULL, gx_out);
     }
 }
 
@@ -118,10 +69,10 @@ void sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out
     if (n_rows > 0 && n_in > 0 && n_out > 0) {
         gemm(1, 0, n_in, n_out, n_rows, x, n_in, gz, n_out, 0, gw_out);
     } else {
-        fill_rows(n_in, n_out, NULL, gw_out);
+        sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     }
     if (gb_out != NULL) {
-        sum_columns(n_rows, n_out, gz, 0, gb_out);
+        sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
     }
 }
 
@@ -170,7 +121,7 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
 {
     struct entry_mask mask;
     if (beta == 0) {
-        fill_rows(n_rows, n_out, bias, z_out);
+        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
         const uint64_t *range = x->offsets + (x->ids[i] - x->first);
@@ -190,7 +141,7 @@ SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *
 {
     struct entry_mask mask;
     if (beta == 0) {
-        fill_rows(n_in, n_out, NULL, gw_out);
+        sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     }
     for (uint32_t i = 0; i < n_rows; i++) {
         const uint64_t *range = x->offsets + (x->ids[i] - x->first);
@@ -203,7 +154,7 @@ SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *
         }
     }
     if (gb_out != NULL) {
-        sum_columns(n_rows, n_out, gz, beta, gb_out);
+        sl_bias_backward_cpu(n_rows, n_out, gz, beta, gb_out);
     }
 }
 

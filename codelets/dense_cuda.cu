@@ -6,6 +6,7 @@
 
 #include <cublas_v2.h>
 
+#include "codelets/bias.h"
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
 
@@ -32,36 +33,6 @@ static enum sl_status gemm(const char *name, cublasHandle_t cublas, cudaStream_t
                                                      name, m, k, k, n, cublasGetStatusString(status));
 }
 
-/* Items of a row: floats, or quads of them where width and addresses allow. */
-static bool in_quads(uint32_t n_columns, const void *a, const void *b, const void *c)
-{
-    return n_columns % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % sizeof(float4) == 0;
-}
-
-template <typename T> static __global__ void repeat_row(uint32_t n_rows, uint32_t n_items, const T *row, T *z)
-{
-    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        for (uint32_t c = sl_lane(); c < n_items; c += SL_WARP) {
-            z[i * n_items + c] = row[c];
-        }
-    }
-}
-
-/* What a product starts from, where it does not add to what is there. */
-static enum sl_status fill_rows(const char *name, cudaStream_t stream, uint32_t n_rows, uint32_t n_out,
-                                const sl_real *bias, sl_real *z)
-{
-    unsigned n_blocks = sl_warp_blocks(n_rows);
-    if (bias == NULL) {
-        return sl_cuda_status(cudaMemsetAsync(z, 0, (size_t)n_rows * n_out * sizeof *z, stream), name);
-    }
-    if (in_quads(n_out, bias, z, NULL)) {
-        return sl_start(name, stream, n_blocks, repeat_row<float4>, n_rows, n_out / 4, (const float4 *)bias,
-                        (float4 *)z);
-    }
-    return sl_start(name, stream, n_blocks, repeat_row<float>, n_rows, n_out, bias, z);
-}
-
 enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
                                      uint32_t n_out, const sl_real *x, const sl_real *w, const sl_real *bias, int beta,
                                      sl_real *z_out)
@@ -72,7 +43,7 @@ enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas,
         return SL_OK;
     }
     if (beta == 0 && (bias != NULL || n_in == 0)) {
-        st = fill_rows(name, stream, n_rows, n_out, bias, z_out);
+        st = sl_bias_forward_cuda(stream, n_rows, n_out, bias, z_out);
         beta = 1;
     }
     return st != SL_OK || n_in == 0
@@ -88,74 +59,8 @@ enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t 
     if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
         return SL_OK;
     }
-    return n_out == 0 ? fill_rows(name, stream, n_rows, n_in, NULL, gx_out)
+    return n_out == 0 ? sl_bias_forward_cuda(stream, n_rows, n_in, NULL, gx_out)
                       : gemm(name, cublas, stream, 0, 1, n_rows, n_in, n_out, gz, n_out, w, n_out, beta, gx_out);
-}
-
-/* ---- column sums: a bias' gradient. Slabs of rows first, each in float as on the CPU, then the slabs, in double ---- */
-
-#define SLAB 64 /* rows */
-
-static __global__ void sum_slabs(uint32_t n_rows, uint32_t n_columns, const sl_real *g, uint32_t n_slabs,
-                                 sl_real *partial)
-{
-    for (uint64_t i = sl_thread(); i < (uint64_t)n_slabs * n_columns; i += sl_n_threads()) {
-        uint32_t row = (uint32_t)(i / n_columns) * SLAB;
-        uint32_t n = n_rows - row < SLAB ? n_rows - row : SLAB;
-        const sl_real *from = g + (size_t)row * n_columns + i % n_columns;
-        sl_real sum = 0;
-#pragma unroll 8
-        for (uint32_t r = 0; r < n; r++) {
-            sum += from[(size_t)r * n_columns];
-        }
-        partial[i] = sum;
-    }
-}
-
-/* A block for SL_WARP columns: each of its warps takes a stretch of the slabs, the first then adds up the stretches. */
-static __global__ void sum_partials(uint32_t n_slabs, uint32_t n_columns, const sl_real *partial, int beta,
-                                    sl_real *sums)
-{
-    __shared__ double stretch[WARPS][SL_WARP];
-    const uint32_t warp = threadIdx.x / SL_WARP;
-    const uint32_t length = (n_slabs + WARPS - 1) / WARPS;
-    const uint32_t begin = warp * length < n_slabs ? warp * length : n_slabs;
-    const uint32_t end = n_slabs - begin < length ? n_slabs : begin + length;
-    for (uint64_t c0 = (uint64_t)blockIdx.x * SL_WARP; c0 < n_columns; c0 += (uint64_t)gridDim.x * SL_WARP) {
-        uint64_t c = c0 + sl_lane();
-        double sum = 0;
-#pragma unroll 4
-        for (uint32_t s = begin; s < end; s++) {
-            sum += c < n_columns ? (double)partial[(size_t)s * n_columns + c] : 0;
-        }
-        stretch[warp][sl_lane()] = sum;
-        __syncthreads();
-        if (warp == 0 && c < n_columns) {
-            for (uint32_t k = 1; k < WARPS; k++) {
-                sum += stretch[k][sl_lane()];
-            }
-            sums[c] = (sl_real)(beta == 0 ? sum : sum + (double)sums[c]);
-        }
-        __syncthreads();
-    }
-}
-
-/* Sums of the columns of g [n_rows x n_columns], stored or added to. */
-static enum sl_status sum_columns(const char *name, cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                  const sl_real *g, int beta, sl_real *sums)
-{
-    uint32_t n_slabs = n_rows / SLAB + (n_rows % SLAB > 0);
-    uint64_t n = (uint64_t)n_slabs * n_columns;
-    sl_scratch scratch(stream);
-    enum sl_status st = scratch.take(n * sizeof *g, "the partial sums of columns");
-    if (st == SL_OK && n > 0) {
-        st = sl_start(name, stream, sl_blocks(n), sum_slabs, n_rows, n_columns, g, n_slabs, scratch.as<sl_real>());
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks((uint64_t)n_columns * WARPS), sum_partials, n_slabs, n_columns,
-                      scratch.as<sl_real>(), beta, sums);
-    }
-    return st;
 }
 
 enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
@@ -165,8 +70,8 @@ enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t
     const char *name = "sl_dense_backward_weight";
     enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
                             ? gemm(name, cublas, stream, 1, 0, n_in, n_out, n_rows, x, n_in, gz, n_out, 0, gw_out)
-                            : fill_rows(name, stream, n_in, n_out, NULL, gw_out);
-    return st != SL_OK || gb_out == NULL ? st : sum_columns(name, stream, n_rows, n_out, gz, 0, gb_out);
+                            : sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out);
+    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, 0, gb_out);
 }
 
 /* ---- sparse rows ---- */
@@ -274,7 +179,7 @@ enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl
                                             sl_real *z_out)
 {
     const char *name = "sl_dense_sparse_forward";
-    bool quads = in_quads(n_out, w, bias, z_out);
+    bool quads = sl_in_quads(n_out, w, bias, z_out);
     uint32_t n_items = quads ? n_out / 4 : n_out;
     unsigned n_blocks = sl_warp_blocks((uint64_t)n_rows * ((n_items + SL_WARP - 1) / SL_WARP));
     return quads ? sl_start(name, stream, n_blocks, multiply_rows<float4>, *x, mask_of(x), n_rows, n_items,
@@ -509,7 +414,7 @@ static enum sl_status add_tiles(const char *name, cudaStream_t stream, const str
         tile.ids += row;
         SL_TRY(st, make_lists(name, stream, &tile, n_rows - row < most ? n_rows - row : most, n_in, &lists), failed);
         SL_TRY(st,
-               in_quads(n_out, tile_gz, gw, NULL)
+               sl_in_quads(n_out, tile_gz, gw, NULL)
                    ? start_sum_lists(name, stream, n_in, &lists, n_out / 4, (const float4 *)tile_gz, beta, (float4 *)gw)
                    : start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw),
                failed);
@@ -526,9 +431,9 @@ enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const s
     const char *name = "sl_dense_sparse_backward_weight";
     enum sl_status st = SL_OK;
     if (n_rows == 0 && beta == 0) {
-        st = fill_rows(name, stream, n_in, n_out, NULL, gw_out);
+        st = sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out);
     } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
         st = add_tiles(name, stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
     }
-    return st != SL_OK || gb_out == NULL ? st : sum_columns(name, stream, n_rows, n_out, gz, beta, gb_out);
+    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
 }

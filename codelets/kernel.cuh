@@ -80,6 +80,12 @@ static inline __device__ uint32_t sl_lane()
     return threadIdx.x % SL_WARP;
 }
 
+/* Whether rows of so many columns, or so many entries, can be had as quads: width and addresses allow it. NULL always does. */
+static inline bool sl_in_quads(uint64_t n_columns, const void *a, const void *b, const void *c)
+{
+    return n_columns % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % sizeof(float4) == 0;
+}
+
 /* The sum over the lanes of a full warp, in a fixed order; every lane gets it. */
 template <typename T> static inline __device__ T sl_warp_sum(T x)
 {

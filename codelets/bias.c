@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A row repeated, and sums of columns: a tile of columns at a time, blocks of rows first. */
+#include "codelets/bias.h"
+
+#include <string.h>
+
+#include "codelets/rows.h"
+
+#define SUM_COLUMNS 256 /* columns of one tile */
+#define SUM_ROWS 64     /* rows added up in sl_real before they go to the double */
+
+/* ---- kernels, CPU ---- */
+
+void sl_bias_forward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *b, sl_real *z_out)
+{
+    if (b == NULL) {
+        memset(z_out, 0, (size_t)n_rows * n_columns * sizeof *z_out);
+        return;
+    }
+    for (uint32_t i = 0; i < n_rows; i++) {
+        memcpy(z_out + (size_t)i * n_columns, b, n_columns * sizeof *z_out);
+    }
+}
+
+/* Sums of the columns c0 .. c0 + n - 1, which share a weight, of the rows r0 .. end - 1. */
+SL_INLINE void sum_block(const struct sl_column_sums *s, uint32_t c0, uint32_t n, uint32_t r0, uint32_t end,
+                         sl_real part[SUM_COLUMNS])
+{
+    memset(part, 0, SUM_COLUMNS * sizeof *part);
+    for (uint32_t r = r0; r < end; r++) {
+        const sl_real *restrict row = s->g + r * s->stride + c0;
+        for (uint32_t c = 0; c < n; c++) {
+            part[c] += row[c];
+        }
+    }
+}
+
+SL_INLINE void sum_weighted_block(const struct sl_column_sums *s, uint32_t c0, uint32_t n, uint32_t r0, uint32_t end,
+                                  sl_real part[SUM_COLUMNS])
+{
+    memset(part, 0, SUM_COLUMNS * sizeof *part);
+    for (uint32_t r = r0; r < end; r++) {
+        const sl_real *restrict row = s->g + r * s->stride + c0;
+        const sl_real weight = s->weight[r * s->weight_stride + c0 / s->width];
+        for (uint32_t c = 0; c < n; c++) {
+            part[c] += weight * row[c];
+        }
+    }
+}
+
+SL_INLINE void sum_tile(const struct sl_column_sums *s, uint32_t c0, uint32_t n, double total[SUM_COLUMNS])
+{
+    sl_real part[SUM_COLUMNS];
+    memset(total, 0, SUM_COLUMNS * sizeof *total);
+    for (uint32_t r0 = 0; r0 < s->n_rows; r0 += SUM_ROWS) {
+        uint32_t end = s->n_rows - r0 < SUM_ROWS ? s->n_rows : r0 + SUM_ROWS;
+        if (s->weight == NULL) {
+            sum_block(s, c0, n, r0, end, part);
+        } else {
+            sum_weighted_block(s, c0, n, r0, end, part);
+        }
+        for (uint32_t c = 0; c < n; c++) {
+            total[c] += (double)part[c];
+        }
+    }
+}
+
+/* Columns of the tile that begins at c0. */
+static inline uint32_t tile_columns(const struct sl_column_sums *s, uint32_t c0)
+{
+    uint32_t n = s->n_columns - c0;
+    if (s->weight != NULL && s->width - c0 % s->width < n) {
+        n = s->width - c0 % s->width;
+    }
+    return n < SUM_COLUMNS ? n : SUM_COLUMNS;
+}
+
+SL_CLONES void sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_real *sums_out)
+{
+    double total[SUM_COLUMNS];
+    for (uint32_t c0 = 0, n; c0 < s->n_columns; c0 += n) {
+        n = tile_columns(s, c0);
+        sum_tile(s, c0, n, total);
+        for (uint32_t c = 0; c < n; c++) {
+            sums_out[c0 + c] = (sl_real)(total[c] + (beta == 0 ? 0 : (double)sums_out[c0 + c]));
+        }
+    }
+}
+
+void sl_bias_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta, sl_real *gb_out)
+{
+    struct sl_column_sums s = {.n_rows = n_rows, .n_columns = n_columns, .g = gz, .stride = n_columns};
+    sl_column_sums_cpu(&s, beta, gb_out);
+}
+
+/* ---- arguments ---- */
+
+struct bias_args {
+    struct sl_task_args head;
+};
+
+/* ---- task wrappers ---- */
+
+static void forward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct bias_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_bias_forward_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]), sl_buffer_data(buffers[0]),
+                        sl_buffer_data(buffers[1]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void backward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct bias_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_bias_backward_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), 0,
+                         sl_buffer_data(buffers[1]));
+    sl_task_leave(&args->head, start_s);
+}
+
+#ifdef SL_CUDA
+static void forward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct bias_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st =
+        sl_bias_forward_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]),
+                             sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void backward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct bias_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st =
+        sl_bias_backward_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
+                              sl_buffer_data(buffers[0]), 0, sl_buffer_data(buffers[1]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel forward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_bias_forward", .size_base = sl_task_size_base};
+static struct starpu_perfmodel backward_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_bias_backward", .size_base = sl_task_size_base};
+
+static struct starpu_codelet forward_cl = {
+    .name = "sl_bias_forward",
+    .cpu_funcs = {forward_cpu_task},
+    SL_CUDA_FUNC(forward_cuda_task),
+    .nbuffers = 2, /* b, z */
+    .modes = {STARPU_R, STARPU_W},
+    .model = &forward_model,
+};
+
+static struct starpu_codelet backward_cl = {
+    .name = "sl_bias_backward",
+    .cpu_funcs = {backward_cpu_task},
+    SL_CUDA_FUNC(backward_cuda_task),
+    .nbuffers = 2, /* gz, gb */
+    .modes = {STARPU_R, STARPU_W},
+    .model = &backward_model,
+};
+
+/* ---- submissions ---- */
+
+/* row: the bias or its gradient. */
+static enum sl_status check_shapes(const char *name, starpu_data_handle_t row, starpu_data_handle_t rows)
+{
+    if (sl_handle_rows(row) == 1 && sl_handle_columns(row) == sl_handle_columns(rows)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: a bias of [%u x %u] for rows of [%u x %u]", name, sl_handle_rows(row),
+                   sl_handle_columns(row), sl_handle_rows(rows), sl_handle_columns(rows));
+}
+
+/* rows: which of the two is the larger. */
+static enum sl_status submit(struct bias_args *args, struct starpu_codelet *codelet, starpu_data_handle_t from,
+                             starpu_data_handle_t to, starpu_data_handle_t rows)
+{
+    struct sl_task task;
+    args->head.work = ((uint64_t)sl_handle_rows(rows) + 1) * sl_handle_columns(rows) * sizeof(sl_real);
+    sl_task_begin(&task, codelet);
+    sl_task_add(&task, from, STARPU_R);
+    sl_task_add(&task, to, STARPU_W);
+    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_bias_forward_submit(const struct sl_task_args *head, starpu_data_handle_t b, starpu_data_handle_t z)
+{
+    struct bias_args args = {.head = *head};
+    enum sl_status st = check_shapes("sl_bias_forward", b, z);
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    return st != SL_OK ? st : submit(&args, &forward_cl, b, z, z);
+}
+
+enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
+                                       starpu_data_handle_t gb)
+{
+    struct bias_args args = {.head = *head};
+    enum sl_status st = check_shapes("sl_bias_backward", gb, gz);
+    args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
+    return st != SL_OK ? st : submit(&args, &backward_cl, gz, gb, gz);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows scaled, and stored or added. */
+#include "codelets/blend.h"
+
+#include <string.h>
+
+#include "codelets/rows.h"
+
+/* ---- kernels, CPU ---- */
+
+SL_CLONES void sl_blend_cpu(size_t n, double a, const sl_real *x, int beta, sl_real *out)
+{
+    const sl_real scale = (sl_real)a;
+    const sl_real *restrict from = x;
+    sl_real *restrict to = out;
+    if (beta == 0) {
+        for (size_t i = 0; i < n; i++) {
+            to[i] = scale * from[i];
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[i] += scale * from[i];
+    }
+}
+
+/* ---- arguments ---- */
+
+struct blend_args {
+    struct sl_task_args head;
+    double a;
+    uint32_t n_rows;
+    uint32_t x_row0;
+    uint32_t out_row0;
+    int beta;
+};
+
+struct clear_args {
+    struct sl_task_args head;
+};
+
+/* ---- task wrappers ---- */
+
+/* A buffer's rows from row0 on. */
+static sl_real *rows_from(void *buffer, uint32_t row0)
+{
+    return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
+}
+
+static size_t n_entries(void *buffer, uint32_t n_rows)
+{
+    return (size_t)n_rows * sl_buffer_columns(buffer);
+}
+
+static void blend_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct blend_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_blend_cpu(n_entries(buffers[0], args->n_rows), args->a, rows_from(buffers[0], args->x_row0), args->beta,
+                 rows_from(buffers[1], args->out_row0));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void clear_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct clear_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    memset(sl_buffer_data(buffers[0]), 0, n_entries(buffers[0], sl_buffer_rows(buffers[0])) * sizeof(sl_real));
+    sl_task_leave(&args->head, start_s);
+}
+
+#ifdef SL_CUDA
+static void blend_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct blend_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st =
+        sl_blend_cuda(starpu_cuda_get_local_stream(), n_entries(buffers[0], args->n_rows), args->a,
+                      rows_from(buffers[0], args->x_row0), args->beta, rows_from(buffers[1], args->out_row0));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void clear_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct clear_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_blend_clear_cuda(
+        starpu_cuda_get_local_stream(), n_entries(buffers[0], sl_buffer_rows(buffers[0])), sl_buffer_data(buffers[0]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel blend_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_blend", .size_base = sl_task_size_base};
+static struct starpu_perfmodel clear_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_blend_clear", .size_base = sl_task_size_base};
+
+static struct starpu_codelet blend_cl = {
+    .name = "sl_blend",
+    .cpu_funcs = {blend_cpu_task},
+    SL_CUDA_FUNC(blend_cuda_task),
+    .nbuffers = 2, /* x, out, all of which is overwritten */
+    .modes = {STARPU_R, STARPU_W},
+    .model = &blend_model,
+};
+
+static struct starpu_codelet blend_add_cl = {
+    .name = "sl_blend",
+    .cpu_funcs = {blend_cpu_task},
+    SL_CUDA_FUNC(blend_cuda_task),
+    .nbuffers = 2, /* x, out, which is added to or of which some rows stay */
+    .modes = {STARPU_R, STARPU_RW},
+    .model = &blend_model,
+};
+
+static struct starpu_codelet clear_cl = {
+    .name = "sl_blend_clear",
+    .cpu_funcs = {clear_cpu_task},
+    SL_CUDA_FUNC(clear_cuda_task),
+    .nbuffers = 1, /* out */
+    .modes = {STARPU_W},
+    .model = &clear_model,
+};
+
+/* ---- submissions ---- */
+
+static int has_rows(struct sl_blend_rows rows, uint32_t n_rows)
+{
+    return (uint64_t)rows.row0 + n_rows <= sl_handle_rows(rows.handle);
+}
+
+static enum sl_status check_rows(uint32_t n_rows, struct sl_blend_rows x, struct sl_blend_rows out)
+{
+    if (x.handle != out.handle && sl_handle_columns(x.handle) == sl_handle_columns(out.handle) && has_rows(x, n_rows) &&
+        has_rows(out, n_rows)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_blend: %u rows of X [%u x %u] from row %u and of OUT [%u x %u] from row %u%s", n_rows,
+                   sl_handle_rows(x.handle), sl_handle_columns(x.handle), x.row0, sl_handle_rows(out.handle),
+                   sl_handle_columns(out.handle), out.row0,
+                   x.handle == out.handle ? " are of one matrix; expected two" : " do not fit together");
+}
+
+enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
+                               struct sl_blend_rows x, int beta, struct sl_blend_rows out)
+{
+    struct blend_args args = {
+        .head = *head, .a = a, .n_rows = n_rows, .x_row0 = x.row0, .out_row0 = out.row0, .beta = beta};
+    struct sl_task task;
+    enum sl_status st = check_rows(n_rows, x, out);
+    if (st != SL_OK) {
+        return st;
+    }
+    int overwrites = beta == 0 && n_rows == sl_handle_rows(out.handle);
+    args.head.stage = sl_task_stage(head, stage);
+    args.head.work = (beta == 0 ? 2 : 3) * (uint64_t)n_rows * sl_handle_columns(x.handle) * sizeof(sl_real);
+    sl_task_begin(&task, overwrites ? &blend_cl : &blend_add_cl);
+    sl_task_add(&task, x.handle, STARPU_R);
+    sl_task_add(&task, out.handle, overwrites ? STARPU_W : STARPU_RW);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out)
+{
+    struct clear_args args = {.head = *head};
+    struct sl_task task;
+    args.head.stage = sl_task_stage(head, stage);
+    args.head.work = (uint64_t)sl_handle_rows(out) * sl_handle_columns(out) * sizeof(sl_real);
+    sl_task_begin(&task, &clear_cl);
+    sl_task_add(&task, out, STARPU_W);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Matrices computed from parameters, and the adjoints. */
+#include "codelets/derive.h"
+
+#include <string.h>
+
+#include "codelets/bias.h"
+#include "codelets/blend.h"
+#include "codelets/rows.h"
+
+#define LANES                                                                                                          \
+    16 /* partial sums of a head's score, so that it is fast; of one number everywhere, which fixes the order */
+
+/* ---- kernels, CPU ---- */
+
+SL_CLONES void sl_derive_identity_cpu(uint32_t n, double a, double b, const sl_real *w, sl_real *out)
+{
+    const sl_real scale = (sl_real)b;
+    for (uint32_t i = 0; i < n; i++) {
+        const sl_real *restrict from = w + (size_t)i * n;
+        sl_real *restrict to = out + (size_t)i * n;
+        for (uint32_t c = 0; c < n; c++) {
+            to[c] = scale * from[c];
+        }
+        to[i] += (sl_real)a;
+    }
+}
+
+/* The sum of x[c] * y[c]. */
+SL_INLINE sl_real dot(uint32_t n, const sl_real *restrict x, const sl_real *restrict y)
+{
+    sl_real lane[LANES] = {0};
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            lane[l] += x[c + l] * y[c + l];
+        }
+    }
+    for (uint32_t l = 0; c < n; c++, l++) {
+        lane[l] += x[c] * y[c];
+    }
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        for (uint32_t l = 0; l < half; l++) {
+            lane[l] += lane[l + half];
+        }
+    }
+    return lane[0];
+}
+
+SL_CLONES void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out)
+{
+    const uint32_t width = a->n_columns / a->n_heads;
+    for (uint32_t f = 0; f < a->n_rows; f++) {
+        const sl_real *row = a->w + (size_t)f * a->n_columns;
+        sl_real *to = out + (size_t)f * (a->n_columns + 2 * a->n_heads);
+        sl_real *score = to + a->n_columns;
+        memcpy(to, row, a->n_columns * sizeof *to);
+        for (uint32_t k = 0; k < a->n_heads; k++) {
+            score[k] = dot(width, row + k * width, a->src + k * width);
+            score[a->n_heads + k] = dot(width, row + k * width, a->dst + k * width);
+        }
+    }
+}
+
+/* Columns of one head in a row of GW. */
+SL_INLINE void backward_head(uint32_t n, const sl_real *restrict g, sl_real g_src, const sl_real *restrict src,
+                             sl_real g_dst, const sl_real *restrict dst, sl_real *restrict gw)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        gw[c] = g[c] + g_src * src[c] + g_dst * dst[c];
+    }
+}
+
+SL_CLONES static void backward_w(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw)
+{
+    const uint32_t width = a->n_columns / a->n_heads;
+    for (uint32_t f = 0; f < a->n_rows; f++) {
+        const sl_real *g = gout + (size_t)f * (a->n_columns + 2 * a->n_heads);
+        const sl_real *score = g + a->n_columns;
+        sl_real *to = gw + (size_t)f * a->n_columns;
+        for (uint32_t k = 0; k < a->n_heads; k++) {
+            uint32_t c0 = k * width;
+            backward_head(width, g + c0, score[k], a->src + c0, score[a->n_heads + k], a->dst + c0, to + c0);
+        }
+    }
+}
+
+void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
+                                      sl_real *gsrc_out, sl_real *gdst_out)
+{
+    struct sl_column_sums sums = {
+        .n_rows = a->n_rows,
+        .n_columns = a->n_columns,
+        .g = a->w,
+        .stride = a->n_columns,
+        .weight = gout + a->n_columns,
+        .weight_stride = (size_t)a->n_columns + 2 * a->n_heads,
+        .width = a->n_columns / a->n_heads,
+    };
+    backward_w(a, gout, gw_out);
+    sl_column_sums_cpu(&sums, 0, gsrc_out);
+    sums.weight += a->n_heads;
+    sl_column_sums_cpu(&sums, 0, gdst_out);
+}
+
+/* ---- arguments ---- */
+
+struct identity_args {
+    struct sl_task_args head;
+    double a;
+    double b;
+};
+
+struct attention_args {
+    struct sl_task_args head;
+    uint32_t n_heads;
+};
+
+/* ---- task wrappers ---- */
+
+static void identity_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct identity_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    sl_derive_identity_cpu(sl_buffer_rows(buffers[0]), args->a, args->b, sl_buffer_data(buffers[0]),
+                           sl_buffer_data(buffers[1]));
+    sl_task_leave(&args->head, start_s);
+}
+
+/* Of the first three buffers. */
+static struct sl_derive_attention attention_of(void *buffers[], const struct attention_args *args)
+{
+    return (struct sl_derive_attention){
+        .n_rows = sl_buffer_rows(buffers[0]),
+        .n_columns = sl_buffer_columns(buffers[0]),
+        .n_heads = args->n_heads,
+        .w = sl_buffer_data(buffers[0]),
+        .src = sl_buffer_data(buffers[1]),
+        .dst = sl_buffer_data(buffers[2]),
+    };
+}
+
+static void attention_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct attention_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sl_derive_attention a = attention_of(buffers, args);
+    sl_derive_attention_cpu(&a, sl_buffer_data(buffers[3]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static void attention_backward_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct attention_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    struct sl_derive_attention a = attention_of(buffers, args);
+    sl_derive_attention_backward_cpu(&a, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
+                                     sl_buffer_data(buffers[5]), sl_buffer_data(buffers[6]));
+    sl_task_leave(&args->head, start_s);
+}
+
+#ifdef SL_CUDA
+static void identity_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct identity_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    enum sl_status st = sl_derive_identity_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), args->a,
+                                                args->b, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void attention_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct attention_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_derive_attention a = attention_of(buffers, args);
+    enum sl_status st = sl_derive_attention_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[3]));
+    sl_task_leave_cuda(&args->head, st);
+}
+
+static void attention_backward_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct attention_args *args = cl_arg;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    struct sl_derive_attention a = attention_of(buffers, args);
+    enum sl_status st = sl_derive_attention_backward_cuda(starpu_cuda_get_local_stream(), &a,
+                                                          sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
+                                                          sl_buffer_data(buffers[5]), sl_buffer_data(buffers[6]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
+/* ---- codelets ---- */
+
+static struct starpu_perfmodel identity_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_derive_identity", .footprint = sl_task_footprint};
+static struct starpu_perfmodel attention_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_derive_attention", .footprint = sl_task_footprint};
+static struct starpu_perfmodel attention_backward_model = {
+    .type = STARPU_HISTORY_BASED, .symbol = "sl_derive_attention_backward", .footprint = sl_task_footprint};
+
+static struct starpu_codelet identity_cl = {
+    .name = "sl_derive_identity",
+    .cpu_funcs = {identity_cpu_task},
+    SL_CUDA_FUNC(identity_cuda_task),
+    .nbuffers = 2, /* w, out */
+    .modes = {STARPU_R, STARPU_W},
+    .model = &identity_model,
+};
+
+static struct starpu_codelet attention_cl = {
+    .name = "sl_derive_attention",
+    .cpu_funcs = {attention_cpu_task},
+    SL_CUDA_FUNC(attention_cuda_task),
+    .nbuffers = 4, /* w, src, dst, out */
+    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_W},
+    .model = &attention_model,
+};
+
+static struct starpu_codelet attention_backward_cl = {
+    .name = "sl_derive_attention_backward",
+    .cpu_funcs = {attention_backward_cpu_task},
+    SL_CUDA_FUNC(attention_backward_cuda_task),
+    .nbuffers = 7, /* w, src, dst, gout, gw, gsrc, gdst */
+    .modes = {STARPU_R, STARPU_R, STARPU_R, STARPU_R, STARPU_W, STARPU_W, STARPU_W},
+    .model = &attention_backward_model,
+};
+
+/* ---- submissions ---- */
+
+static enum sl_status check_square(const char *name, starpu_data_handle_t w, starpu_data_handle_t out)
+{
+    uint32_t n = sl_handle_rows(w);
+    if (sl_handle_columns(w) == n && sl_handle_rows(out) == n && sl_handle_columns(out) == n) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: [%u x %u] and [%u x %u]; expected two square matrices of one size", name, n,
+                   sl_handle_columns(w), sl_handle_rows(out), sl_handle_columns(out));
+}
+
+enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
+                                         starpu_data_handle_t out)
+{
+    struct identity_args args = {.head = *head, .a = a, .b = b};
+    struct sl_task task;
+    enum sl_status st = check_square("sl_derive_identity", w, out);
+    if (st != SL_OK) {
+        return st;
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    args.head.work = (uint64_t)sl_handle_rows(w) * sl_handle_columns(w);
+    sl_task_begin(&task, &identity_cl);
+    sl_task_add(&task, w, STARPU_R);
+    sl_task_add(&task, out, STARPU_W);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
+                                                  starpu_data_handle_t gw)
+{
+    enum sl_status st = check_square("sl_derive_identity_backward", gout, gw);
+    return st != SL_OK ? st
+                       : sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
+                                         (struct sl_blend_rows){gw, 0});
+}
+
+/* `handle` is [n_rows x n_columns]. */
+static enum sl_status check_matrix(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_rows,
+                                   uint32_t n_columns)
+{
+    if (sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, what, sl_handle_rows(handle),
+                   sl_handle_columns(handle), n_rows, n_columns);
+}
+
+/* out: OUT, or its gradient. */
+static enum sl_status check_attention(const char *name, const struct sl_derive_attention_layer *layer,
+                                      starpu_data_handle_t out)
+{
+    uint32_t n_columns = sl_handle_columns(layer->w);
+    enum sl_status st;
+    if (layer->n_heads == 0 || n_columns % layer->n_heads != 0) {
+        return sl_fail(SL_EINVAL, "%s: %u heads cannot share %u columns evenly", name, layer->n_heads, n_columns);
+    }
+    SL_TRY(st, check_matrix(name, "source weights", layer->src, 1, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "destination weights", layer->dst, 1, n_columns), failed);
+    st = check_matrix(name, "the derived matrix", out, sl_handle_rows(layer->w), n_columns + 2 * layer->n_heads);
+failed:
+    return st;
+}
+
+/* The buffers that both tasks begin with, and their flops or so. */
+static void begin_attention(struct sl_task *task, struct starpu_codelet *codelet,
+                            const struct sl_derive_attention_layer *layer, struct attention_args *args)
+{
+    args->n_heads = layer->n_heads;
+    args->head.work = 4 * (uint64_t)sl_handle_rows(layer->w) * sl_handle_columns(layer->w);
+    sl_task_begin(task, codelet);
+    sl_task_add(task, layer->w, STARPU_R);
+    sl_task_add(task, layer->src, STARPU_R);
+    sl_task_add(task, layer->dst, STARPU_R);
+}
+
+enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
+                                          const struct sl_derive_attention_layer *layer, starpu_data_handle_t out)
+{
+    struct attention_args args = {.head = *head};
+    struct sl_task task;
+    enum sl_status st = check_attention("sl_derive_attention", layer, out);
+    if (st != SL_OK) {
+        return st;
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
+    begin_attention(&task, &attention_cl, layer, &args);
+    sl_task_add(&task, out, STARPU_W);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *head,
+                                                   const struct sl_derive_attention_layer *layer,
+                                                   starpu_data_handle_t gout, starpu_data_handle_t gw,
+                                                   starpu_data_handle_t gsrc, starpu_data_handle_t gdst)
+{
+    const char *name = "sl_derive_attention_backward";
+    struct attention_args args = {.head = *head};
+    uint32_t n_columns = sl_handle_columns(layer->w);
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check_attention(name, layer, gout), failed);
+    SL_TRY(st, check_matrix(name, "GW", gw, sl_handle_rows(layer->w), n_columns), failed);
+    SL_TRY(st, check_matrix(name, "GSRC", gsrc, 1, n_columns), failed);
+    SL_TRY(st, check_matrix(name, "GDST", gdst, 1, n_columns), failed);
+    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
+    begin_attention(&task, &attention_backward_cl, layer, &args);
+    sl_task_add(&task, gout, STARPU_R);
+    sl_task_add(&task, gw, STARPU_W);
+    sl_task_add(&task, gsrc, STARPU_W);
+    sl_task_add(&task, gdst, STARPU_W);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}

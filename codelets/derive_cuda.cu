@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Matrices computed from parameters: a thread an entry, a warp for a row of one head where there are sums along it. */
+#include "codelets/kernel.cuh"
+
+#include "codelets/bias.h"
+#include "codelets/derive.h"
+
+static __global__ void add_identity(uint32_t n, sl_real a, sl_real b, const sl_real *w, sl_real *out)
+{
+    for (uint64_t i = sl_thread(); i < (uint64_t)n * n; i += sl_n_threads()) {
+        sl_real entry = b * w[i];
+        out[i] = i / n == i % n ? entry + a : entry;
+    }
+}
+
+enum sl_status sl_derive_identity_cuda(cudaStream_t stream, uint32_t n, double a, double b, const sl_real *w,
+                                       sl_real *out)
+{
+    return sl_start("sl_derive_identity", stream, sl_blocks((uint64_t)n * n), add_identity, n, (sl_real)a, (sl_real)b,
+                    w, out);
+}
+
+/* A warp for one head's columns of a row: they are copied, and their scores summed up. */
+static __global__ void append_scores(struct sl_derive_attention a, sl_real *out)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_heads; i += sl_n_warps()) {
+        uint32_t k = (uint32_t)(i % a.n_heads);
+        const sl_real *row = a.w + i / a.n_heads * a.n_columns;
+        sl_real *to = out + i / a.n_heads * (a.n_columns + 2 * a.n_heads);
+        sl_real from_src = 0;
+        sl_real from_dst = 0;
+        for (uint32_t c = k * width + sl_lane(); c < (k + 1) * width; c += SL_WARP) {
+            sl_real x = row[c];
+            to[c] = x;
+            from_src += x * a.src[c];
+            from_dst += x * a.dst[c];
+        }
+        from_src = sl_warp_sum(from_src);
+        from_dst = sl_warp_sum(from_dst);
+        if (sl_lane() == 0) {
+            to[a.n_columns + k] = from_src;
+            to[a.n_columns + a.n_heads + k] = from_dst;
+        }
+    }
+}
+
+enum sl_status sl_derive_attention_cuda(cudaStream_t stream, const struct sl_derive_attention *a, sl_real *out)
+{
+    return sl_start("sl_derive_attention", stream, sl_warp_blocks((uint64_t)a->n_rows * a->n_heads), append_scores, *a,
+                    out);
+}
+
+/* A warp a row of GW. */
+static __global__ void backward_w(struct sl_derive_attention a, const sl_real *gout, sl_real *gw)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t f = sl_warp(); f < a.n_rows; f += sl_n_warps()) {
+        const sl_real *g = gout + f * (a.n_columns + 2 * a.n_heads);
+        const sl_real *score = g + a.n_columns;
+        for (uint32_t c = sl_lane(); c < a.n_columns; c += SL_WARP) {
+            uint32_t k = c / width;
+            gw[f * a.n_columns + c] = g[c] + score[k] * a.src[c] + score[a.n_heads + k] * a.dst[c];
+        }
+    }
+}
+
+enum sl_status sl_derive_attention_backward_cuda(cudaStream_t stream, const struct sl_derive_attention *a,
+                                                 const sl_real *gout, sl_real *gw_out, sl_real *gsrc_out,
+                                                 sl_real *gdst_out)
+{
+    enum sl_status st;
+    struct sl_column_sums sums = {};
+    sums.n_rows = a->n_rows;
+    sums.n_columns = a->n_columns;
+    sums.g = a->w;
+    sums.stride = a->n_columns;
+    sums.weight = gout + a->n_columns;
+    sums.weight_stride = (size_t)a->n_columns + 2 * a->n_heads;
+    sums.width = a->n_columns / a->n_heads;
+    SL_TRY(st,
+           sl_start("sl_derive_attention_backward", stream, sl_warp_blocks(a->n_rows), backward_w, *a, gout, gw_out),
+           failed);
+    SL_TRY(st, sl_column_sums_cuda(stream, &sums, 0, gsrc_out), failed);
+    sums.weight += a->n_heads;
+    st = sl_column_sums_cuda(stream, &sums, 0, gdst_out);
+failed:
+    return st;
+}
