@@ -139,7 +139,8 @@ static const struct sl_option options[] = {
      .argument = "N", .unit = "epochs", .help = "Epochs between evaluations; 0: only after the last"},
 
     {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
-     .help = "Write metrics, one JSON object a line; -: to standard output"},
+     .help = "Write metrics, one JSON object a line; -: to standard output. With --resume the file is gone on with, from the "
+             "checkpoint"},
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
      .help = "Metrics of each step, too"},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",

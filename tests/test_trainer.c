@@ -623,6 +623,56 @@ static void test_resume_longer(void **state)
     expect_same_file("one.safetensors", "three.safetensors");
 }
 
+/* What the metrics file holds becomes what is seen. */
+static void see_file(const char *name)
+{
+    char *rest;
+    char *bytes;
+    size_t n;
+    forget();
+    assert_ok(sl_file_read(in_folder(name), SIZE_MAX - 1, &bytes, &n));
+    for (char *text = strtok_r(bytes, "\n", &rest); text != NULL; text = strtok_r(NULL, "\n", &rest)) {
+        json_array_append_new(seen.lines, json_loads(text, 0, NULL));
+    }
+    sl_free(bytes);
+}
+
+/* The checkpoint of a moment earlier: a run that was killed before it could replace it leaves that one. */
+static void copy_file(const char *from, const char *to)
+{
+    char *bytes;
+    size_t n;
+    assert_ok(sl_file_read(in_folder(from), SIZE_MAX - 1, &bytes, &n));
+    put_bytes(to, bytes, n);
+    sl_free(bytes);
+}
+
+/* Interrupted in the first epoch, killed in the second and gone on with: the file is that of one run. */
+static void test_resume_metrics(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("epochs=3 batch-size=10 metrics-steps json"));
+    json_t *lines = seen.lines;
+    seen.lines = NULL;
+    forget();
+    seen.interrupt_at = 2;
+    assert_ok(train("epochs=3 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept"));
+    assert_int_equal(count_events("epoch"), 0);
+    seen.interrupt_at = -1;
+    assert_ok(train("epochs=1 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept resume=yes"));
+    copy_file("kept/checkpoint.safetensors", "earlier");
+    assert_ok(train("epochs=2 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept resume=yes"));
+    copy_file("earlier", "kept/checkpoint.safetensors");
+    assert_ok(train("epochs=3 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept resume=yes"));
+    see_file("m.json");
+    assert_int_equal(count_events("step"), 3 * RESUME_STEPS);
+    assert_int_equal(count_events("epoch"), 3);
+    assert_int_equal(count_events("summary"), 1);
+    expect_same_report(lines);
+    json_decref(lines);
+}
+
 static void test_resume_refused(void **state)
 {
     (void)state;
@@ -908,17 +958,29 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines),  with_folder(test_describe),
-        with_folder(test_describe_room),  with_folder(test_loop),
-        with_folder(test_resume),         with_folder(test_resume_longer),
-        with_folder(test_resume_refused), with_folder(test_blind),
-        with_folder(test_save_and_load),  with_folder(test_predict_and_embed),
-        with_folder(test_patience),       with_folder(test_no_number),
-        with_folder(test_refused),        with_folder(test_too_large),
-        with_folder(test_no_memory),      with_folder(test_no_memory_later),
-        with_folder(test_no_traces),      with_folder(test_cache),
-        with_folder(test_no_new_buffers), with_folder(test_placement),
-        with_folder(test_homes_on_gpus),  with_folder(test_gpu_too_small),
+        with_folder(test_metrics_lines),
+        with_folder(test_describe),
+        with_folder(test_describe_room),
+        with_folder(test_loop),
+        with_folder(test_resume),
+        with_folder(test_resume_longer),
+        with_folder(test_resume_metrics),
+        with_folder(test_resume_refused),
+        with_folder(test_blind),
+        with_folder(test_save_and_load),
+        with_folder(test_predict_and_embed),
+        with_folder(test_patience),
+        with_folder(test_no_number),
+        with_folder(test_refused),
+        with_folder(test_too_large),
+        with_folder(test_no_memory),
+        with_folder(test_no_memory_later),
+        with_folder(test_no_traces),
+        with_folder(test_cache),
+        with_folder(test_no_new_buffers),
+        with_folder(test_placement),
+        with_folder(test_homes_on_gpus),
+        with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
