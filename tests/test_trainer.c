@@ -11,6 +11,7 @@
 
 #include "partition/npy.h"
 #include "partition/raw.h"
+#include "runtime/checkpoint.h"
 #include "runtime/machine.h"
 #include "runtime/pool.h"
 #include "runtime/safetensors.h"
@@ -538,7 +539,7 @@ static void expect_same_report(json_t *lines)
                                              "valid_f1", "test_f1",    "vertices",   "edges",     "bytes"};
     static const char *const summary_keys[] = {"best_valid_acc", "test_acc_at_best", "best_epoch"};
     expect_same_events(lines, "step", step_keys, 3);
-    expect_same_events(lines, "epoch", epoch_keys, 9);
+    expect_same_events(lines, "epoch", epoch_keys, 10);
     while (count_events("summary") > 1) { /* of the runs that were interrupted */
         for (size_t i = 0; i < json_array_size(seen.lines); i++) {
             if (is_event(json_array_get(seen.lines, i), "summary")) {
@@ -671,6 +672,51 @@ static void test_resume_metrics(void **state)
     assert_int_equal(count_events("summary"), 1);
     expect_same_report(lines);
     json_decref(lines);
+}
+
+/* Save what a checkpoint holds again, but for one tensor; false: there is none of that name. */
+static bool leave_out(const char *name)
+{
+    struct sl_tensors found;
+    struct sl_metadata metadata[64];
+    uint32_t n = 0;
+    uint32_t n_metadata = 0;
+    assert_ok(sl_checkpoint_load(in_folder("kept"), &found));
+    struct sl_tensor *tensors = calloc(found.n, sizeof *tensors);
+    for (uint32_t i = 0; i < found.n; i++) {
+        if (strcmp(found.tensors[i].name, name) != 0) {
+            tensors[n++] = found.tensors[i];
+        }
+    }
+    for (uint32_t i = 0; i < found.n_metadata; i++) {
+        if (strncmp(found.metadata[i].key, "starling_", 9) != 0) {
+            metadata[n_metadata++] = found.metadata[i];
+        }
+    }
+    assert_ok(sl_checkpoint_save(in_folder("kept"), tensors, n, metadata, n_metadata));
+    bool was_there = n < found.n;
+    sl_tensors_free(&found);
+    free(tensors);
+    return was_there;
+}
+
+/* Each number is looked for by its name. */
+static void test_resume_incomplete(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"epoch.vertices",     "epoch.edges",        "epoch.id_bytes",
+                                        "epoch.row_bytes",    "epoch.losses",       "epoch.row_gradient_bytes",
+                                        "epoch.weight_bytes", "epoch.feature_bytes"};
+    assert_ok(train("checkpoint=%kept epochs=1"));
+    copy_file("kept/checkpoint.safetensors", "whole");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        copy_file("whole", "kept/checkpoint.safetensors");
+        assert_true(leave_out(names[i]));
+        assert_refused(train("checkpoint=%kept resume=yes"), SL_EFILE, names[i]);
+    }
+    copy_file("whole", "kept/checkpoint.safetensors");
+    assert_false(leave_out("nothing"));
+    assert_ok(train("checkpoint=%kept resume=yes"));
 }
 
 static void test_resume_refused(void **state)
@@ -958,29 +1004,18 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines),
-        with_folder(test_describe),
-        with_folder(test_describe_room),
-        with_folder(test_loop),
-        with_folder(test_resume),
-        with_folder(test_resume_longer),
-        with_folder(test_resume_metrics),
-        with_folder(test_resume_refused),
-        with_folder(test_blind),
-        with_folder(test_save_and_load),
-        with_folder(test_predict_and_embed),
-        with_folder(test_patience),
-        with_folder(test_no_number),
-        with_folder(test_refused),
-        with_folder(test_too_large),
-        with_folder(test_no_memory),
-        with_folder(test_no_memory_later),
-        with_folder(test_no_traces),
-        with_folder(test_cache),
-        with_folder(test_no_new_buffers),
-        with_folder(test_placement),
-        with_folder(test_homes_on_gpus),
-        with_folder(test_gpu_too_small),
+        with_folder(test_metrics_lines),  with_folder(test_describe),
+        with_folder(test_describe_room),  with_folder(test_loop),
+        with_folder(test_resume),         with_folder(test_resume_longer),
+        with_folder(test_resume_metrics), with_folder(test_resume_incomplete),
+        with_folder(test_resume_refused), with_folder(test_blind),
+        with_folder(test_save_and_load),  with_folder(test_predict_and_embed),
+        with_folder(test_patience),       with_folder(test_no_number),
+        with_folder(test_refused),        with_folder(test_too_large),
+        with_folder(test_no_memory),      with_folder(test_no_memory_later),
+        with_folder(test_no_traces),      with_folder(test_cache),
+        with_folder(test_no_new_buffers), with_folder(test_placement),
+        with_folder(test_homes_on_gpus),  with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
