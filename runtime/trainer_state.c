@@ -15,7 +15,14 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* Options that must be the same for a run to go on exactly. */
+/* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
+ * `transport` nccl adds gradients by GPU first, StarPU's by PE; `means` fastest takes cuSPARSE's order here and there; `epochs` are
+ * what a schedule of the learning rate is stretched over.
+ *
+ * Not here: where and when tasks run, and where rows lie (sched, placement, depth, feature-cache), as each sum has an order of its
+ * own. What only looks at the model, or ends the run (eval-every, patience, the output group). What a checkpoint brings itself
+ * (load). Where files are (data-path, cache). The machine (cpus, gpus): a run may go on on another one, though GPUs round other
+ * than CPUs; its bits are those of one run where the same kind works on, with nccl as many GPUs, and without --cpus beside GPUs. */
 static const char *const fixed_options[] = {"dataset",
                                             "split",
                                             "features",
@@ -43,8 +50,11 @@ static const char *const fixed_options[] = {"dataset",
                                             "gossip-ring",
                                             "lr",
                                             "lr-schedule",
+                                            "epochs",
                                             "weight-decay",
-                                            "seed"};
+                                            "seed",
+                                            "transport",
+                                            "means"};
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 8
 
@@ -181,6 +191,12 @@ static bool left_open(const struct sl_settings *s, const char *name)
            (strcmp(name, "chunks") == 0 && s->chunks == 0);
 }
 
+/* Of lr-schedule it is known by then that it is as it was. */
+static bool may_change(const struct sl_settings *s, const char *name)
+{
+    return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
+}
+
 enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
     char *now = NULL;
@@ -194,6 +210,9 @@ enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const str
             st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of coop_sage",
                          checkpoint->path, name);
             goto done;
+        }
+        if (may_change(settings, name)) {
+            continue;
         }
         if (left_open(settings, name)) {
             SL_TRY(st, sl_option_set(&sl_settings_table, name, then, settings), done);

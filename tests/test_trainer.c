@@ -738,6 +738,37 @@ static void test_resume_refused(void **state)
     assert_refused(train("checkpoint=%kept resume=auto"), SL_EFILE, "checkpoint.safetensors");
 }
 
+/* A schedule is stretched over the epochs: more of them would be another one. */
+static void test_resume_refused_by_schedule(void **state)
+{
+    (void)state;
+    assert_ok(train("checkpoint=%kept lr-schedule=cosine epochs=1"));
+    assert_refused(train("checkpoint=%kept resume=yes lr-schedule=cosine epochs=2"), SL_EINVAL,
+                   "--epochs: found '2', expected '1'");
+    assert_refused(train("checkpoint=%kept resume=yes epochs=2"), SL_EINVAL, "--lr-schedule");
+    assert_ok(train("checkpoint=%kept resume=yes lr-schedule=cosine epochs=1"));
+}
+
+/* Sums in another order, which a machine without GPUs has no other use for. */
+static void test_resume_refused_by_order(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"transport=nccl", "means=fastest"};
+    assert_ok(train("checkpoint=%kept epochs=1"));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct sl_settings settings;
+        struct sl_tensors checkpoint;
+        settings_of("checkpoint=%kept epochs=1", &settings);
+        assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint));
+        assert_ok(sl_trainer_match_settings(&settings, &checkpoint));
+        set_option(&settings, others[i]);
+        assert_refused(sl_trainer_match_settings(&settings, &checkpoint), SL_EINVAL,
+                       i == 0 ? "--transport" : "--means");
+        sl_tensors_free(&checkpoint);
+        sl_settings_free(&settings);
+    }
+}
+
 /* Without a validation set the last weights are the best, and scores that are not numbers survive a checkpoint. */
 static void test_blind(void **state)
 {
@@ -1004,18 +1035,32 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines),  with_folder(test_describe),
-        with_folder(test_describe_room),  with_folder(test_loop),
-        with_folder(test_resume),         with_folder(test_resume_longer),
-        with_folder(test_resume_metrics), with_folder(test_resume_incomplete),
-        with_folder(test_resume_refused), with_folder(test_blind),
-        with_folder(test_save_and_load),  with_folder(test_predict_and_embed),
-        with_folder(test_patience),       with_folder(test_no_number),
-        with_folder(test_refused),        with_folder(test_too_large),
-        with_folder(test_no_memory),      with_folder(test_no_memory_later),
-        with_folder(test_no_traces),      with_folder(test_cache),
-        with_folder(test_no_new_buffers), with_folder(test_placement),
-        with_folder(test_homes_on_gpus),  with_folder(test_gpu_too_small),
+        with_folder(test_metrics_lines),
+        with_folder(test_describe),
+        with_folder(test_describe_room),
+        with_folder(test_loop),
+        with_folder(test_resume),
+        with_folder(test_resume_longer),
+        with_folder(test_resume_metrics),
+        with_folder(test_resume_refused_by_schedule),
+        with_folder(test_resume_refused_by_order),
+        with_folder(test_resume_incomplete),
+        with_folder(test_resume_refused),
+        with_folder(test_blind),
+        with_folder(test_save_and_load),
+        with_folder(test_predict_and_embed),
+        with_folder(test_patience),
+        with_folder(test_no_number),
+        with_folder(test_refused),
+        with_folder(test_too_large),
+        with_folder(test_no_memory),
+        with_folder(test_no_memory_later),
+        with_folder(test_no_traces),
+        with_folder(test_cache),
+        with_folder(test_no_new_buffers),
+        with_folder(test_placement),
+        with_folder(test_homes_on_gpus),
+        with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
