@@ -12,8 +12,6 @@
 #define LARGE_SHARE 0.05 /* of the workers' time: above, StarPU and transfers are worth a line */
 #define KERNEL_SHARE 0.1 /* of a stage: what work on a kernel may take off */
 
-typedef void advise_rule(const struct sl_analysis *a, struct sl_advice *out);
-
 static void say(struct sl_advice *out, double gain_s, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void say(struct sl_advice *out, double gain_s, const char *format, ...)
 {
@@ -183,7 +181,8 @@ static void insert(struct sl_analysis *a, const struct sl_advice *advice)
 
 void sl_analysis_advise(struct sl_analysis *a)
 {
-    static advise_rule *const rules[] = {waiting, tail, sampling, exchange, tiny, starpu, transfers, path, kernel};
+    static void (*const rules[])(const struct sl_analysis *, struct sl_advice *) = {
+        waiting, tail, sampling, exchange, tiny, starpu, transfers, path, kernel};
     a->n_advice = 0;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         struct sl_advice advice = {0};

@@ -15,7 +15,7 @@
 
 #define NAME "checkpoint.safetensors"
 #define VERSION_KEY "starling_checkpoint"
-#define VERSION "2"
+#define VERSION "3"
 #define CHECKSUM_KEY "starling_checksum"
 #define CHECKSUM_BYTES 17
 

@@ -304,7 +304,7 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
     return write_line(metrics, OBJECT(members));
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------------------------ */
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
 
 /* The length of a file without a last line that lacks its end; what cannot be read counts as whole. */
 static long whole_lines(FILE *file, long bytes)
@@ -355,9 +355,106 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
             return st;
         }
     }
-    *out = (struct sl_metrics){.file = file, .stream = stream};
+    *out = (struct sl_metrics){.file = file, .stream = stream, .appends = append};
     return SL_OK;
 }
+
+/* ---- Going back to a checkpoint ----------------------------------------------------------------------------------- */
+
+/* Where a line lies, seen from the checkpoint. */
+enum place { NOWHERE, BEFORE, BEYOND };
+
+/* The scan of a file's lines. */
+struct scan {
+    uint64_t n_epochs, n_steps; /* the checkpoint */
+    bool begins;                /* neither step nor epoch since the last config */
+    size_t cut;                 /* the first line beyond the checkpoint that none before it follows; SIZE_MAX: none */
+};
+
+static bool is_event(const json_t *line, const char *event)
+{
+    const char *found = json_string_value(json_object_get(line, "event"));
+    return found != NULL && strcmp(found, event) == 0;
+}
+
+static uint64_t count_in(const json_t *line, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(line, key));
+}
+
+static enum place place_of(const struct scan *scan, const json_t *line)
+{
+    if (is_event(line, "step")) {
+        return count_in(line, "step") < scan->n_steps ? BEFORE : BEYOND;
+    }
+    if (is_event(line, "epoch")) { /* epoch 0 is an end, as the summary */
+        uint64_t epoch = count_in(line, "epoch");
+        return epoch > 0 && epoch <= scan->n_epochs ? BEFORE : BEYOND;
+    }
+    return is_event(line, "summary") ? BEYOND : NOWHERE;
+}
+
+/* A config and then the first step, or the first epoch: what stands before is of another run. */
+static bool starts_run(struct scan *scan, const json_t *line)
+{
+    bool step = is_event(line, "step");
+    bool epoch = is_event(line, "epoch");
+    bool first = (step && count_in(line, "step") == 0) || (epoch && count_in(line, "epoch") == 1);
+    bool starts = scan->begins && first;
+    scan->begins = is_event(line, "config") || (scan->begins && !step && !epoch);
+    return starts;
+}
+
+static void scan_line(struct scan *scan, const json_t *line, size_t at)
+{
+    enum place place = place_of(scan, line);
+    if (starts_run(scan, line) || place == BEFORE) {
+        scan->cut = SIZE_MAX;
+    }
+    if (place == BEYOND && scan->cut == SIZE_MAX) {
+        scan->cut = at;
+    }
+}
+
+/* Lines that are no JSON are not ours. */
+static void scan_lines(struct scan *scan, const char *lines, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const char *end = memchr(lines + at, '\n', bytes - at);
+        size_t next = end != NULL ? (size_t)(end - lines) + 1 : bytes;
+        json_t *line = json_loadb(lines + at, next - at, 0, NULL);
+        scan_line(scan, line, at);
+        json_decref(line);
+        at = next;
+    }
+}
+
+enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, uint64_t n_steps)
+{
+    FILE *file = metrics->file;
+    struct scan scan = {.n_epochs = n_epochs, .n_steps = n_steps, .cut = SIZE_MAX};
+    struct stat about;
+    char *lines = NULL;
+    enum sl_status st = SL_OK;
+    if (file == NULL || !metrics->appends || fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
+        return SL_OK;
+    }
+    size_t bytes = (size_t)about.st_size;
+    SL_TRY(st, sl_alloc(bytes, 1, "the metrics so far", &lines), done);
+    if (fseek(file, 0, SEEK_SET) != 0 || fread(lines, 1, bytes, file) != bytes) {
+        st = sl_fail(SL_EIO, "cannot read the metrics so far: %s", strerror(errno));
+        goto done;
+    }
+    scan_lines(&scan, lines, bytes);
+    if ((scan.cut < bytes && ftruncate(fileno(file), (off_t)scan.cut) != 0) || fseek(file, 0, SEEK_END) != 0) {
+        st = sl_fail(SL_EIO, "cannot cut the metrics back to the checkpoint: %s", strerror(errno));
+    }
+done:
+    sl_free(lines);
+    return st;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------ */
 
 enum sl_status sl_metrics_close(struct sl_metrics *metrics)
 {

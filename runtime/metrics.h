@@ -21,6 +21,7 @@
 struct sl_metrics {
     FILE *file;   /* ours; NULL: none */
     FILE *stream; /* the caller's; NULL: none */
+    bool appends; /* the file is gone on with */
 };
 
 /* Event "config": once, before training. Strings and arrays stay the caller's. */
@@ -112,6 +113,13 @@ struct sl_metrics_summary {
  * emptied, or, with `append`, gone on with: a last line that was cut short is removed first.
  * SL_EIO. On failure *out is empty, and an empty one writes nowhere. */
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out);
+
+/* Cut a file that is gone on with back to a checkpoint of the run that it ends with, `n_steps` steps and `n_epochs` whole epochs
+ * from its start: what a run that was killed has written since its checkpoint, or what one that was interrupted has written at
+ * its end, would be there twice. Everything from the first "step", "epoch" or "summary" beyond the checkpoint goes; earlier
+ * runs in the file, and lines that are not ours before it, stay. The stream is left alone, as is what is no regular file.
+ * SL_EIO: it cannot be read or cut. SL_ENOMEM. */
+enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, uint64_t n_steps);
 
 /* Write one line. SL_EIO: it cannot be written. SL_ENOMEM. */
 enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_metrics_config *config);

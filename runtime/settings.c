@@ -139,7 +139,8 @@ static const struct sl_option options[] = {
      .argument = "N", .unit = "epochs", .help = "Epochs between evaluations; 0: only after the last"},
 
     {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
-     .help = "Write metrics, one JSON object a line; -: to standard output"},
+     .help = "Write metrics, one JSON object a line; -: to standard output. With --resume the file is gone on with, from the "
+             "checkpoint"},
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
      .help = "Metrics of each step, too"},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
@@ -223,9 +224,6 @@ void sl_settings_free(struct sl_settings *settings)
 
 static enum sl_status check_fanout(struct sl_settings *s)
 {
-    if (s->layers == 0 || s->layers > SL_MAX_LAYERS) {
-        return sl_fail(SL_EINVAL, "--layers: found %u, expected a number from 1 to %d", s->layers, SL_MAX_LAYERS);
-    }
     if (s->n_fanout == 0) {
         for (uint32_t l = 0; l < s->layers; l++) {
             s->fanout[l] = FANOUT_PER_LAYER;
@@ -279,7 +277,7 @@ static enum sl_status check_gossip(const struct sl_settings *s)
                                                         : NULL;
         return given == NULL ? SL_OK : sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
     }
-    if (local == 0 || (n > 0 && n % local != 0)) {
+    if (n > 0 && n % local != 0) {
         return sl_fail(SL_EINVAL, "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u",
                        local, n);
     }
@@ -289,17 +287,6 @@ static enum sl_status check_gossip(const struct sl_settings *s)
             "--sync: found cube with %u nodes (--pes / --group-size / --gossip-local-size), expected an even "
             "number; use dissemination",
             n / local);
-    }
-    return SL_OK;
-}
-
-static enum sl_status check_steps(const struct sl_settings *s)
-{
-    if (s->depth == 0) {
-        return sl_fail(SL_EINVAL, "--depth: found 0, expected at least 1 batch");
-    }
-    if (s->batch_size == 0) {
-        return sl_fail(SL_EINVAL, "--batch-size: found 0, expected at least 1 seed per PE");
     }
     return SL_OK;
 }
@@ -390,11 +377,11 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
 {
     enum sl_status st;
     name_standard_output(settings);
+    SL_TRY(st, sl_option_check(&sl_settings_table, settings), done);
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_sampler(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);
-    SL_TRY(st, check_steps(settings), done);
     SL_TRY(st, check_outputs(settings), done);
     SL_TRY(st, check_trace(settings), done);
     SL_TRY(st, check_files(settings), done);

@@ -100,7 +100,8 @@ extern const struct sl_option_table sl_settings_table;
 /* Fill with the defaults. SL_ENOMEM. */
 enum sl_status sl_settings_init(struct sl_settings *settings);
 
-/* Refuse what contradicts itself before any work is done: fanout length, kappa without labor, group size that does not divide
+/* Refuse what the command line would not take (a number out of its range; the settings of a program that fills them by itself are
+ * held to the same) and what contradicts itself, before any work is done: fanout length, kappa without labor, group size that does not divide
  * pes, resume without checkpoint, and so on. Fills in what follows from the rest (group_size, fanout).
  * SL_EINVAL with the option's name, what was found, and what would do. */
 enum sl_status sl_settings_check(struct sl_settings *settings);

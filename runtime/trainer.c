@@ -704,9 +704,18 @@ static enum sl_status summarise(struct sl_trainer *t, const struct sl_report *re
     return report->metrics != NULL ? sl_metrics_summary(report->metrics, &summary) : SL_OK;
 }
 
+/* Of a run that goes on, the metrics go on where its checkpoint was; one that starts afresh all the same was at the start. */
+static enum sl_status rewind_metrics(struct sl_trainer *t, const struct sl_report *report)
+{
+    bool goes_on = report->metrics != NULL && t->settings->resume != SL_RESUME_NO;
+    uint64_t step = t->state.step;
+    return goes_on ? sl_metrics_rewind(report->metrics, step / t->steps.n_per_epoch, step) : SL_OK;
+}
+
 enum sl_status sl_trainer_train(struct sl_trainer *t, const struct sl_report *report)
 {
     enum sl_status st;
+    SL_TRY(st, rewind_metrics(t, report), done);
     SL_TRY(st, report_config(t, report), done);
     SL_TRY(st, train_epochs(t, report), done);
     if (t->best == NULL && !sl_signals_seen()) {

@@ -15,7 +15,14 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* Options that must be the same for a run to go on exactly. */
+/* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
+ * `transport` nccl adds gradients by GPU first, StarPU's by PE; `means` fastest takes cuSPARSE's order here and there; `epochs` are
+ * what a schedule of the learning rate is stretched over.
+ *
+ * Not here: where and when tasks run, and where rows lie (sched, placement, depth, feature-cache), as each sum has an order of its
+ * own. What only looks at the model, or ends the run (eval-every, patience, the output group). What a checkpoint brings itself
+ * (load). Where files are (data-path, cache). The machine (cpus, gpus): a run may go on on another one, though GPUs round other
+ * than CPUs; its bits are those of one run where the same kind works on, with nccl as many GPUs, and without --cpus beside GPUs. */
 static const char *const fixed_options[] = {"dataset",
                                             "split",
                                             "features",
@@ -43,10 +50,32 @@ static const char *const fixed_options[] = {"dataset",
                                             "gossip-ring",
                                             "lr",
                                             "lr-schedule",
+                                            "epochs",
                                             "weight-decay",
-                                            "seed"};
+                                            "seed",
+                                            "transport",
+                                            "means"};
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 8
+
+/* One number of the epoch in hand, or one for each layer, by the name that checkpoints know it by. */
+struct sum {
+    const char *name;
+    uint32_t n; /* 0: a number */
+    uint64_t *data;
+};
+#define N_SUMS 7
+
+static void list_sums(struct sl_step_sizes *sums, uint32_t n_layers, struct sum out[N_SUMS])
+{
+    out[0] = (struct sum){"epoch.vertices", n_layers + 1, sums->vertices};
+    out[1] = (struct sum){"epoch.edges", n_layers, sums->edges};
+    out[2] = (struct sum){"epoch.id_bytes", 0, &sums->id_bytes};
+    out[3] = (struct sum){"epoch.row_bytes", 0, &sums->row_bytes};
+    out[4] = (struct sum){"epoch.row_gradient_bytes", 0, &sums->row_gradient_bytes};
+    out[5] = (struct sum){"epoch.weight_bytes", 0, &sums->weight_bytes};
+    out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
+}
 
 /* ---- saving ---- */
 
@@ -127,11 +156,13 @@ enum sl_status sl_trainer_save_state(struct sl_trainer *t)
 {
     struct sl_tensor *tensors = NULL;
     struct labels labels = {0};
+    struct sum sums[N_SUMS];
     uint32_t n_model = 0;
     enum sl_status st;
     SL_TRY(st, make_labels(t, &labels), done);
     SL_TRY(st,
-           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 3, sizeof *tensors, "a checkpoint's tensors", &tensors),
+           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + N_SUMS, sizeof *tensors, "a checkpoint's tensors",
+                    &tensors),
            done);
     SL_TRY(st, list_replicas(t, tensors, &n_model), done);
     uint32_t n = n_model;
@@ -139,8 +170,10 @@ enum sl_status sl_trainer_save_state(struct sl_trainer *t)
         tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
     }
     tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->steps.n_per_epoch, 0, t->losses);
-    tensors[n++] =
-        sl_tensor_make("epoch.sums", SL_TENSOR_U64, sizeof t->state.sums / sizeof(uint64_t), 0, &t->state.sums);
+    list_sums(&t->state.sums, t->settings->layers, sums);
+    for (uint32_t i = 0; i < N_SUMS; i++) {
+        tensors[n++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
+    }
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
 done:
     sl_model_tensors_free(tensors, n_model);
@@ -158,6 +191,12 @@ static bool left_open(const struct sl_settings *s, const char *name)
            (strcmp(name, "chunks") == 0 && s->chunks == 0);
 }
 
+/* Of lr-schedule it is known by then that it is as it was. */
+static bool may_change(const struct sl_settings *s, const char *name)
+{
+    return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
+}
+
 enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
     char *now = NULL;
@@ -171,6 +210,9 @@ enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const str
             st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of coop_sage",
                          checkpoint->path, name);
             goto done;
+        }
+        if (may_change(settings, name)) {
+            continue;
         }
         if (left_open(settings, name)) {
             SL_TRY(st, sl_option_set(&sl_settings_table, name, then, settings), done);
@@ -194,10 +236,22 @@ done:
     return st;
 }
 
+static enum sl_status load_sums(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+{
+    struct sum sums[N_SUMS];
+    enum sl_status st = SL_OK;
+    list_sums(&t->state.sums, t->settings->layers, sums);
+    for (uint32_t i = 0; i < N_SUMS; i++) {
+        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
+        SL_TRY(st, sl_tensors_get(checkpoint, &wanted, sums[i].data), done);
+    }
+done:
+    return st;
+}
+
 static enum sl_status load_numbers(struct sl_trainer *t, const struct sl_tensors *checkpoint)
 {
     struct sl_progress_state *state = &t->state;
-    struct sl_tensor sums = sl_tensor_make("epoch.sums", SL_TENSOR_U64, sizeof state->sums / sizeof(uint64_t), 0, NULL);
     enum sl_status st;
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &state->step), done);
     SL_TRY(st, sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch), done);
@@ -206,7 +260,7 @@ static enum sl_status load_numbers(struct sl_trainer *t, const struct sl_tensors
     SL_TRY(st, sl_checkpoint_real(checkpoint, "test_acc_at_best", &state->test_acc_at_best), done);
     SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
     SL_TRY(st, sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds), done);
-    SL_TRY(st, sl_tensors_get(checkpoint, &sums, &state->sums), done);
+    st = load_sums(t, checkpoint);
 done:
     return st;
 }

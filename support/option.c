@@ -25,6 +25,11 @@ static const void *field_const(const struct sl_option *option, const void *setti
     return (const char *)settings + option->offset;
 }
 
+static uint32_t list_count(const struct sl_option *option, const void *settings)
+{
+    return *(const uint32_t *)((const char *)settings + option->offset_n);
+}
+
 /* ---- What a value may be ------------------------------------------------------------------------------------------ */
 
 static uint64_t largest(const struct sl_option *option)
@@ -108,6 +113,12 @@ static bool in_range(const struct sl_option *option, uint64_t value)
     return value >= (uint64_t)option->min && value <= largest(option);
 }
 
+static bool real_in_range(const struct sl_option *option, double value)
+{
+    bool high = option->max <= 0 || value < option->max || (value <= option->max && !option->below);
+    return isfinite(value) && value >= option->min && high;
+}
+
 static bool set_flag(const char *text, bool *out)
 {
     static const char *const words[][2] = {{"yes", "no"}, {"1", "0"}, {"true", "false"}, {"on", "off"}};
@@ -145,9 +156,7 @@ static bool set_real(const struct sl_option *option, const char *text, double *o
     }
     char *end;
     double value = strtod(text, &end);
-    bool low = value >= option->min;
-    bool high = option->max <= 0 || value < option->max || (value <= option->max && !option->below);
-    if (*end != '\0' || !isfinite(value) || !low || !high) {
+    if (*end != '\0' || !real_in_range(option, value)) {
         return false;
     }
     *out = value + 0.0; /* no minus zero */
@@ -574,7 +583,7 @@ static void real_text(double value, char *out, size_t bytes)
 static void list_text(const struct sl_option *option, const void *settings, char *out, size_t bytes)
 {
     const uint32_t *entries = field_const(option, settings);
-    uint32_t n = *(const uint32_t *)((const char *)settings + option->offset_n);
+    uint32_t n = list_count(option, settings);
     size_t used = 0;
     out[0] = '\0';
     for (uint32_t i = 0; i < n && used < bytes; i++) {
@@ -614,6 +623,84 @@ enum sl_status sl_option_text(const struct sl_option *option, const void *settin
     }
     return sl_strdup(source, out);
 }
+
+/* ---- Values that no text was read for ----------------------------------------------------------------------------- */
+
+static bool is_choice(const struct sl_option *option, int position)
+{
+    char name[LABEL_BYTES];
+    sl_option_choice_name(option, position, name, sizeof name);
+    return name[0] != '\0';
+}
+
+static bool whole_allowed(const struct sl_option *option, uint32_t value)
+{
+    bool left_open = value == 0 && option->initial == NULL;
+    bool word = value == UINT32_MAX && option->word != NULL;
+    return left_open || word || in_range(option, value);
+}
+
+static bool list_allowed(const struct sl_option *option, const void *settings)
+{
+    const uint32_t *entries = field_const(option, settings);
+    uint32_t n = list_count(option, settings);
+    bool good = n <= option->capacity && (n > 0 || option->initial == NULL);
+    for (uint32_t i = 0; good && i < n; i++) {
+        good = in_range(option, entries[i]);
+    }
+    return good;
+}
+
+static bool allowed(const struct sl_option *option, const void *settings)
+{
+    const void *value = field_const(option, settings);
+    switch (option->kind) {
+    case SL_OPTION_U32: return whole_allowed(option, *(const uint32_t *)value);
+    case SL_OPTION_U64: return in_range(option, *(const uint64_t *)value);
+    case SL_OPTION_REAL: return real_in_range(option, *(const double *)value);
+    case SL_OPTION_CHOICE: return is_choice(option, *(const int *)value);
+    case SL_OPTION_U32_LIST: return list_allowed(option, settings);
+    case SL_OPTION_FLAG:
+    case SL_OPTION_STRING: break;
+    }
+    return true;
+}
+
+/* As the command line would; a choice that has no name is shown by its number, a list that is too long by its length. */
+static enum sl_status refuse_value(const struct sl_option *option, const void *settings)
+{
+    char label[LABEL_BYTES];
+    char number[32];
+    char *text = NULL;
+    const char *found = number;
+    snprintf(label, sizeof label, "--%s", option->name);
+    if (option->kind == SL_OPTION_CHOICE) {
+        snprintf(number, sizeof number, "%d", *(const int *)field_const(option, settings));
+    } else if (option->kind == SL_OPTION_U32_LIST && list_count(option, settings) > option->capacity) {
+        snprintf(number, sizeof number, "%u numbers", list_count(option, settings));
+    } else {
+        enum sl_status st = sl_option_text(option, settings, &text);
+        if (st != SL_OK) {
+            return st;
+        }
+        found = text;
+    }
+    enum sl_status st = refuse(option, label, found);
+    sl_free(text);
+    return st;
+}
+
+enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings)
+{
+    for (size_t i = 0; i < table->n_options; i++) {
+        if (!allowed(&table->options[i], settings)) {
+            return refuse_value(&table->options[i], settings);
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- Sources ------------------------------------------------------------------------------------------------------ */
 
 const char *sl_option_source_name(enum sl_option_source source)
 {

@@ -9,7 +9,8 @@
  * help, --print-man and --print-completion, from which the build makes the files to install.
  *
  * Typical use: sl_option_defaults; sl_option_parse; if the action is not SL_OPTION_RUN, sl_option_print it and stop; the
- * program's own check of what options mean together; at the end sl_option_free.
+ * program's own check of what options mean together, which begins with sl_option_check where settings may come from elsewhere;
+ * at the end sl_option_free.
  * What options mean together is not checked here.
  */
 #ifndef SL_SUPPORT_OPTION_H
@@ -109,6 +110,11 @@ enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, ch
 
 /* Set one option by name, as the command line would (`text` NULL: bare). SL_EINVAL, SL_ENOMEM. */
 enum sl_status sl_option_set(const struct sl_option_table *table, const char *name, const char *text, void *settings);
+
+/* Refuse fields that the command line would not have set: a number out of range, a choice without a name, a list that is too
+ * long. For settings that a program fills by itself; the fields of flags and texts may hold anything. 0 and an empty list are
+ * allowed where they are the default. SL_EINVAL: the message is the command line's. SL_ENOMEM. */
+enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings);
 
 /* The option of that name; NULL: none. */
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name);

@@ -366,6 +366,80 @@ static void an_unfinished_last_line_is_removed(void **state)
     assert_file("", 1);
 }
 
+/* Lines as the run writes them, and one that is not ours. */
+#define CONFIG "{\"event\":\"config\",\"pes\":2}\n"
+#define STEP(n) "{\"event\":\"step\",\"epoch\":1,\"step\":" #n ",\"loss\":1.5}\n"
+#define EPOCH(n) "{\"event\":\"epoch\",\"epoch\":" #n "}\n"
+#define SUMMARY "{\"event\":\"summary\"}\n"
+#define NOTE "a [note\n"
+
+/* A file of these lines, cut back to a checkpoint, is its first `bytes` bytes, and is gone on with. */
+static void expect_rewound(const char *lines, uint64_t n_epochs, uint64_t n_steps, size_t bytes)
+{
+    struct sl_metrics m;
+    char kept[2048];
+    snprintf(kept, sizeof kept, "%.*s", (int)bytes, lines);
+    put_file(lines);
+    assert_int_equal(sl_metrics_open(path, NULL, true, &m), SL_OK);
+    assert_int_equal(sl_metrics_rewind(&m, n_epochs, n_steps), SL_OK);
+    assert_int_equal(sl_metrics_step(&m, 1, n_steps, 1), SL_OK);
+    assert_int_equal(sl_metrics_close(&m), SL_OK);
+    assert_file(kept, 1);
+}
+
+/* Of a run of two steps an epoch. */
+static void a_file_is_cut_back_to_the_checkpoint(void **state)
+{
+    (void)state;
+    static const char killed[] = CONFIG EPOCH(1) EPOCH(2) NOTE EPOCH(3) SUMMARY;
+    static const char steps[] = CONFIG STEP(0) STEP(1) EPOCH(1) STEP(2) STEP(3) EPOCH(2);
+    static const char ended[] = CONFIG STEP(0) SUMMARY;
+    static const char resumed[] = CONFIG STEP(0) CONFIG STEP(1) EPOCH(1) CONFIG EPOCH(2);
+    static const char late[] = CONFIG EPOCH(1) SUMMARY CONFIG EPOCH(2); /* as an older version left it */
+    expect_rewound("", 1, 2, 0);
+    expect_rewound(NOTE, 0, 0, strlen(NOTE));
+    expect_rewound(killed, 2, 4, strlen(CONFIG EPOCH(1) EPOCH(2) NOTE));
+    expect_rewound(killed, 1, 3, strlen(CONFIG EPOCH(1)));
+    expect_rewound(killed, 0, 0, strlen(CONFIG));
+    expect_rewound(killed, 3, 6, strlen(killed) - strlen(SUMMARY));
+    expect_rewound(steps, 1, 3, strlen(CONFIG STEP(0) STEP(1) EPOCH(1) STEP(2)));
+    expect_rewound(steps, 0, 1, strlen(CONFIG STEP(0)));
+    expect_rewound(steps, 2, 4, strlen(steps));
+    expect_rewound(ended, 0, 1, strlen(CONFIG STEP(0)));
+    expect_rewound(resumed, 1, 2, strlen(resumed) - strlen(EPOCH(2)));
+    expect_rewound(resumed, 0, 1, strlen(CONFIG STEP(0) CONFIG));
+    expect_rewound(late, 2, 4, strlen(late));
+    expect_rewound(EPOCH(0) SUMMARY, 0, 0, 0);
+}
+
+static void earlier_runs_in_the_file_stay(void **state)
+{
+    (void)state;
+    static const char two[] = CONFIG EPOCH(1) EPOCH(2) SUMMARY CONFIG EPOCH(1) EPOCH(2);
+    static const char step_by_step[] = CONFIG STEP(0) STEP(1) EPOCH(1) SUMMARY CONFIG STEP(0) STEP(1);
+    expect_rewound(two, 1, 2, strlen(two) - strlen(EPOCH(2)));
+    expect_rewound(two, 0, 0, strlen(two) - strlen(EPOCH(1) EPOCH(2)));
+    expect_rewound(step_by_step, 0, 1, strlen(step_by_step) - strlen(STEP(1)));
+    expect_rewound(step_by_step, 0, 0, strlen(step_by_step) - strlen(STEP(0) STEP(1)));
+}
+
+static void what_was_not_gone_on_with_is_not_cut(void **state)
+{
+    (void)state;
+    struct sl_metrics m = {0};
+    assert_int_equal(sl_metrics_rewind(&m, 0, 0), SL_OK);
+    assert_int_equal(sl_metrics_open(path, NULL, false, &m), SL_OK);
+    assert_int_equal(sl_metrics_step(&m, 1, 5, 1), SL_OK);
+    assert_int_equal(sl_metrics_rewind(&m, 0, 0), SL_OK);
+    assert_int_equal(sl_metrics_close(&m), SL_OK);
+    assert_file("", 1);
+    if (access("/dev/full", W_OK) == 0) {
+        assert_int_equal(sl_metrics_open("/dev/full", NULL, true, &m), SL_OK);
+        assert_int_equal(sl_metrics_rewind(&m, 0, 0), SL_OK);
+        sl_metrics_close(&m);
+    }
+}
+
 static void each_line_is_there_at_once(void **state)
 {
     (void)state;
@@ -463,6 +537,9 @@ int main(void)
         cmocka_unit_test(the_summary_line_is_as_documented),
         FILE_TEST(an_existing_file_is_emptied_or_gone_on_with),
         FILE_TEST(an_unfinished_last_line_is_removed),
+        FILE_TEST(a_file_is_cut_back_to_the_checkpoint),
+        FILE_TEST(earlier_runs_in_the_file_stay),
+        FILE_TEST(what_was_not_gone_on_with_is_not_cut),
         FILE_TEST(each_line_is_there_at_once),
         FILE_TEST(file_and_stream_get_the_same),
         FILE_TEST(trouble_is_a_status),

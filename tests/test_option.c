@@ -4,6 +4,7 @@
  * support/option.h: reading, refusing and printing options. */
 #include "support/option.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -479,6 +480,66 @@ static void a_number_may_be_a_word(void **state)
     assert_null(strstr(sl_message(), "all or"));
 }
 
+/* Expect the check to refuse what the fields hold, with this message, and fill them with the defaults again. */
+static void value_refused(struct fields *f, const char *message)
+{
+    assert_int_equal(sl_option_check(&table, f), SL_EINVAL);
+    assert_string_equal(sl_message(), message);
+    sl_option_free(&table, f);
+    assert_int_equal(sl_option_defaults(&table, f), SL_OK);
+    assert_int_equal(sl_option_check(&table, f), SL_OK);
+}
+
+/* Fields that a program has filled are held to the ranges of the command line, and refused in the same words. */
+static void filled_fields_are_checked(void **state)
+{
+    struct fields *f = *state;
+    assert_int_equal(sl_option_check(&table, f), SL_OK);
+    f->small = 0; /* not its default */
+    value_refused(f, "--batch-size: found '0', expected a whole number from 1 to 1000");
+    f->small = 1001;
+    value_refused(f, "--batch-size: found '1001', expected a whole number from 1 to 1000");
+    f->real = -1;
+    value_refused(f, "--real: found '-1', expected a number of at least 0");
+    f->real = INFINITY;
+    value_refused(f, "--real: found 'inf', expected a number of at least 0");
+    f->share = 1;
+    value_refused(f, "--share: found '1', expected a number from 0 to below 1");
+    f->share = NAN;
+    assert_int_equal(sl_option_check(&table, f), SL_EINVAL);
+    f->share = 0;
+    f->choice = 3;
+    value_refused(f, "--choice: found '3', expected one of none, layer, batch");
+    f->choice = -1;
+    value_refused(f, "--choice: found '-1', expected one of none, layer, batch");
+    f->n_list = 4;
+    value_refused(f, "--list: found '4 numbers', expected 1 to 3 whole numbers from 1 to 99, separated by commas");
+    f->n_list = 2;
+    f->list[0] = 99;
+    f->list[1] = 100;
+    value_refused(f, "--list: found '99,100', expected 1 to 3 whole numbers from 1 to 99, separated by commas");
+    f->n_list = 1;
+    f->list[0] = 0;
+    value_refused(f, "--list: found '0', expected 1 to 3 whole numbers from 1 to 99, separated by commas");
+}
+
+/* 0 is what an option without a default begins with, and a word's number is out of the range of the others. */
+static void open_fields_and_words_are_allowed(void **state)
+{
+    const struct sl_option counted[] = {
+        {.name = "n", .kind = SL_OPTION_U32, .offset = FIELD(small), .word = "all", .min = 1, .max = 8, .help = ""}};
+    const struct sl_option_table t = {.program = "t", .summary = "", .options = counted, .n_options = 1};
+    struct fields *f = *state;
+    static const uint32_t good[] = {0, 1, 8, UINT32_MAX};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        f->small = good[i];
+        assert_int_equal(sl_option_check(&t, f), SL_OK);
+    }
+    f->small = 9;
+    assert_int_equal(sl_option_check(&t, f), SL_EINVAL);
+    assert_string_equal(sl_message(), "--n: found '9', expected all or a whole number from 1 to 8");
+}
+
 static void bad_defaults_are_a_status(void **state)
 {
     (void)state;
@@ -676,6 +737,8 @@ int main(void)
         TEST(values_read_back_from_their_text),
         TEST(one_option_can_be_set),
         TEST(a_number_may_be_a_word),
+        TEST(filled_fields_are_checked),
+        TEST(open_fields_and_words_are_allowed),
         TEST(bad_defaults_are_a_status),
         TEST(the_help_lists_all),
         TEST(the_version_is_one_line),

@@ -296,6 +296,50 @@ static void ranges_hold(void **state)
     assert_int_equal(sl_settings_check(*state), SL_OK);
 }
 
+/* A program that fills the struct by itself is held to the same ranges. */
+static void filled_fields_are_held_to_the_ranges(void **state)
+{
+    struct sl_settings *s = *state;
+    static const struct {
+        const char *name;
+        size_t offset;
+        uint32_t good, bad;
+    } fields[] = {{"pes", offsetof(struct sl_settings, pes), 256, 257},
+                  {"group-size", offsetof(struct sl_settings, group_size), 0, 257},
+                  {"chunks", offsetof(struct sl_settings, chunks), 64, 65},
+                  {"depth", offsetof(struct sl_settings, depth), 64, 65},
+                  {"depth", offsetof(struct sl_settings, depth), 1, 0},
+                  {"gossip-local-size", offsetof(struct sl_settings, gossip_local_size), 1, 0},
+                  {"gossip-local-size", offsetof(struct sl_settings, gossip_local_size), 1, 257},
+                  {"fanout", offsetof(struct sl_settings, fanout), 1, 0},
+                  {"batch-size", offsetof(struct sl_settings, batch_size), 1 << 24, (1 << 24) + 1},
+                  {"layers", offsetof(struct sl_settings, layers), 3, 17},
+                  {"hidden", offsetof(struct sl_settings, hidden), 65536, 65537},
+                  {"cpus", offsetof(struct sl_settings, cpus), 4096, 4097},
+                  {"gpus", offsetof(struct sl_settings, gpus), SL_GPUS_ALL, 4097},
+                  {"sync", offsetof(struct sl_settings, sync), SL_SYNC_ALLREDUCE, 3}};
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        char option[64];
+        uint32_t *field = (uint32_t *)(void *)((char *)s + fields[i].offset);
+        snprintf(option, sizeof option, "--%s: found '%u', expected", fields[i].name, fields[i].bad);
+        *field = fields[i].bad;
+        if (strcmp(fields[i].name, "fanout") == 0) {
+            snprintf(option, sizeof option, "--fanout: found '0,10,10', expected");
+        }
+        refused(s, option, "");
+        *field = fields[i].good;
+        assert_int_equal(sl_settings_check(s), SL_OK);
+    }
+    s->dropout = 1;
+    refused(s, "--dropout: found '1'", "below 1");
+    s->dropout = 0;
+    s->sync = SL_SYNC_DISSEMINATION;
+    s->pes = 300;
+    s->group_size = 1;
+    refused(s, "--pes: found '300'", "from 1 to 256");
+}
+
 static void memory_may_run_out(void **state)
 {
     struct sl_settings s;
@@ -325,6 +369,7 @@ int main(void)
         TEST(outputs_are_checked),
         TEST(a_dash_means_json),
         TEST(ranges_hold),
+        TEST(filled_fields_are_held_to_the_ranges),
         TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

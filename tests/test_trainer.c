@@ -11,6 +11,7 @@
 
 #include "partition/npy.h"
 #include "partition/raw.h"
+#include "runtime/checkpoint.h"
 #include "runtime/machine.h"
 #include "runtime/pool.h"
 #include "runtime/safetensors.h"
@@ -538,7 +539,7 @@ static void expect_same_report(json_t *lines)
                                              "valid_f1", "test_f1",    "vertices",   "edges",     "bytes"};
     static const char *const summary_keys[] = {"best_valid_acc", "test_acc_at_best", "best_epoch"};
     expect_same_events(lines, "step", step_keys, 3);
-    expect_same_events(lines, "epoch", epoch_keys, 9);
+    expect_same_events(lines, "epoch", epoch_keys, 10);
     while (count_events("summary") > 1) { /* of the runs that were interrupted */
         for (size_t i = 0; i < json_array_size(seen.lines); i++) {
             if (is_event(json_array_get(seen.lines, i), "summary")) {
@@ -623,6 +624,101 @@ static void test_resume_longer(void **state)
     expect_same_file("one.safetensors", "three.safetensors");
 }
 
+/* What the metrics file holds becomes what is seen. */
+static void see_file(const char *name)
+{
+    char *rest;
+    char *bytes;
+    size_t n;
+    forget();
+    assert_ok(sl_file_read(in_folder(name), SIZE_MAX - 1, &bytes, &n));
+    for (char *text = strtok_r(bytes, "\n", &rest); text != NULL; text = strtok_r(NULL, "\n", &rest)) {
+        json_array_append_new(seen.lines, json_loads(text, 0, NULL));
+    }
+    sl_free(bytes);
+}
+
+/* The checkpoint of a moment earlier: a run that was killed before it could replace it leaves that one. */
+static void copy_file(const char *from, const char *to)
+{
+    char *bytes;
+    size_t n;
+    assert_ok(sl_file_read(in_folder(from), SIZE_MAX - 1, &bytes, &n));
+    put_bytes(to, bytes, n);
+    sl_free(bytes);
+}
+
+/* Interrupted in the first epoch, killed in the second and gone on with: the file is that of one run. */
+static void test_resume_metrics(void **state)
+{
+    (void)state;
+    forget();
+    assert_ok(train("epochs=3 batch-size=10 metrics-steps json"));
+    json_t *lines = seen.lines;
+    seen.lines = NULL;
+    forget();
+    seen.interrupt_at = 2;
+    assert_ok(train("epochs=3 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept"));
+    assert_int_equal(count_events("epoch"), 0);
+    seen.interrupt_at = -1;
+    assert_ok(train("epochs=1 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept resume=yes"));
+    copy_file("kept/checkpoint.safetensors", "earlier");
+    assert_ok(train("epochs=2 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept resume=yes"));
+    copy_file("earlier", "kept/checkpoint.safetensors");
+    assert_ok(train("epochs=3 batch-size=10 metrics-steps metrics=%m.json checkpoint=%kept resume=yes"));
+    see_file("m.json");
+    assert_int_equal(count_events("step"), 3 * RESUME_STEPS);
+    assert_int_equal(count_events("epoch"), 3);
+    assert_int_equal(count_events("summary"), 1);
+    expect_same_report(lines);
+    json_decref(lines);
+}
+
+/* Save what a checkpoint holds again, but for one tensor; false: there is none of that name. */
+static bool leave_out(const char *name)
+{
+    struct sl_tensors found;
+    struct sl_metadata metadata[64];
+    uint32_t n = 0;
+    uint32_t n_metadata = 0;
+    assert_ok(sl_checkpoint_load(in_folder("kept"), &found));
+    struct sl_tensor *tensors = calloc(found.n, sizeof *tensors);
+    for (uint32_t i = 0; i < found.n; i++) {
+        if (strcmp(found.tensors[i].name, name) != 0) {
+            tensors[n++] = found.tensors[i];
+        }
+    }
+    for (uint32_t i = 0; i < found.n_metadata; i++) {
+        if (strncmp(found.metadata[i].key, "starling_", 9) != 0) {
+            metadata[n_metadata++] = found.metadata[i];
+        }
+    }
+    assert_ok(sl_checkpoint_save(in_folder("kept"), tensors, n, metadata, n_metadata));
+    bool was_there = n < found.n;
+    sl_tensors_free(&found);
+    free(tensors);
+    return was_there;
+}
+
+/* Each number is looked for by its name. */
+static void test_resume_incomplete(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"epoch.vertices",     "epoch.edges",        "epoch.id_bytes",
+                                        "epoch.row_bytes",    "epoch.losses",       "epoch.row_gradient_bytes",
+                                        "epoch.weight_bytes", "epoch.feature_bytes"};
+    assert_ok(train("checkpoint=%kept epochs=1"));
+    copy_file("kept/checkpoint.safetensors", "whole");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        copy_file("whole", "kept/checkpoint.safetensors");
+        assert_true(leave_out(names[i]));
+        assert_refused(train("checkpoint=%kept resume=yes"), SL_EFILE, names[i]);
+    }
+    copy_file("whole", "kept/checkpoint.safetensors");
+    assert_false(leave_out("nothing"));
+    assert_ok(train("checkpoint=%kept resume=yes"));
+}
+
 static void test_resume_refused(void **state)
 {
     (void)state;
@@ -640,6 +736,37 @@ static void test_resume_refused(void **state)
     put_bytes("kept/checkpoint.safetensors", bytes, n);
     sl_free(bytes);
     assert_refused(train("checkpoint=%kept resume=auto"), SL_EFILE, "checkpoint.safetensors");
+}
+
+/* A schedule is stretched over the epochs: more of them would be another one. */
+static void test_resume_refused_by_schedule(void **state)
+{
+    (void)state;
+    assert_ok(train("checkpoint=%kept lr-schedule=cosine epochs=1"));
+    assert_refused(train("checkpoint=%kept resume=yes lr-schedule=cosine epochs=2"), SL_EINVAL,
+                   "--epochs: found '2', expected '1'");
+    assert_refused(train("checkpoint=%kept resume=yes epochs=2"), SL_EINVAL, "--lr-schedule");
+    assert_ok(train("checkpoint=%kept resume=yes lr-schedule=cosine epochs=1"));
+}
+
+/* Sums in another order, which a machine without GPUs has no other use for. */
+static void test_resume_refused_by_order(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"transport=nccl", "means=fastest"};
+    assert_ok(train("checkpoint=%kept epochs=1"));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct sl_settings settings;
+        struct sl_tensors checkpoint;
+        settings_of("checkpoint=%kept epochs=1", &settings);
+        assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint));
+        assert_ok(sl_trainer_match_settings(&settings, &checkpoint));
+        set_option(&settings, others[i]);
+        assert_refused(sl_trainer_match_settings(&settings, &checkpoint), SL_EINVAL,
+                       i == 0 ? "--transport" : "--means");
+        sl_tensors_free(&checkpoint);
+        sl_settings_free(&settings);
+    }
 }
 
 /* Without a validation set the last weights are the best, and scores that are not numbers survive a checkpoint. */
@@ -908,17 +1035,32 @@ static void test_cache(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines),  with_folder(test_describe),
-        with_folder(test_describe_room),  with_folder(test_loop),
-        with_folder(test_resume),         with_folder(test_resume_longer),
-        with_folder(test_resume_refused), with_folder(test_blind),
-        with_folder(test_save_and_load),  with_folder(test_predict_and_embed),
-        with_folder(test_patience),       with_folder(test_no_number),
-        with_folder(test_refused),        with_folder(test_too_large),
-        with_folder(test_no_memory),      with_folder(test_no_memory_later),
-        with_folder(test_no_traces),      with_folder(test_cache),
-        with_folder(test_no_new_buffers), with_folder(test_placement),
-        with_folder(test_homes_on_gpus),  with_folder(test_gpu_too_small),
+        with_folder(test_metrics_lines),
+        with_folder(test_describe),
+        with_folder(test_describe_room),
+        with_folder(test_loop),
+        with_folder(test_resume),
+        with_folder(test_resume_longer),
+        with_folder(test_resume_metrics),
+        with_folder(test_resume_refused_by_schedule),
+        with_folder(test_resume_refused_by_order),
+        with_folder(test_resume_incomplete),
+        with_folder(test_resume_refused),
+        with_folder(test_blind),
+        with_folder(test_save_and_load),
+        with_folder(test_predict_and_embed),
+        with_folder(test_patience),
+        with_folder(test_no_number),
+        with_folder(test_refused),
+        with_folder(test_too_large),
+        with_folder(test_no_memory),
+        with_folder(test_no_memory_later),
+        with_folder(test_no_traces),
+        with_folder(test_cache),
+        with_folder(test_no_new_buffers),
+        with_folder(test_placement),
+        with_folder(test_homes_on_gpus),
+        with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);
     json_decref(seen.lines);
