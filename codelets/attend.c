@@ -486,7 +486,7 @@ static void take_sources(const struct forward_args *args, const uint32_t *invers
         out->view[q] = (struct sl_view){&out->packed[q], 31, NULL};
     }
     out->view[args->own] = (struct sl_view){out->own, args->shift, sl_list_of(inverse, args->n_owners, args->own)};
-    out->x = (struct sl_sources){args->n_owners, args->first, out->view};
+    out->x = (struct sl_sources){.n_owners = args->n_owners, .first = args->first, .view = out->view};
 }
 
 /* Buffers 0 .. 4 are edge offsets, edge sources, own inverse, and matrices of the destinations of widths H and K. */
@@ -592,6 +592,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
                                    .rows = sl_buffer_data(buffers[1]),
                                    .gz = {gz, args->shift, NULL},
                                    .sides = {sides, args->shift, NULL}};
+    struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu};
     memset(gu, 0, (size_t)n_rows * n_columns * sizeof *gu);
     sl_attend_self_cpu(&block, args->row0, destinations(args, n_rows), u, gu);
     for (uint32_t p = 0; p < args->n_peers; p++) {
@@ -600,7 +601,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
             sl_attend_own_cpu(&block, args->n_own, args->t0, rows, args->row0, n_rows, u, gu);
         } else if (bit(args->sent, p)) {
             void *sent = *next++;
-            sl_accumulate_sent_cpu(sl_buffer_rows(sent), n_columns, rows, sl_buffer_data(sent), args->row0, n_rows, gu);
+            sl_accumulate_sent_cpu(sl_buffer_rows(sent), rows, sl_buffer_data(sent), &gradient);
         }
     }
     sl_task_leave(&args->head, start_s);
@@ -623,7 +624,7 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
     }
     const uint64_t *offsets = sl_buffer_data(buffers[0]);
     const sl_vertex *sources = sl_buffer_data(buffers[1]);
-    struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view};
+    struct sl_sources x = {.n_owners = args->n_parts, .first = sl_buffer_data(buffers[2]), .view = view};
     struct sl_heads heads = {sl_buffer_columns(buffers[3]), args->n_heads};
     struct sl_attend_rows rows = {.heads = heads,
                                   .n_rows = sl_buffer_rows(buffers[3]),
@@ -738,6 +739,7 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
                                           .gz = device_rows(gz, args->n_chunks, args->shift),
                                           .sides = device_rows(sides, args->n_chunks, args->shift)};
     struct sl_attend_device_own own = {args->n_own, args->t0, args->n_peers, args->own, sl_buffer_data(buffers[2])};
+    struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu};
     enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
     if (st == SL_OK) {
         st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), u, gu);
@@ -747,8 +749,8 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
             st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, u, gu);
         } else if (bit(args->sent, p)) {
             void *sent = *next++;
-            st = sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), n_columns, args->n_peers, p, own.inverse,
-                                         sl_buffer_data(sent), args->row0, n_rows, 1, gu);
+            struct sl_asked asked = {own.inverse, args->n_peers, p};
+            st = sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), &asked, sl_buffer_data(sent), 1, &gradient);
         }
     }
     return st;

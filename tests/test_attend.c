@@ -146,7 +146,7 @@ static struct pe_sources *pack_all(const struct at *at, uint32_t p, const struct
         s->view[q] = (struct sl_view){(const sl_real *const *)&s->packed[q], 31, NULL};
     }
     s->view[p] = view_of(&u->pe[p], sl_list_of(block->inverse, n_parts, p));
-    s->x = (struct sl_sources){n_parts, block->request, s->view};
+    s->x = (struct sl_sources){.n_owners = n_parts, .first = block->request, .view = s->view};
     return s;
 }
 
@@ -228,7 +228,8 @@ static void accumulate(const struct at *at, uint32_t q, uint32_t c, sl_real *sen
         if (p == q) {
             sl_attend_own_cpu(&block, n, hosts->request[q], rows, row0, n_rows, s->u.pe[q].base[c], out->base[c]);
         } else {
-            sl_accumulate_sent_cpu(n, out->n_columns, rows, sent[p][q], row0, n_rows, out->base[c]);
+            struct sl_gradient gradient = {row0, n_rows, out->n_columns, out->base[c]};
+            sl_accumulate_sent_cpu(n, rows, sent[p][q], &gradient);
         }
     }
 }
@@ -694,7 +695,7 @@ static void test_empty_blocks(void **state)
     (void)state;
     const uint32_t offsets[] = {0, 0, 0, 0};
     const uint32_t first[] = {0, 0};
-    struct sl_sources none = {1, first, NULL};
+    struct sl_sources none = {.n_owners = 1, .first = first};
     sl_real u[3 * 6];
     sl_real z[3 * 4];
     sl_real lse[3];
