@@ -28,8 +28,8 @@ enum sl_status sl_crossing_open(struct sl_steps *s)
     SL_TRY(st, sl_alloc((size_t)n_parts * n_parts, sizeof *c->moves, "moves between GPUs", &c->moves), done);
     if (s->n_replicas == 1) {
         c->n_sums = transport->n_gpus;
-        st = sl_alloc_zero((size_t)s->n_hops * SL_N_PARAMETERS * c->n_sums, sizeof *c->share, "sums of each GPU",
-                           &c->share);
+        st = sl_alloc_zero((size_t)s->model->n_layers * SL_N_PARAMETERS * c->n_sums, sizeof *c->share,
+                           "sums of each GPU", &c->share);
     }
 done:
     return st;
@@ -38,7 +38,7 @@ done:
 void sl_crossing_close(struct sl_steps *s)
 {
     struct sl_crossing *c = &s->crossing;
-    for (uint32_t k = 0; c->share != NULL && k < s->n_hops * SL_N_PARAMETERS * c->n_sums; k++) {
+    for (uint32_t k = 0; c->share != NULL && k < s->model->n_layers * SL_N_PARAMETERS * c->n_sums; k++) {
         sl_handle_close(c->share[k]);
     }
     sl_free(c->share);

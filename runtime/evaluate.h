@@ -18,12 +18,6 @@ struct sl_inference {
     sl_real *hidden; /* N x width of the last hidden layer; a model of one layer has none */
 };
 
-/* How one of n_parts parts is cut into chunks, each a task in every operation: of 2048 rows, so that all CPU workers have some; of
- * 2^SL_EVALUATE_GPU_SHIFT where GPUs alone evaluate, which have a kernel done in less time than StarPU needs for a task of 2048
- * rows, and whose scheduler (dmdas) looks through all chunks for each task that waits. Of more where there would be too many. */
-#define SL_EVALUATE_GPU_SHIFT 15
-struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
-
 /* Run the model on all vertices and score it. Reads the parameters as of the tasks submitted before. Waits for its own tasks.
  * seconds of work count as SL_STAGE_EVALUATE. scores: fractions; macro F1 is the mean over the classes that occur among the
  * set's labels or answers (Opitz, Burst 2019, variant of scikit-learn); AUC where there are two classes, ties counted half.

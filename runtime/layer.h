@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One layer of one step as submissions: stages 6 to 8 forward, 10 backward, 11 and 12; and the small things all of
- * runtime/step.c asks for. Layer i takes level L - i to level L - i - 1.
- *
- *   not projecting first   forward: pack h; mean = aggregate(h); z = h_self W_self + b + mean W_neigh
- *                          backward: ga = gz W_neigh^T travels back; gh = accumulate(ga), then += gz W_self^T on the self rows
- *   projecting first       forward: y = h W_neigh; pack y; z = h_self W_self + b + aggregate(y)
- *                          backward: gz travels back; gy = accumulate(gz); gh = gy W_neigh^T, then += gz W_self^T
+ * One layer of the step in hand as submissions: stages 6 to 8 forward, 10 backward, 11 and 12; and the small things all of
+ * runtime/step.c asks for. What a layer computes is its kind's (runtime/model/kinds.h).
  */
 #ifndef SL_RUNTIME_LAYER_H
 #define SL_RUNTIME_LAYER_H
@@ -15,8 +10,8 @@
 #include "runtime/step.h"
 
 /* Submissions: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_layer_forward(struct sl_steps *steps, uint64_t step, uint32_t i);
-enum sl_status sl_layer_backward(struct sl_steps *steps, uint64_t step, uint32_t i);
+enum sl_status sl_layer_forward(struct sl_steps *steps, uint32_t i);
+enum sl_status sl_layer_backward(struct sl_steps *steps, uint32_t i);
 enum sl_status sl_layer_update(struct sl_steps *steps, uint64_t step, uint32_t i, const struct sl_adam *adam);
 
 /* ---- what a step is made of ---- */
@@ -72,14 +67,13 @@ static inline uint32_t sl_step_replica(const struct sl_steps *steps, uint32_t p)
     return p / (steps->n_pes / steps->n_replicas);
 }
 
-/* Wait for the step's counts, copy them, split every PE's levels into chunks, and add up the sizes. */
+/* Take the step in hand: what sl_step_sizes and the layers work on. */
+void sl_step_take(struct sl_steps *steps, uint64_t step);
+
+/* Wait for the counts of the step in hand, copy them, split every PE's levels into chunks, and add up the sizes. */
 enum sl_status sl_step_sizes(struct sl_steps *steps, uint64_t step, struct sl_step_sizes *sizes_out);
 
 /* Keep the rows that are left for the slot's next step, and begin the lists of partials anew, after success or failure. */
 void sl_step_drop(struct sl_steps *steps);
-
-/* The next of a list of partials, which all are [n_rows x n_columns]: SL_EINVAL, SL_EINTERNAL where the list is full. */
-enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
-                                starpu_data_handle_t *out);
 
 #endif

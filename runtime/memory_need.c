@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "codelets/rows.h"
-#include "runtime/evaluate.h"
+#include "runtime/full.h"
 #include "runtime/pool.h"
 #include "runtime/replicas.h"
 #include "runtime/step.h"

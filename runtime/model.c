@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/model/kinds.h"
 #include "support/memory.h"
 #include "support/random.h"
 
@@ -71,20 +72,36 @@ done:
     return st;
 }
 
+static enum sl_status open_by_kind(uint64_t seed, uint32_t i, int k, struct sl_layer *layer)
+{
+    struct sl_parameter *p = &layer->parameter[k];
+    enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
+    enum sl_status st = SL_OK;
+    if (shape != SL_SHAPE_NONE) {
+        SL_TRY(st, open_parameter(shape == SL_SHAPE_MATRIX ? layer->n_in : 1, layer->n_out, p), done);
+    }
+    if (shape == SL_SHAPE_MATRIX) {
+        initialise_matrix(seed, i, (uint32_t)k, p);
+    }
+done:
+    return st;
+}
+
 static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features,
                                  uint32_t n_classes, bool sparse, struct sl_layer *layer)
 {
-    enum sl_status st;
+    enum sl_status st = SL_OK;
+    layer->kind = sl_model_kind(settings->model)->layer;
+    layer->from = settings->layers - i;
+    layer->level = layer->from - 1;
     layer->hidden = i + 1 < settings->layers;
     layer->n_in = i == 0 ? n_features : settings->hidden;
     layer->n_out = layer->hidden ? settings->hidden : n_classes;
     layer->project_first = layer->n_in > layer->n_out || (i == 0 && sparse);
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
-    SL_TRY(st, open_parameter(layer->n_in, layer->n_out, &layer->parameter[SL_SELF]), done);
-    SL_TRY(st, open_parameter(layer->n_in, layer->n_out, &layer->parameter[SL_NEIGH]), done);
-    SL_TRY(st, open_parameter(1, layer->n_out, &layer->parameter[SL_BIAS]), done);
-    initialise_matrix(settings->seed, i, SL_SELF, &layer->parameter[SL_SELF]);
-    initialise_matrix(settings->seed, i, SL_NEIGH, &layer->parameter[SL_NEIGH]);
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        SL_TRY(st, open_by_kind(settings->seed, i, k, layer), done);
+    }
     if (layer->hidden && settings->norm != SL_NORM_NONE) {
         st = open_norm(settings, layer);
     }
@@ -154,8 +171,8 @@ void sl_model_free(struct sl_model *model)
 struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
-    uint32_t n_rows, n_columns; /* as we hold it */
-    bool matrix;                /* saved transposed; else a vector */
+    uint32_t n_rows, n_columns;                        /* as we hold it */
+    enum layout { VECTOR, MATRIX, TRANSPOSED } layout; /* in files */
 };
 
 static void name_item(const struct sl_model *model, struct item *item, const char *stem, uint32_t layer,
@@ -168,18 +185,24 @@ static void name_item(const struct sl_model *model, struct item *item, const cha
     snprintf(item->name, sizeof item->name, "%s%s.%u.%s%s", replica, stem, layer, suffix, state);
 }
 
+static struct sl_parameter_kind kind_of(const struct sl_layer *layer, int k)
+{
+    static const struct sl_parameter_kind norms[] = {[SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, "norms", "weight", false},
+                                                     [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, "norms", "bias", false}};
+    return k == SL_NORM_WEIGHT || k == SL_NORM_BIAS ? norms[k] : layer->kind->parameter[k];
+}
+
 static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, bool state, struct item *out)
 {
     const struct sl_parameter *p = &model->layer[i].parameter[k];
-    static const char *const stems[] = {"layers", "layers", "layers", "norms", "norms"};
-    static const char *const suffixes[] = {"fc_self.weight", "fc_neigh.weight", "fc_self.bias", "weight", "bias"};
+    struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
     uint32_t n = p->n_rows == 0 ? 0 : state ? 3 : 1;
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
-        out[j].matrix = k == SL_SELF || k == SL_NEIGH;
-        name_item(model, &out[j], stems[k], i, suffixes[k], states[j]);
+        out[j].layout = kind.shape != SL_SHAPE_MATRIX ? VECTOR : kind.transposed ? TRANSPOSED : MATRIX;
+        name_item(model, &out[j], kind.stem, i, kind.suffix, states[j]);
     }
     return n;
 }
@@ -213,6 +236,15 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
 
 /* ---- files ---- */
 
+/* What a file has of it. */
+static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
+{
+    bool turned = item->layout == TRANSPOSED;
+    return item->layout == VECTOR ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data)
+                                  : sl_tensor_make(item->name, SL_TENSOR_REAL, turned ? item->n_columns : item->n_rows,
+                                                   turned ? item->n_rows : item->n_columns, data);
+}
+
 static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
 {
     sl_real *data;
@@ -221,13 +253,12 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
     if (st != SL_OK) {
         return st;
     }
-    if (item->matrix) {
+    if (item->layout == TRANSPOSED) {
         transpose(item->n_rows, item->n_columns, item->array, data);
-        *out = sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, data);
     } else {
         memcpy(data, item->array, n * sizeof *data);
-        *out = sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data);
     }
+    *out = tensor_of(item, data);
     return SL_OK;
 }
 
@@ -261,9 +292,7 @@ static enum sl_status read_items(const struct item *items, uint32_t n, const str
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
         const struct item *item = &items[i];
-        struct sl_tensor wanted = item->matrix
-                                      ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, NULL)
-                                      : sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, NULL);
+        struct sl_tensor wanted = tensor_of(item, NULL);
         SL_TRY(st, sl_tensors_get(tensors, &wanted, all), done);
         all += (size_t)item->n_rows * item->n_columns;
     }
@@ -286,7 +315,7 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
     const sl_real *from = all;
     for (uint32_t i = 0; i < n; i++) {
         size_t count = (size_t)items[i].n_rows * items[i].n_columns;
-        if (items[i].matrix) {
+        if (items[i].layout == TRANSPOSED) {
             transpose(items[i].n_columns, items[i].n_rows, from, items[i].array);
         } else {
             memcpy(items[i].array, from, count * sizeof *from);

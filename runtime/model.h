@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The GraphSAGE-mean model: its shape, its parameters in StarPU's hands, and their names in files.
- *
- * Layer i (0 at the input) takes rows of width[i] to rows of width[i + 1]: z = h W_self + mean(h) W_neigh + b (Hamilton et al.
- * 2017, as in DGL's SAGEConv with the mean aggregator); hidden layers end in dropout(ReLU(norm(z))) (+ h).
+ * A model: its shape, its parameters in StarPU's hands, and their names in files, read off the tables of its layers' kinds
+ * (runtime/model/kinds.h). Hidden layers end in dropout(ReLU(norm(z))) (+ h).
  */
 #ifndef SL_RUNTIME_MODEL_H
 #define SL_RUNTIME_MODEL_H
@@ -24,14 +22,19 @@ struct sl_parameter {
     starpu_data_handle_t spare_handle;
 };
 
-enum { SL_SELF, SL_NEIGH, SL_BIAS, SL_NORM_WEIGHT, SL_NORM_BIAS, SL_N_PARAMETERS }; /* of a layer */
+/* Of a layer; which of them it has, its kind says: one weight matrix is SL_NEIGH. */
+enum { SL_SELF, SL_NEIGH, SL_BIAS, SL_NORM_WEIGHT, SL_NORM_BIAS, SL_N_PARAMETERS };
+
+struct sl_layer_kind;
 
 struct sl_layer {
+    const struct sl_layer_kind *kind;
     uint32_t n_in, n_out;
-    bool hidden;        /* ends in activation */
-    bool project_first; /* n_in > n_out, or sparse input: rows are multiplied by W_neigh before they are exchanged */
-    bool residual;      /* hidden, asked for, and n_in == n_out */
-    struct sl_parameter parameter[SL_N_PARAMETERS]; /* self, neigh: n_in x n_out; the others: 1 x n_out */
+    uint32_t from, level; /* L at the input, 0 at the seeds: of the rows it takes in, and of those it gives */
+    bool hidden;          /* ends in activation */
+    bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
+    bool residual;        /* hidden, asked for, and n_in == n_out */
+    struct sl_parameter parameter[SL_N_PARAMETERS]; /* matrices: n_in x n_out; the others: 1 x n_out */
     sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
     starpu_data_handle_t running_handle;
 };
@@ -44,7 +47,13 @@ struct sl_model {
     struct sl_layer layer[SL_MAX_LAYERS];
 };
 
-/* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for both matrices (Glorot, Bengio 2010), biases
+/* The width of the rows that travel to a layer's destinations. */
+static inline uint32_t sl_layer_travels(const struct sl_layer *layer)
+{
+    return layer->project_first ? layer->n_out : layer->n_in;
+}
+
+/* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for matrices (Glorot, Bengio 2010), biases
  * zero, norms one and zero, moments zero. Each entry is a function of (seed, parameter, row, column). StarPU is up.
  * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
 enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
@@ -59,8 +68,8 @@ void sl_model_free(struct sl_model *model);
 /* The most tensors that sl_model_tensors lists for one model. */
 #define SL_MODEL_TENSORS (SL_MAX_LAYERS * 17)
 
-/* List the model's tensors with the names and shapes of DGL's SAGEConv: layers.I.fc_self.weight [out, in],
- * layers.I.fc_self.bias, layers.I.fc_neigh.weight, norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var;
+/* List the model's tensors with the names and shapes of DGL's layers: SAGEConv's layers.I.fc_self.weight [out, in],
+ * layers.I.fc_self.bias, layers.I.fc_neigh.weight, GraphConv's layers.I.weight [in, out], layers.I.bias; norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var;
  * `state` adds Adam's moments (.moment1, .moment2 behind the name) and keeps full precision. Data are copies, to be released
  * with sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
 enum sl_status sl_model_tensors(const struct sl_model *model, bool state, struct sl_tensor *tensors_out,

@@ -6,6 +6,7 @@
 
 #include "codelets/exchange.h"
 #include "runtime/layer.h"
+#include "runtime/sampled.h"
 #include "support/memory.h"
 
 /* ---- what a step is made of ---- */
@@ -45,11 +46,12 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
 
 /* ---- sizes ---- */
 
-static void split_levels(const struct sl_steps *s, struct sl_step_pe *pe)
+static void split_levels(const struct sl_steps *s, uint32_t p)
 {
+    struct sl_pass_pe *pe = &s->pass.pe[p];
     uint32_t shift = SL_MIN_CHUNK_SHIFT;
     for (uint32_t level = 0; level <= s->n_hops; level++) {
-        pe->split[level] = sl_split_rows(pe->counts[sl_counts_rows(level)], s->settings->chunks, shift);
+        pe->split[level] = sl_split_rows(s->pe[p].counts[sl_counts_rows(level)], s->settings->chunks, shift);
         shift = pe->split[level].shift;
     }
 }
@@ -63,7 +65,7 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     }
     for (uint32_t hop = 0; hop < s->n_hops; hop++) {
         const struct sl_layer *layer = &s->model->layer[s->n_hops - 1 - hop];
-        uint64_t row = sizeof(sl_real) * (layer->project_first ? layer->n_out : layer->n_in);
+        uint64_t row = sizeof(sl_real) * sl_layer_travels(layer);
         const uint32_t *first = counts + sl_counts_request(s->n_hops, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, p % n_parts);
         sizes->edges[hop] += counts[sl_counts_edges(s->n_hops, hop)];
@@ -99,13 +101,21 @@ static enum sl_status feature_bytes(struct sl_steps *s, uint64_t step, uint32_t 
 static uint64_t model_bytes(const struct sl_steps *s)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < s->n_hops; i++) {
+    for (uint32_t i = 0; i < s->model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
             n += (uint64_t)parameter->n_rows * parameter->n_columns;
         }
     }
     return n * sizeof(sl_real);
+}
+
+void sl_step_take(struct sl_steps *s, uint64_t step)
+{
+    uint64_t first = step % s->settings->depth * s->n_pes;
+    s->pe = s->slot_pe + first;
+    s->pass.pe = s->slot_rows + first;
+    s->pass.step = step;
 }
 
 enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out)
@@ -115,14 +125,13 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
     sizes.weight_bytes = sl_replicas_traffic(s) * model_bytes(s);
     sizes.id_bytes = sl_step_ring(s) ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     enum sl_status st = SL_OK;
-    s->pe = s->slot_pe + step % s->settings->depth * s->n_pes;
     for (uint32_t p = 0; p < s->n_pes; p++) {
         starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
         SL_TRY(st, sl_handle_acquire(handle, STARPU_MAIN_RAM, STARPU_R), done);
         memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
         starpu_data_release(handle);
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
-        split_levels(s, &s->pe[p]);
+        split_levels(s, p);
         add_sizes(s, p, &sizes);
         SL_TRY(st, feature_bytes(s, step, p, &sizes.feature_bytes), done);
     }
@@ -136,29 +145,24 @@ done:
 /* Lists of partial gradients. */
 static uint32_t n_gradients(const struct sl_steps *s)
 {
-    return s->n_hops * s->n_replicas * s->crossing.n_sums * SL_N_PARAMETERS;
+    return s->model->n_layers * s->n_replicas * s->crossing.n_sums * SL_N_PARAMETERS;
 }
 
 /* Call `end` for all rows of a PE. */
-static void end_rows(struct sl_step_pe *pe, void (*end)(struct sl_rows *))
+static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
 {
-    for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
-        end(&pe->h[level]);
-        end(&pe->z[level]);
-        end(&pe->gate[level]);
-        end(&pe->mean[level]);
-        end(&pe->projected[level]);
-        end(&pe->gh[level]);
-        end(&pe->gz[level]);
-        end(&pe->ga[level]);
-        end(&pe->gy[level]);
+    end(&pe->features);
+    for (uint32_t i = 0; i < SL_MAX_LAYERS; i++) {
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            end(&pe->layer[i][role]);
+        }
     }
 }
 
 void sl_step_drop(struct sl_steps *s)
 {
     for (uint32_t p = 0; s->pe != NULL && p < s->n_pes; p++) {
-        end_rows(&s->pe[p], sl_rows_keep);
+        end_rows(&s->pass.pe[p], sl_rows_keep);
         memset(s->pe[p].packed, 0, s->shards->n_parts * sizeof *s->pe->packed);
         memset(s->pe[p].sent, 0, s->shards->n_parts * sizeof *s->pe->sent);
     }
@@ -170,37 +174,6 @@ void sl_step_drop(struct sl_steps *s)
 
 /* ---- partials ---- */
 
-enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
-                                starpu_data_handle_t *out)
-{
-    enum sl_status st = SL_OK;
-    if (partials->n == partials->room) {
-        return sl_fail(SL_EINTERNAL, "a step has more than the %u partials that there is room for", partials->room);
-    }
-    starpu_data_handle_t *handle = &partials->handle[partials->n];
-    if (*handle == NULL) {
-        SL_TRY(st, sl_matrix_register(n_rows, n_columns, element, handle), done);
-    }
-    *out = *handle;
-    partials->n++;
-done:
-    return st;
-}
-
-static enum sl_status open_list(uint32_t room, struct sl_partials *out)
-{
-    out->room = room;
-    return sl_alloc_zero(room, sizeof *out->handle, "partials", &out->handle);
-}
-
-static void close_list(struct sl_partials *partials)
-{
-    for (uint32_t i = 0; partials->handle != NULL && i < partials->room; i++) {
-        sl_handle_close(partials->handle[i]);
-    }
-    sl_free(partials->handle);
-}
-
 static enum sl_status open_partials(struct sl_steps *s)
 {
     uint32_t n_lists = n_gradients(s);
@@ -208,13 +181,13 @@ static enum sl_status open_partials(struct sl_steps *s)
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n_lists, sizeof *s->gradients, "partial gradients", &s->gradients), done);
     for (uint32_t k = 0; k < n_lists; k++) {
-        SL_TRY(st, open_list(n / s->n_replicas, &s->gradients[k]), done);
+        SL_TRY(st, sl_partials_open(n / s->n_replicas, &s->gradients[k]), done);
     }
-    SL_TRY(st, open_list(n, &s->losses), done);
-    SL_TRY(st, open_list(n, &s->moments), done);
-    SL_TRY(st, open_list(n, &s->sums), done);
-    SL_TRY(st, open_list(s->n_groups, &s->unbiased), done);
-    st = sl_alloc_zero(n, sizeof *s->chunk_rows, "chunk sizes", &s->chunk_rows);
+    SL_TRY(st, sl_partials_open(n, &s->losses), done);
+    SL_TRY(st, sl_partials_open(n, &s->pass.batch.moments), done);
+    SL_TRY(st, sl_partials_open(n, &s->pass.batch.sums), done);
+    SL_TRY(st, sl_partials_open(s->n_groups, &s->pass.batch.unbiased), done);
+    st = sl_alloc_zero(n, sizeof *s->pass.batch.chunk_rows, "chunk sizes", &s->pass.batch.chunk_rows);
 done:
     return st;
 }
@@ -222,21 +195,21 @@ done:
 static void close_partials(struct sl_steps *s)
 {
     for (uint32_t k = 0; s->gradients != NULL && k < n_gradients(s); k++) {
-        close_list(&s->gradients[k]);
+        sl_partials_close(&s->gradients[k]);
     }
     sl_free(s->gradients);
-    close_list(&s->losses);
-    close_list(&s->moments);
-    close_list(&s->sums);
-    close_list(&s->unbiased);
-    sl_free(s->chunk_rows);
+    sl_partials_close(&s->losses);
+    sl_partials_close(&s->pass.batch.moments);
+    sl_partials_close(&s->pass.batch.sums);
+    sl_partials_close(&s->pass.batch.unbiased);
+    sl_free(s->pass.batch.chunk_rows);
 }
 
-static void close_group(struct sl_step_group *group)
+static void close_group(struct sl_pass_group *group)
 {
-    for (uint32_t level = 0; level < SL_MAX_LAYERS; level++) {
-        sl_handle_close(group->statistics[level]);
-        sl_handle_close(group->sums[level]);
+    for (uint32_t i = 0; i < SL_MAX_LAYERS; i++) {
+        sl_handle_close(group->statistics[i]);
+        sl_handle_close(group->sums[i]);
     }
 }
 
@@ -271,6 +244,7 @@ static enum sl_status open_pes(struct sl_steps *s)
     uint32_t n = s->settings->depth * s->n_pes;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_pe, "PEs", &s->slot_pe), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_rows, "rows of the PEs", &s->slot_rows), done);
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, open_pe(s, &s->slot_pe[i]), done);
     }
@@ -282,12 +256,15 @@ static void close_pes(struct sl_steps *s)
 {
     for (uint32_t i = 0; s->slot_pe != NULL && i < s->settings->depth * s->n_pes; i++) {
         struct sl_step_pe *pe = &s->slot_pe[i];
-        end_rows(pe, sl_rows_drop);
         sl_free(pe->counts);
         sl_free(pe->packed);
         sl_free(pe->sent);
     }
     sl_free(s->slot_pe);
+    for (uint32_t i = 0; s->slot_rows != NULL && i < s->settings->depth * s->n_pes; i++) {
+        end_rows(&s->slot_rows[i], sl_rows_drop);
+    }
+    sl_free(s->slot_rows);
 }
 
 static enum sl_status open_slots(struct sl_steps *s)
@@ -320,6 +297,22 @@ static uint64_t slot_bytes(const struct sl_steps *s)
     return bytes;
 }
 
+static void open_pass(struct sl_steps *s)
+{
+    s->pass = (struct sl_pass){.run = s->run,
+                               .shards = s->shards,
+                               .model = s->model,
+                               .n_replicas = s->n_replicas,
+                               .n_pes = s->n_pes,
+                               .n_groups = s->n_groups,
+                               .training = true,
+                               .dropout = s->settings->dropout,
+                               .input_dropout = s->settings->input_dropout,
+                               .seed = s->settings->seed,
+                               .source = &sl_sampled,
+                               .owner = s};
+}
+
 enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
                              struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out)
 {
@@ -337,9 +330,10 @@ enum sl_status sl_steps_open(const struct sl_settings *settings, struct sl_run *
     for (uint32_t hop = 0; settings->sampler == SL_SAMPLER_LABOR && hop < out->n_hops; hop++) {
         out->max_fanout = settings->fanout[hop] > out->max_fanout ? settings->fanout[hop] : out->max_fanout;
     }
+    open_pass(out);
     SL_TRY(st, sl_crossing_open(out), undo);
     SL_TRY(st, open_partials(out), undo);
-    SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->group, "groups", &out->group), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_groups, sizeof *out->pass.group, "groups", &out->pass.group), undo);
     SL_TRY(st, open_pes(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
@@ -365,9 +359,9 @@ void sl_steps_close(struct sl_steps *steps)
     close_pes(steps);
     close_partials(steps);
     sl_crossing_close(steps);
-    for (uint32_t r = 0; steps->group != NULL && r < steps->n_groups; r++) {
-        close_group(&steps->group[r]);
+    for (uint32_t r = 0; steps->pass.group != NULL && r < steps->n_groups; r++) {
+        close_group(&steps->pass.group[r]);
     }
-    sl_free(steps->group);
+    sl_free(steps->pass.group);
     *steps = (struct sl_steps){0};
 }

@@ -13,6 +13,7 @@
 
 /* The choices below are written in the order of these enums. */
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
+_Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
@@ -52,8 +53,11 @@ static const struct sl_option options[] = {
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
      .help = "Folder for the binary copies of datasets and partitions; none: keep no copies"},
 
+    {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model), .choices = "sage,gcn",
+     .initial = "sage",
+     .help = "sage: GraphSAGE with the mean over in-neighbours; gcn: graph convolution, whose sampled sums estimate the exact ones"},
     {.name = "layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(layers), .initial = "3", .min = 1,
-     .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers", .help = "GraphSAGE layers, which is also hops sampled"},
+     .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers", .help = "Layers that aggregate, which is also hops sampled"},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
      .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers"},
     {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5", .max = 1,

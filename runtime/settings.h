@@ -15,6 +15,7 @@
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 
+enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
 enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
@@ -37,6 +38,7 @@ struct sl_settings {
     int normalize_features; /* enum sl_normalize */
     char *cache;
     /* model */
+    int model;       /* enum sl_model_name */
     uint32_t layers; /* 1 .. SL_MAX_LAYERS */
     uint32_t hidden;
     double dropout;       /* [0, 1) */

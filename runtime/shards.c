@@ -4,6 +4,7 @@
  * Copies of the dataset in part order, registered part by part. */
 #include "runtime/shards.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "codelets/rows.h"
@@ -232,6 +233,34 @@ undo:
     return st;
 }
 
+/* ---- weights ---- */
+
+/* The in-neighbours of v other than v. */
+static uint64_t others(const struct sl_graph *graph, uint32_t v)
+{
+    uint64_t n = 0;
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        n += graph->sources[e] != v;
+    }
+    return n;
+}
+
+enum sl_status sl_shards_weigh(struct sl_shards *s)
+{
+    const struct sl_graph *graph = &s->partition->graph;
+    enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
+    for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
+        s->factor_of[2 * (size_t)v] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
+        s->factor_of[2 * (size_t)v + 1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+    }
+    if (st == SL_OK) {
+        starpu_matrix_data_register(&s->factors, STARPU_MAIN_RAM, (uintptr_t)s->factor_of, 2, 2,
+                                    s->n_vertices == 0 ? 1 : s->n_vertices, sizeof *s->factor_of);
+        starpu_data_set_sequential_consistency_flag(s->factors, 0);
+    }
+    return st;
+}
+
 /* ---- NUMA ---- */
 
 #define PLACES 6 /* ranges of a part */
@@ -348,6 +377,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_handle_close(shards->ids);
     sl_handle_close(shards->first);
     sl_handle_close(shards->train_ids);
+    sl_handle_close(shards->factors);
     unpin(shards);
     sl_free(shards->part);
     sl_free(shards->table);
@@ -358,5 +388,6 @@ void sl_shards_close(struct sl_shards *shards)
     sl_free(shards->label_of);
     sl_free(shards->set_of);
     sl_free(shards->iota);
+    sl_free(shards->factor_of);
     *shards = (struct sl_shards){0};
 }

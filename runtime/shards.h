@@ -36,6 +36,7 @@ struct sl_shards {
     starpu_data_handle_t ids;         /* uint32, N: 0, 1, 2, .. : a frontier of everything */
     starpu_data_handle_t first;       /* uint32, G + 1 */
     starpu_data_handle_t train_ids;   /* uint32: dataset ids */
+    starpu_data_handle_t factors;     /* sl_real [N x 2]: codelets/aggregate.h; NULL unless asked for */
     struct sl_partition *partition;   /* borrowed */
     /* memory behind the handles */
     sl_real *table;           /* dense features by new id, or NULL */
@@ -46,6 +47,7 @@ struct sl_shards {
     int32_t *label_of;
     uint8_t *set_of;
     sl_vertex *iota;
+    sl_real *factor_of;
     bool pinned[SL_SHARD_TABLES]; /* which of them are */
 };
 
@@ -54,6 +56,10 @@ struct sl_shards {
  * SL_EINVAL: a part has 2^32 feature entries or more (message: use more PEs). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out);
+
+/* For layers with the graph convolution's weights: each vertex's factor 1/sqrt(d + 1), d its in-neighbours other than itself, and the
+ * length of its list. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(struct sl_shards *shards);
 
 /* Where there are several NUMA nodes: put each part's edges, features and labels on the node of its PE's worker (`by_part`: PEs
  * are pinned, and PE q has part q), or spread all pages over all nodes. No task is reading. Returns the ranges the system would

@@ -95,7 +95,7 @@ done:
 static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, const struct sl_hotrows_handles *hot)
 {
     const struct sl_shard *part = sl_step_shard(s, head->pe);
-    return sl_hotrows_want_submit(head, hot, s->cache.policy, s->pe[head->pe].split[head->hop].n_rows,
+    return sl_hotrows_want_submit(head, hot, s->cache.policy, s->pass.pe[head->pe].split[head->hop].n_rows,
                                   sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
 }
 
@@ -105,17 +105,18 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
     uint32_t level = s->n_hops;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; !s->shards->is_sparse && p < s->n_pes; p++) {
-        struct sl_step_pe *pe = &s->pe[p];
+        struct sl_pass_pe *pe = &s->pass.pe[p];
+        const struct sl_split *split = &pe->split[level];
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
-        SL_TRY(st, sl_rows_reshape(&pe->split[level], s->shards->n_features, sizeof(sl_real), &pe->h[level]), done);
+        SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, sizeof(sl_real), &pe->features), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
-        for (uint32_t c = 0; c < pe->split[level].n_chunks; c++) {
+        for (uint32_t c = 0; c < split->n_chunks; c++) {
             SL_TRY(st,
-                   sl_gather_submit(&head, sl_step_slot(s, step, p)->frontier, c << pe->split[level].shift,
-                                    part->features, part->first, s->settings->input_dropout, s->settings->seed,
-                                    s->shards->dataset_ids, hot, pe->h[level].chunk[c]),
+                   sl_gather_submit(&head, sl_step_slot(s, step, p)->frontier, c << split->shift, part->features,
+                                    part->first, s->settings->input_dropout, s->settings->seed, s->shards->dataset_ids,
+                                    hot, pe->features.chunk[c]),
                    done);
         }
     }
@@ -129,16 +130,18 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < s->n_pes; p++) {
-        struct sl_step_pe *pe = &s->pe[p];
+        const struct sl_split *split = &s->pass.pe[p].split[0];
+        struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
         head = sl_step_head(s, step, p, 0);
-        SL_TRY(st, sl_rows_reshape(&pe->split[0], s->shards->n_classes, sizeof(sl_real), &pe->gz[0]), done);
-        for (uint32_t c = 0; c < pe->split[0].n_chunks; c++) {
+        SL_TRY(st, sl_rows_reshape(split, s->shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
+        for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
             SL_TRY(st,
-                   sl_loss_submit(&head, pe->z[0].chunk[c], sl_step_slot(s, step, p)->frontier, c << pe->split[0].shift,
-                                  part->labels, part->first, 1.0 / sl_step_seeds(s, step).n, pe->gz[0].chunk[c], share),
+                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], sl_step_slot(s, step, p)->frontier,
+                                  c << split->shift, part->labels, part->first, 1.0 / sl_step_seeds(s, step).n,
+                                  last[SL_ROWS_GZ].chunk[c], share),
                    done);
         }
     }
@@ -152,15 +155,16 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st;
+    sl_step_take(s, step);
     SL_TRY(st, sl_replicas_plan(s, step), done);
     SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
     SL_TRY(st, gather(s, step), done);
-    for (uint32_t i = 0; i < s->n_hops; i++) {
-        SL_TRY(st, sl_layer_forward(s, step, i), done);
+    for (uint32_t i = 0; i < s->model->n_layers; i++) {
+        SL_TRY(st, sl_layer_forward(s, i), done);
     }
     SL_TRY(st, loss(s, step, loss_total), done);
-    for (uint32_t i = s->n_hops; i-- > 0;) {
-        SL_TRY(st, sl_layer_backward(s, step, i), done);
+    for (uint32_t i = s->model->n_layers; i-- > 0;) {
+        SL_TRY(st, sl_layer_backward(s, i), done);
         SL_TRY(st, sl_layer_update(s, step, i, adam), done);
     }
 done:

@@ -16,6 +16,7 @@
 #include "runtime/crossing.h"
 #include "runtime/feature_cache.h"
 #include "runtime/model.h"
+#include "runtime/model/pass.h"
 #include "runtime/replicas.h"
 #include "runtime/shards.h"
 #include "runtime/slot.h"
@@ -23,37 +24,11 @@
 /* Fewest rows of a chunk, as a power of two: smaller tasks cost more than they do. */
 #define SL_MIN_CHUNK_SHIFT 6
 
-/* What one PE computes a step with. Levels index the arrays. Rows keep their handles for the step that will use the slot next
- * (sl_rows_keep, as soon as their last reader has been submitted; sl_rows_reshape). */
+/* What one PE exchanges in a step; its rows are the pass'. */
 struct sl_step_pe {
-    uint32_t *counts; /* the host's copy (codelets/sample.h) */
-    struct sl_split split[SL_MAX_LAYERS + 1];
-    struct sl_rows h[SL_MAX_LAYERS + 1]; /* layer inputs: level L gathered features, others activations */
-    struct sl_rows z[SL_MAX_LAYERS + 1]; /* before the activation; level 0: the logits */
-    struct sl_rows gate[SL_MAX_LAYERS + 1];
-    struct sl_rows mean[SL_MAX_LAYERS + 1];      /* where the layer does not project first */
-    struct sl_rows projected[SL_MAX_LAYERS + 1]; /* y, where it does, by the level it takes in */
-    struct sl_rows gh[SL_MAX_LAYERS + 1];        /* gradients of h, z, the mean and y */
-    struct sl_rows gz[SL_MAX_LAYERS + 1];
-    struct sl_rows ga[SL_MAX_LAYERS + 1];
-    struct sl_rows gy[SL_MAX_LAYERS + 1];
+    uint32_t *counts;             /* the host's copy (codelets/sample.h) */
     starpu_data_handle_t *packed; /* G, of the layer in hand: rows from each owner, NULL where none; the slot's */
     starpu_data_handle_t *sent;   /* G: row gradients to each owner, likewise */
-};
-
-/* Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
- * for and kept for the run: StarPU lets a step's writers wait for the readers of the step before, which are done long since. */
-struct sl_partials {
-    uint32_t n; /* in use; there may be fewer in the next step, where a PE has fewer rows */
-    uint32_t room;
-    starpu_data_handle_t *handle; /* room of them, NULL where not yet registered */
-};
-
-/* Batch norm of one group: by level. The handles are kept for the run. */
-struct sl_step_group {
-    uint64_t n_rows[SL_MAX_LAYERS];
-    starpu_data_handle_t statistics[SL_MAX_LAYERS];
-    starpu_data_handle_t sums[SL_MAX_LAYERS];
 };
 
 /* What all steps of a run share. */
@@ -77,16 +52,13 @@ struct sl_steps {
     starpu_data_handle_t keys;     /* scratch of the permutation */
     uint64_t n_ordered;            /* epochs whose order has been submitted */
     struct sl_step_pe *slot_pe;    /* [slot][PE]: what compute phases use */
+    struct sl_pass_pe *slot_rows;  /* [slot][PE] */
     struct sl_step_pe *pe;         /* those of the step in hand */
-    struct sl_step_group *group;   /* and one per group */
+    struct sl_pass pass;           /* of the step in hand */
     struct sl_partials *gradients; /* [layer][replica][sum][parameter]: of a replica's PEs and chunks */
-    struct sl_partials losses;     /* of all PEs and chunks; so are moments and sums */
-    struct sl_partials moments;    /* batch norm, of the layer in hand, group by group */
-    struct sl_partials sums;
-    struct sl_partials unbiased; /* statistics, one per group */
-    uint32_t *chunk_rows;        /* rows behind each of the moments */
-    struct sl_rounds rounds;     /* of gossip, in the step in hand */
-    struct sl_crossing crossing; /* --transport nccl */
+    struct sl_partials losses;     /* of all PEs and chunks */
+    struct sl_rounds rounds;       /* of gossip, in the step in hand */
+    struct sl_crossing crossing;   /* --transport nccl */
 };
 
 /* What a step's sample turned out to be, summed over the PEs. */

@@ -13,6 +13,7 @@
 #include "runtime/evaluate.h"
 #include "runtime/layer.h"
 #include "runtime/machine.h"
+#include "runtime/model/kinds.h"
 #include "runtime/step.h"
 #include "tests/graph_fixture.h"
 #include "tests/starpu_fixture.h"
@@ -142,6 +143,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, &out->shards));
+    expect_ok(sl_model_kind(settings->model)->layer->symmetric ? sl_shards_weigh(&out->shards) : SL_OK);
     sl_shards_pin(&out->shards);
     expect_ok(
         sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));

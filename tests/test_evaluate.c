@@ -6,6 +6,7 @@
 #include "tests/run_fixture.h"
 
 #include "codelets/aggregate.h"
+#include "runtime/full.h"
 
 /* ---- the plain loop ---- */
 

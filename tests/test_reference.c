@@ -14,7 +14,12 @@
 #define TOLERANCE 1e-4
 #endif
 
-static const char *const parameter_names[SL_N_PARAMETERS] = {"w_self", "w_neigh", "bias", "norm_weight", "norm_bias"};
+/* What the files call a parameter: where there is one matrix only, it is "w". */
+static const char *parameter_name(const struct sl_layer *layer, int k)
+{
+    static const char *const names[SL_N_PARAMETERS] = {"w_self", "w_neigh", "bias", "norm_weight", "norm_bias"};
+    return k == SL_NEIGH && layer->kind != &sl_sage ? "w" : names[k];
+}
 
 /* ---- the files ---- */
 
@@ -116,10 +121,10 @@ static void put_features(json_t *root, struct world *w)
 
 /* ---- the model ---- */
 
-static json_t *tensor(json_t *tensors, uint32_t layer, int k)
+static json_t *tensor(json_t *tensors, const struct sl_model *model, uint32_t i, int k)
 {
     char key[64];
-    snprintf(key, sizeof key, "%u.%s", layer, parameter_names[k]);
+    snprintf(key, sizeof key, "%u.%s", i, parameter_name(&model->layer[i], k));
     return member(tensors, key);
 }
 
@@ -129,7 +134,7 @@ static void put_parameters(json_t *root, struct sl_model *model)
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             struct sl_parameter *p = &model->layer[i].parameter[k];
-            json_t *from = p->n_rows > 0 ? tensor(member(root, "parameters"), i, k) : NULL;
+            json_t *from = p->n_rows > 0 ? tensor(member(root, "parameters"), model, i, k) : NULL;
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
                 p->value[e] = (sl_real)entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
             }
@@ -155,14 +160,14 @@ static void expect_tensors(const char *what, json_t *wanted, struct sl_model *mo
 {
     expect_ok(sl_model_acquire(model, STARPU_R));
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        double size = largest(tensor(wanted, i, SL_SELF));
+        double size = largest(tensor(wanted, model, i, SL_NEIGH));
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             const sl_real *got = gradients ? p->gradient : p->value;
-            json_t *from = p->n_rows > 0 ? tensor(wanted, i, k) : NULL;
+            json_t *from = p->n_rows > 0 ? tensor(wanted, model, i, k) : NULL;
             double here = from != NULL && largest(from) > 1e-12 ? largest(from) : size;
             char name[128];
-            snprintf(name, sizeof name, "%s of layer %u, %s", what, i, parameter_names[k]);
+            snprintf(name, sizeof name, "%s of layer %u, %s", what, i, parameter_name(&model->layer[i], k));
             for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
                 double should = entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
                 expect_near_at(name, e, (double)got[e], should, TOLERANCE * here);
@@ -247,11 +252,12 @@ static void expect_running(json_t *root, struct world *w)
 
 /* ---- the cases ---- */
 
-static void settings_of(json_t *root, struct sl_settings *out)
+static void settings_of(json_t *root, const char *name, struct sl_settings *out)
 {
     json_t *options = member(root, "options");
     json_t *norm = json_object_get(options, "norm");
     expect_ok(sl_settings_init(out));
+    expect_ok(sl_option_set(&sl_settings_table, "model", name, out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
     out->norm = norm == NULL                                    ? SL_NORM_NONE
@@ -329,7 +335,7 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl
 }
 
 /* One, two and three PEs that cooperate, and, unless statistics are per group, as many that do not. */
-static void check_file(const char *name)
+static void check_file(const char *model, const char *name)
 {
     static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_RANDOM, SL_PARTITION_METIS};
     json_t *root = case_of(name);
@@ -339,7 +345,7 @@ static void check_file(const char *name)
     dataset_of(root, &dataset);
     for (uint32_t pes = 1; pes <= 3; pes++) {
         for (uint32_t group_size = 1; group_size <= pes; group_size += pes > 1 ? pes - 1 : 1) {
-            settings_of(root, &settings);
+            settings_of(root, model, &settings);
             settings.pes = pes;
             settings.group_size = group_size;
             settings.chunks = pes;
@@ -358,19 +364,25 @@ static void check_file(const char *name)
 static void test_plain(void **state)
 {
     (void)state;
-    check_file("sage2");
+    check_file("sage", "sage2");
 }
 
 static void test_batch_norm(void **state)
 {
     (void)state;
-    check_file("sage2_batchnorm");
+    check_file("sage", "sage2_batchnorm");
 }
 
 static void test_layer_norm_residual(void **state)
 {
     (void)state;
-    check_file("sage3_layernorm_residual");
+    check_file("sage", "sage3_layernorm_residual");
+}
+
+static void test_gcn(void **state)
+{
+    (void)state;
+    check_file("gcn", "gcn3");
 }
 
 int main(void)
@@ -379,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_batch_norm),
         cmocka_unit_test(test_layer_norm_residual),
+        cmocka_unit_test(test_gcn),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -59,16 +59,15 @@ static void test_partials(void **state)
 }
 
 /* The chunks that one PE keeps in one slot, behind the n that are in the list. */
-static uint32_t list_rows(const struct sl_step_pe *pe, uint32_t n, uint32_t room, starpu_data_handle_t *out)
+static uint32_t list_rows(const struct sl_pass_pe *pe, uint32_t n, uint32_t room, starpu_data_handle_t *out)
 {
-    const struct sl_rows *rows[] = {pe->h, pe->z, pe->gate, pe->mean, pe->projected, pe->gh, pe->gz, pe->ga, pe->gy};
-    for (size_t kind = 0; kind < sizeof rows / sizeof *rows; kind++) {
-        for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
-            assert_int_equal(rows[kind][level].split.n_chunks, 0); /* no step is in hand */
-            for (uint32_t c = 0; c < rows[kind][level].room; c++) {
-                assert_true(n < room);
-                out[n++] = rows[kind][level].chunk[c];
-            }
+    const struct sl_rows *rows = &pe->layer[0][0];
+    for (int k = -1; k < SL_MAX_LAYERS * SL_N_ROLES; k++) {
+        const struct sl_rows *these = k < 0 ? &pe->features : &rows[k];
+        assert_int_equal(these->split.n_chunks, 0); /* no step is in hand */
+        for (uint32_t c = 0; c < these->room; c++) {
+            assert_true(n < room);
+            out[n++] = these->chunk[c];
         }
     }
     return n;
@@ -94,14 +93,14 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
             out[n++] = s->gradients[k].handle[i];
         }
     }
-    for (uint32_t i = 0; i < s->moments.room; i++) {
+    for (uint32_t i = 0; i < s->pass.batch.moments.room; i++) {
         assert_true(n + 3 <= room);
-        out[n++] = s->moments.handle[i];
-        out[n++] = s->sums.handle[i];
+        out[n++] = s->pass.batch.moments.handle[i];
+        out[n++] = s->pass.batch.sums.handle[i];
         out[n++] = s->losses.handle[i];
     }
     for (uint32_t i = 0; i < s->settings->depth * s->n_pes; i++) {
-        n = list_rows(&s->slot_pe[i], n, room, out);
+        n = list_rows(&s->slot_rows[i], n, room, out);
     }
     return n;
 }

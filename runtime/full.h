@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * All in-edges of all parts as the source of a pass (runtime/model/pass.h): every vertex, layer by layer, never a sample. A part is
+ * a PE, cut into chunks.
+ */
+#ifndef SL_RUNTIME_FULL_H
+#define SL_RUNTIME_FULL_H
+
+#include "runtime/model/pass.h"
+
+/* How one of n_parts parts is cut into chunks, each a task in every operation: of 2048 rows, so that all CPU workers have some; of
+ * 2^SL_EVALUATE_GPU_SHIFT where GPUs alone evaluate, which have a kernel done in less time than StarPU needs for a task of 2048
+ * rows, and whose scheduler (dmdas) looks through all chunks for each task that waits. Of more where there would be too many. */
+#define SL_EVALUATE_GPU_SHIFT 15
+struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
+
+/* A pass without a way back. */
+struct sl_full {
+    struct sl_pass pass;
+    struct sl_pass_group group;
+};
+
+/* Prepare a pass of the model; the features are read where they are. All is borrowed. SL_EINVAL, SL_ENOMEM; what there is then is
+ * for close. */
+enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
+                            struct sl_full *out);
+
+/* Submit layer i: all its chunks; then rows that nobody reads any more are dropped, once their readers are done.
+ * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_full_layer(struct sl_full *full, uint32_t i);
+
+/* What layer i, the last one submitted, gave for part q: rows of H, or the logits. */
+const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint32_t q);
+
+/* Release without waiting. An empty struct is allowed. */
+void sl_full_close(struct sl_full *full);
+
+#endif

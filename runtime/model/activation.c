@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Activation as loops of submissions over groups, PEs and chunks. */
+#include "runtime/model/activation.h"
+
+#include "codelets/activate.h"
+#include "codelets/batchnorm.h"
+#include "codelets/reduce.h"
+
+/* ---- batch norm's sums ---- */
+
+/* The PEs of group r: first .. end - 1. */
+struct members {
+    uint32_t first, end;
+};
+
+static struct members group_of(const struct sl_at *at, uint32_t r)
+{
+    uint32_t n = at->pass->n_pes / at->pass->n_groups;
+    return (struct members){r * n, (r + 1) * n};
+}
+
+/* The handle of a matrix of two rows that is kept for the run. */
+static enum sl_status keep_pair(const struct sl_at *at, starpu_data_handle_t *handle)
+{
+    return *handle != NULL ? SL_OK : sl_matrix_register(2, at->layer->n_out, sizeof(sl_real), handle);
+}
+
+/* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
+static enum sl_status group_statistics(const struct sl_at *at, uint32_t r)
+{
+    struct sl_pass_moments *batch = &at->pass->batch;
+    struct sl_pass_group *group = &at->pass->group[r];
+    struct members pes = group_of(at, r);
+    uint32_t first = batch->moments.n;
+    uint32_t width = at->layer->n_out;
+    starpu_data_handle_t pair;
+    struct sl_task_args head;
+    enum sl_status st = SL_OK;
+    group->n_rows[at->i] = 0;
+    for (uint32_t p = pes.first; p < pes.end; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        head = sl_at_head(at, p);
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            batch->chunk_rows[batch->moments.n] = sl_split_size(&z->split, c);
+            group->n_rows[at->i] += batch->chunk_rows[batch->moments.n];
+            SL_TRY(st, sl_partials_next(&batch->moments, 2, width, sizeof(double), &pair), done);
+            SL_TRY(st, sl_batchnorm_moments_submit(&head, z->chunk[c], pair), done);
+        }
+    }
+    if (batch->moments.n > first) {
+        head = sl_at_head(at, pes.first);
+        SL_TRY(st, keep_pair(at, &group->statistics[at->i]), done);
+        SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, sizeof(double), &pair), done);
+        SL_TRY(st,
+               sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
+                                         batch->chunk_rows + first, group->statistics[at->i], pair),
+               done);
+    }
+done:
+    return st;
+}
+
+/* Statistics of every group, and each replica's running ones over its groups. */
+static enum sl_status batch_statistics(const struct sl_at *at)
+{
+    struct sl_partials *unbiased = &at->pass->batch.unbiased;
+    uint32_t n_groups = at->pass->n_groups / at->pass->n_replicas;
+    enum sl_status st = SL_OK;
+    at->pass->batch.moments.n = 0;
+    unbiased->n = 0;
+    for (uint32_t v = 0; v < at->pass->n_replicas; v++) {
+        uint32_t first = unbiased->n;
+        starpu_data_handle_t running = at->pass->model[v].layer[at->i].running_handle;
+        struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
+        for (uint32_t r = v * n_groups; r < (v + 1) * n_groups; r++) {
+            SL_TRY(st, group_statistics(at, r), done);
+        }
+        if (unbiased->n > first) {
+            SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n - first, unbiased->handle + first, running),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+/* The running statistics in the place of a batch's. */
+static enum sl_status fixed_statistics(const struct sl_at *at)
+{
+    struct sl_task_args head = sl_at_head(at, 0);
+    starpu_data_handle_t *statistics = &at->pass->group[0].statistics[at->i];
+    enum sl_status st;
+    SL_TRY(st, keep_pair(at, statistics), done);
+    st = sl_batchnorm_fixed_submit(&head, at->layer->running_handle, *statistics);
+done:
+    return st;
+}
+
+/* ---- forward ---- */
+
+/* What activate needs to know of the layer, for PE p. */
+static struct sl_activate_layer layer_of(const struct sl_at *at, uint32_t p)
+{
+    static const enum sl_activate_norm norms[] = {
+        [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
+    const struct sl_pass *pass = at->pass;
+    struct sl_activate_layer layer = {.norm = norms[pass->model->norm], .dropout = pass->dropout, .seed = pass->seed};
+    layer.frontier = pass->source->ids(pass, p).ids;
+    layer.dataset_ids = pass->shards->dataset_ids;
+    if (layer.norm != SL_ACTIVATE_PLAIN) {
+        layer.weight = sl_at_value(at, p, SL_NORM_WEIGHT);
+        layer.bias = sl_at_value(at, p, SL_NORM_BIAS);
+    }
+    if (layer.norm == SL_ACTIVATE_BATCH) {
+        layer.statistics = pass->group[p / (pass->n_pes / pass->n_groups)].statistics[at->i];
+    }
+    return layer;
+}
+
+static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer, uint32_t p,
+                                     uint32_t c)
+{
+    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    uint32_t id = row + at->pass->source->ids(at->pass, p).base;
+    struct sl_at_place place = sl_at_place(at, p, row);
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t residual = at->layer->residual ? sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
+    return sl_activate_forward_submit(&head, layer, id, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c], residual, place.row,
+                                      sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
+                                      sl_at_rows(at, p, SL_ROWS_H)->chunk[c]);
+}
+
+enum sl_status sl_activate(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    if (at->pass->model->norm == SL_NORM_BATCH) {
+        SL_TRY(st, at->pass->training ? batch_statistics(at) : fixed_statistics(at), done);
+    }
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        struct sl_activate_layer layer = layer_of(at, p);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GATE, at->level, at->layer->n_out), done);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_H, at->level, at->layer->n_out), done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+            SL_TRY(st, activate_chunk(at, &layer, p, c), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- backward ---- */
+
+/* [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
+static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
+{
+    struct sl_partials *sums = &at->pass->batch.sums;
+    struct members pes = group_of(at, r);
+    uint32_t first = sums->n;
+    starpu_data_handle_t *sum = &at->pass->group[r].sums[at->i];
+    starpu_data_handle_t share;
+    struct sl_task_args head;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = pes.first; p < pes.end; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        struct sl_activate_layer layer = layer_of(at, p);
+        head = sl_at_head(at, p);
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(sl_real), &share), done);
+            SL_TRY(st,
+                   sl_activate_batch_sums_submit(&head, &layer, z->chunk[c], sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
+                                                 sl_at_rows(at, p, SL_ROWS_GH)->chunk[c], share),
+                   done);
+        }
+    }
+    head = sl_at_head(at, pes.first);
+    SL_TRY(st, keep_pair(at, sum), done);
+    st = sl_reduce_submit(&head, sums->n - first, sums->handle + first, *sum);
+done:
+    return st;
+}
+
+/* Sums of every group, and each replica's gradients of the norm over its groups. */
+static enum sl_status batch_sums(const struct sl_at *at)
+{
+    starpu_data_handle_t of_groups[SL_MAX_PES];
+    uint32_t n_groups = at->pass->n_groups / at->pass->n_replicas;
+    enum sl_status st = SL_OK;
+    at->pass->batch.sums.n = 0;
+    for (uint32_t r = 0; r < at->pass->n_groups; r++) {
+        SL_TRY(st, group_sums(at, r), done);
+        of_groups[r] = at->pass->group[r].sums[at->i];
+    }
+    for (uint32_t v = 0; v < at->pass->n_replicas; v++) {
+        const struct sl_parameter *parameter = at->pass->model[v].layer[at->i].parameter;
+        struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
+        SL_TRY(st,
+               sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
+                                            parameter[SL_NORM_WEIGHT].gradient_handle,
+                                            parameter[SL_NORM_BIAS].gradient_handle),
+               done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer, uint32_t p,
+                                       uint32_t c)
+{
+    const struct sl_pass_group *group = &at->pass->group[p / (at->pass->n_pes / at->pass->n_groups)];
+    bool batch = layer->norm == SL_ACTIVATE_BATCH;
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t gw = NULL;
+    starpu_data_handle_t gb = NULL;
+    enum sl_status st = SL_OK;
+    if (layer->norm == SL_ACTIVATE_LAYER) {
+        SL_TRY(st, sl_at_partial(at, p, SL_NORM_WEIGHT, &gw), done);
+        SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &gb), done);
+    }
+    st = sl_activate_backward_submit(&head, layer, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c],
+                                     sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, SL_ROWS_GH)->chunk[c],
+                                     batch ? group->sums[at->i] : NULL, batch ? group->n_rows[at->i] : 0,
+                                     sl_at_rows(at, p, SL_ROWS_GZ)->chunk[c], gw, gb);
+done:
+    return st;
+}
+
+enum sl_status sl_deactivate(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->pass->model->norm == SL_NORM_BATCH ? batch_sums(at) : SL_OK, done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        struct sl_activate_layer layer = layer_of(at, p);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GZ, at->level, at->layer->n_out), done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+            SL_TRY(st, deactivate_chunk(at, &layer, p, c), done);
+        }
+    }
+done:
+    return st;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Graph convolution (Kipf, Welling 2017): z = P h W + b, P = D^-1/2 (A + I) D^-1/2; of a sample an unbiased estimate of P
+ * (codelets/aggregate.h).
+ *
+ *   not projecting first   forward: h travels; s = P h; z = s W + b         backward: ga = gz W^T travels back; gh = P^T ga
+ *   projecting first       forward: y = h W travels; z = b + P y            backward: gz travels back; gy = P^T gz; gh = gy W^T */
+#include "codelets/dense.h"
+#include "runtime/model/kinds.h"
+
+#define WEIGHT SL_NEIGH
+
+static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
+    starpu_data_handle_t sum;
+    enum sl_status st;
+    if (at->layer->project_first) {
+        SL_TRY(st, sl_bias(at, p, z), done);
+        return at->pass->source->sum(at, p, c, 1, z);
+    }
+    sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
+    SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
+    st = sl_dense_forward_submit(&head, sum, 0, sl_at_value(at, p, WEIGHT), sl_at_value(at, p, SL_BIAS), 0, z);
+done:
+    return st;
+}
+
+static enum sl_status forward(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->layer->project_first ? sl_project(at, WEIGHT) : SL_OK, done);
+    SL_TRY(st, at->pass->source->send(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+        if (!at->layer->project_first) {
+            SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
+        }
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            SL_TRY(st, combine(at, p, c), done);
+        }
+    }
+    at->pass->source->arrived(at);
+    sl_project_done(at);
+done:
+    return st;
+}
+
+/* What --residual adds to the input rows' gradient. */
+static enum sl_status residual(const struct sl_at *at, uint32_t p)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; at->layer->residual && at->i > 0 && c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+        SL_TRY(st, sl_residual_back(at, p, c), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward(const struct sl_at *at)
+{
+    bool project_first = at->layer->project_first;
+    bool wanted = at->i > 0 || project_first;
+    enum sl_status st;
+    SL_TRY(st, project_first ? sl_bias_back(at) : sl_sum_gradient(at, WEIGHT, true), done);
+    SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
+    for (uint32_t p = 0; wanted && p < at->pass->n_pes; p++) {
+        struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
+        SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
+        SL_TRY(st, project_first ? sl_project_back(at, p, WEIGHT) : SL_OK, done);
+        SL_TRY(st, residual(at, p), done);
+    }
+done:
+    return st;
+}
+
+/* Names and shapes as in DGL's GraphConv, whose matrices are input by output. */
+const struct sl_layer_kind sl_gcn = {
+    .name = "gcn",
+    .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, "layers", "weight", false},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers", "bias", false}},
+    .symmetric = true,
+    .forward = forward,
+    .backward = backward,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The table of models. */
+#include "runtime/model/kinds.h"
+
+#include "runtime/model/activation.h"
+
+const struct sl_model_kind *sl_model_kind(int model)
+{
+    static const struct sl_model_kind kinds[] = {
+        [SL_MODEL_SAGE] = {"sage", &sl_sage}, [SL_MODEL_GCN] = {"gcn", &sl_gcn}};
+    return &kinds[model];
+}
+
+enum sl_status sl_layer_run(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, at->layer->kind->forward(at), done);
+    st = at->layer->hidden ? sl_activate(at) : SL_OK;
+done:
+    return st;
+}
+
+enum sl_status sl_layer_run_back(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, at->layer->hidden ? sl_deactivate(at) : SL_OK, done);
+    st = at->layer->kind->backward(at);
+done:
+    return st;
+}

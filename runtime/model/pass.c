@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What layers are written with: rows by layer and role, products with the input rows, partial sums. */
+#include "runtime/model/pass.h"
+
+#include "codelets/activate.h"
+#include "codelets/bias.h"
+#include "codelets/dense.h"
+#include "support/memory.h"
+
+/* ---- partials ---- */
+
+enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
+                                starpu_data_handle_t *out)
+{
+    enum sl_status st = SL_OK;
+    if (partials->n == partials->room) {
+        return sl_fail(SL_EINTERNAL, "a step has more than the %u partials that there is room for", partials->room);
+    }
+    starpu_data_handle_t *handle = &partials->handle[partials->n];
+    if (*handle == NULL) {
+        SL_TRY(st, sl_matrix_register(n_rows, n_columns, element, handle), done);
+    }
+    *out = *handle;
+    partials->n++;
+done:
+    return st;
+}
+
+enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out)
+{
+    out->room = room;
+    return sl_alloc_zero(room, sizeof *out->handle, "partials", &out->handle);
+}
+
+void sl_partials_close(struct sl_partials *partials)
+{
+    for (uint32_t i = 0; partials->handle != NULL && i < partials->room; i++) {
+        sl_handle_close(partials->handle[i]);
+    }
+    sl_free(partials->handle);
+    *partials = (struct sl_partials){0};
+}
+
+/* ---- a layer in hand ---- */
+
+struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i)
+{
+    struct sl_layer *layer = &pass->model->layer[i];
+    return (struct sl_at){pass, i, layer->from, layer->level, layer};
+}
+
+struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_pass *pass = at->pass;
+    return (struct sl_task_args){.run = pass->run, .step = pass->step, .pe = p, .hop = at->level, .stage = pass->stage};
+}
+
+struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role)
+{
+    struct sl_pass_pe *pe = &at->pass->pe[p];
+    if (role == SL_ROWS_INPUT) {
+        return at->i == 0 ? &pe->features : &pe->layer[at->i - 1][SL_ROWS_H];
+    }
+    return &pe->layer[at->i][role];
+}
+
+struct sl_rows *sl_at_input_gradient(const struct sl_at *at, uint32_t p)
+{
+    return &at->pass->pe[p].layer[at->i - 1][SL_ROWS_GH];
+}
+
+const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p)
+{
+    return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_PROJECTED : SL_ROWS_INPUT);
+}
+
+const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
+{
+    return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_GZ : SL_ROWS_GA);
+}
+
+enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width)
+{
+    const struct sl_split *split = &at->pass->pe[p].split[level];
+    struct sl_rows *rows = sl_at_rows(at, p, role);
+    size_t element = role == SL_ROWS_GATE ? 1 : sizeof(sl_real);
+    return at->pass->training ? sl_rows_reshape(split, width, element, rows)
+                              : sl_rows_register(split, width, element, rows);
+}
+
+void sl_at_done(const struct sl_at *at, uint32_t p, enum sl_role role)
+{
+    (at->pass->training ? sl_rows_keep : sl_rows_drop)(sl_at_rows(at, p, role));
+}
+
+uint32_t sl_at_chunk_row(const struct sl_at *at, uint32_t p, uint32_t level, uint32_t c)
+{
+    return c << at->pass->pe[p].split[level].shift;
+}
+
+struct sl_at_place sl_at_place(const struct sl_at *at, uint32_t p, uint32_t row)
+{
+    uint32_t shift = at->pass->pe[p].split[at->from].shift;
+    return (struct sl_at_place){row >> shift, row & ((1u << shift) - 1)};
+}
+
+starpu_data_handle_t sl_at_value(const struct sl_at *at, uint32_t p, int parameter)
+{
+    uint32_t replica = p / (at->pass->n_pes / at->pass->n_replicas);
+    return at->pass->model[replica].layer[at->i].parameter[parameter].value_handle;
+}
+
+enum sl_status sl_at_partial(const struct sl_at *at, uint32_t p, int parameter, starpu_data_handle_t *out)
+{
+    const struct sl_parameter *shape = &at->layer->parameter[parameter];
+    return sl_partials_next(at->pass->source->partials(at, p, parameter), shape->n_rows, shape->n_columns,
+                            sizeof(sl_real), out);
+}
+
+/* ---- products with the layer's input rows, dense or sparse ---- */
+
+static bool sparse_input(const struct sl_at *at)
+{
+    return at->i == 0 && at->pass->shards->is_sparse;
+}
+
+/* *row: of the input level, becomes an entry of the ids. */
+static struct sl_sparse sparse_rows(const struct sl_at *at, uint32_t p, uint32_t *row)
+{
+    const struct sl_shards *shards = at->pass->shards;
+    struct sl_sparse x = shards->part[p % shards->n_parts].sparse;
+    struct sl_ids_of rows = at->pass->source->ids(at->pass, p);
+    x.frontier = rows.ids;
+    *row += rows.base;
+    return x;
+}
+
+enum sl_status sl_multiply(const struct sl_at *at, uint32_t p, uint32_t row, int parameter, starpu_data_handle_t bias,
+                           int beta, starpu_data_handle_t z)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_at_place place = sl_at_place(at, p, row);
+    starpu_data_handle_t w = sl_at_value(at, p, parameter);
+    if (sparse_input(at)) {
+        struct sl_sparse x = sparse_rows(at, p, &row);
+        return sl_dense_sparse_forward_submit(&head, &x, row, at->pass->input_dropout, at->pass->seed, w, bias, beta,
+                                              z);
+    }
+    return sl_dense_forward_submit(&head, sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, w, bias,
+                                   beta, z);
+}
+
+enum sl_status sl_multiply_back(const struct sl_at *at, uint32_t p, uint32_t row, int parameter, bool with_bias,
+                                starpu_data_handle_t gz)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_at_place place = sl_at_place(at, p, row);
+    starpu_data_handle_t gw = NULL;
+    starpu_data_handle_t gb = NULL;
+    enum sl_status st;
+    int beta = sparse_input(at) && row > 0;
+    if (beta) {
+        const struct sl_partials *weights = at->pass->source->partials(at, p, parameter);
+        const struct sl_partials *biases = at->pass->source->partials(at, p, SL_BIAS);
+        gw = weights->handle[weights->n - 1];
+        gb = with_bias ? biases->handle[biases->n - 1] : NULL;
+    } else {
+        SL_TRY(st, sl_at_partial(at, p, parameter, &gw), done);
+        SL_TRY(st, with_bias ? sl_at_partial(at, p, SL_BIAS, &gb) : SL_OK, done);
+    }
+    if (sparse_input(at)) {
+        struct sl_sparse x = sparse_rows(at, p, &row);
+        st = sl_dense_sparse_backward_weight_submit(&head, &x, row, at->pass->input_dropout, at->pass->seed, gz, beta,
+                                                    gw, gb);
+    } else {
+        st = sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, gz,
+                                             gw, gb);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_project(const struct sl_at *at, int parameter)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, at->layer->n_out), done);
+        for (uint32_t c = 0; c < y->split.n_chunks; c++) {
+            SL_TRY(st, sl_multiply(at, p, sl_at_chunk_row(at, p, at->from, c), parameter, NULL, 0, y->chunk[c]), done);
+        }
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_project_back(const struct sl_at *at, uint32_t p, int parameter)
+{
+    const struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st = SL_OK;
+    if (at->i > 0) {
+        SL_TRY(st, sl_rows_reshape(&gy->split, at->layer->n_in, sizeof(sl_real), sl_at_input_gradient(at, p)), done);
+    }
+    for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
+        SL_TRY(st, sl_multiply_back(at, p, sl_at_chunk_row(at, p, at->from, c), parameter, false, gy->chunk[c]), done);
+        if (at->i > 0) {
+            SL_TRY(st,
+                   sl_dense_backward_input_submit(&head, gy->chunk[c], sl_at_value(at, p, parameter), 0,
+                                                  sl_at_input_gradient(at, p)->chunk[c], 0),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+void sl_project_done(const struct sl_at *at)
+{
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        sl_at_done(at, p, SL_ROWS_PROJECTED);
+    }
+}
+
+/* One chunk of sl_sum_gradient. */
+static enum sl_status sum_gradient(const struct sl_at *at, uint32_t p, uint32_t c, int parameter, bool with_bias)
+{
+    starpu_data_handle_t gz = sl_at_rows(at, p, SL_ROWS_GZ)->chunk[c];
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t gw = NULL;
+    starpu_data_handle_t gb = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_at_partial(at, p, parameter, &gw), done);
+    SL_TRY(st, with_bias ? sl_at_partial(at, p, SL_BIAS, &gb) : SL_OK, done);
+    SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb), done);
+    if (at->i > 0) {
+        st = sl_dense_backward_input_submit(&head, gz, sl_at_value(at, p, parameter), 0,
+                                            sl_at_rows(at, p, SL_ROWS_GA)->chunk[c], 0);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        SL_TRY(st, at->i > 0 ? sl_at_shape(at, p, SL_ROWS_GA, at->level, at->layer->n_in) : SL_OK, done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+            SL_TRY(st, sum_gradient(at, p, c, parameter, with_bias), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- bias and residual ---- */
+
+enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t z)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    return sl_bias_forward_submit(&head, sl_at_value(at, p, SL_BIAS), z);
+}
+
+enum sl_status sl_bias_back(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
+        struct sl_task_args head = sl_at_head(at, p);
+        for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+            starpu_data_handle_t gb;
+            SL_TRY(st, sl_at_partial(at, p, SL_BIAS, &gb), done);
+            SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
+        }
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_residual_back(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    struct sl_at_place place = sl_at_place(at, p, sl_at_chunk_row(at, p, at->level, c));
+    struct sl_task_args head = sl_at_head(at, p);
+    return sl_activate_residual_backward_submit(&head, sl_at_rows(at, p, SL_ROWS_GH)->chunk[c],
+                                                sl_at_input_gradient(at, p)->chunk[place.chunk], place.row);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A pass of a model, forward and perhaps back: the rows of each PE by layer, and where its blocks come from. Layers (kinds.h) are
+ * written over it once; a sampled minibatch (runtime/sampled.c) and all in-edges of all parts (runtime/evaluate.c) are passes.
+ *
+ * Level l of a PE is its frontier S_p^l (codelets/rows.h): 0 the seeds, L the input rows. A layer takes rows of level `from` to rows
+ * of level `level`, which is one less where it aggregates. With all in-edges a PE is a part, and every level is all of its rows.
+ */
+#ifndef SL_RUNTIME_MODEL_PASS_H
+#define SL_RUNTIME_MODEL_PASS_H
+
+#include "codelets/rows.h"
+#include "codelets/task.h"
+#include "runtime/model.h"
+#include "runtime/shards.h"
+
+/* Rows that a layer has of a PE; a kind uses those that it needs. */
+enum sl_role {
+    SL_ROWS_H,         /* its output */
+    SL_ROWS_Z,         /* before the activation; of the last layer the logits */
+    SL_ROWS_GATE,      /* a byte each: codelets/activate.h */
+    SL_ROWS_SUM,       /* the mean or weighted sum over in-neighbours, where the layer does not project first */
+    SL_ROWS_PROJECTED, /* y = h W, where it does, by the rows it takes in */
+    SL_ROWS_GH,        /* gradients of h, z, the sum and y */
+    SL_ROWS_GZ,
+    SL_ROWS_GA,
+    SL_ROWS_GY,
+    SL_N_ROLES,
+    SL_ROWS_INPUT = SL_N_ROLES /* what it takes in: the output of the layer below, or the features */
+};
+
+/* One PE's. Rows keep their handles for the step that will use them next (sl_rows_keep, as soon as their last reader has been
+ * submitted; sl_rows_reshape). */
+struct sl_pass_pe {
+    struct sl_split split[SL_MAX_LAYERS + 1]; /* by level */
+    struct sl_rows features;                  /* of the first layer; empty where they are sparse */
+    struct sl_rows layer[SL_MAX_LAYERS][SL_N_ROLES];
+};
+
+/* Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
+ * for and kept for the run: StarPU lets a step's writers wait for the readers of the step before, which are done long since. */
+struct sl_partials {
+    uint32_t n; /* in use; there may be fewer in the next step, where a PE has fewer rows */
+    uint32_t room;
+    starpu_data_handle_t *handle; /* room of them, NULL where not yet registered */
+};
+
+/* The next of a list of partials, which all are [n_rows x n_columns]: SL_EINVAL, SL_EINTERNAL where the list is full. */
+enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
+                                starpu_data_handle_t *out);
+enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out); /* SL_ENOMEM */
+void sl_partials_close(struct sl_partials *partials); /* waits for the tasks; an empty list is allowed */
+
+/* Batch norm of one group: by layer. The handles are kept for the run. */
+struct sl_pass_group {
+    uint64_t n_rows[SL_MAX_LAYERS];
+    starpu_data_handle_t statistics[SL_MAX_LAYERS];
+    starpu_data_handle_t sums[SL_MAX_LAYERS];
+};
+
+/* What batch norm adds up in training, of the layer in hand, group by group. */
+struct sl_pass_moments {
+    struct sl_partials moments, sums;
+    struct sl_partials unbiased; /* statistics, one per group */
+    uint32_t *chunk_rows;        /* rows behind each of the moments */
+};
+
+struct sl_source;
+
+struct sl_pass {
+    struct sl_run *run; /* borrowed, as the next two */
+    const struct sl_shards *shards;
+    struct sl_model *model; /* n_replicas of them; shapes are read off the first */
+    uint32_t n_replicas;
+    uint32_t n_pes; /* in groups of as many as there are parts */
+    uint32_t n_groups;
+    uint64_t step;
+    enum sl_stage stage; /* SL_STAGE_EVALUATE, or the tasks' own */
+    bool
+        training; /* rows are kept for the way back; batch norm's statistics are of these rows, else the running ones */
+    double dropout, input_dropout;
+    uint64_t seed;
+    const struct sl_source *source;
+    void *owner; /* the source's own */
+    struct sl_pass_pe *pe;
+    struct sl_pass_group *group; /* of each group */
+    struct sl_pass_moments batch;
+};
+
+/* A layer in hand. */
+struct sl_at {
+    struct sl_pass *pass;
+    uint32_t i;
+    uint32_t from, level; /* of what it takes in, of what it gives; the level is the hop, too */
+    struct sl_layer *layer;
+};
+
+/* The ids of a PE's rows: row r of any level is entry base + r. */
+struct sl_ids_of {
+    starpu_data_handle_t ids;
+    uint32_t base;
+};
+
+/* Where blocks come from. All but `ids` and `partials` submit tasks: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+struct sl_source {
+    struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
+
+    /* The rows that travel (sl_at_travels) go to the PEs that aggregate them; call `arrived` when all who read them
+     * have been submitted. */
+    enum sl_status (*send)(const struct sl_at *at);
+    void (*arrived)(const struct sl_at *at);
+
+    /* Rows of chunk c of the output level = or += (beta) what the layer's edges give them of the rows that travelled. */
+    enum sl_status (*sum)(const struct sl_at *at, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out);
+
+    /* The adjoint: what travels back (sl_at_returns) does, and every owner adds up those of its
+     * rows of the input level into `out` of each PE. */
+    enum sl_status (*send_back)(const struct sl_at *at);
+    enum sl_status (*sum_back)(const struct sl_at *at, uint32_t p, struct sl_rows *out);
+    void (*returned)(const struct sl_at *at);
+
+    /* The list of partial gradients of a parameter that PE p adds to. */
+    struct sl_partials *(*partials)(const struct sl_at *at, uint32_t p, int parameter);
+};
+
+/* ---- what layers are written with; submissions, with the statuses above ---- */
+
+struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i);
+struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p);
+
+/* A layer's rows, and those of its input's gradient, which are the layer's below. */
+struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role);
+struct sl_rows *sl_at_input_gradient(const struct sl_at *at, uint32_t p);
+
+/* What of a layer travels to the PEs that aggregate it, and what travels back. */
+const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);
+const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p);
+
+/* Give a role's rows the shape of a level: [rows x width] of sl_real, or of bytes (the gate). */
+enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width);
+
+/* The last reader has been submitted: kept for the next step, or dropped where there is none. */
+void sl_at_done(const struct sl_at *at, uint32_t p, enum sl_role role);
+
+/* The row where chunk c of a level begins, which is the same row of every higher level; the chunk of the input that holds a row,
+ * and the row's place in it. */
+uint32_t sl_at_chunk_row(const struct sl_at *at, uint32_t p, uint32_t level, uint32_t c);
+struct sl_at_place {
+    uint32_t chunk, row;
+};
+struct sl_at_place sl_at_place(const struct sl_at *at, uint32_t p, uint32_t row);
+
+/* A parameter of the replica that PE p trains; a further partial of its gradient. */
+starpu_data_handle_t sl_at_value(const struct sl_at *at, uint32_t p, int parameter);
+enum sl_status sl_at_partial(const struct sl_at *at, uint32_t p, int parameter, starpu_data_handle_t *out);
+
+/* z, a chunk whose first row is `row` of the input level, = or += (beta) h W (+ bias, or NULL), of dense or sparse input rows. */
+enum sl_status sl_multiply(const struct sl_at *at, uint32_t p, uint32_t row, int parameter, starpu_data_handle_t bias,
+                           int beta, starpu_data_handle_t z);
+
+/* Its adjoint by the weights: GW, and the gradient of SL_BIAS where asked for, of one chunk of gz. Dense chunks leave a partial each;
+ * sparse ones, whose matrices are large, add to one partial per PE, one after the other. */
+enum sl_status sl_multiply_back(const struct sl_at *at, uint32_t p, uint32_t row, int parameter, bool with_bias,
+                                starpu_data_handle_t gz);
+
+/* Projecting first: y = h W for all rows of the input level of all PEs; of one PE the gradient of W from gy, and gh = gy W^T where a
+ * layer below wants it. */
+enum sl_status sl_project(const struct sl_at *at, int parameter);
+enum sl_status sl_project_back(const struct sl_at *at, uint32_t p, int parameter);
+
+/* All who read y have been submitted. */
+void sl_project_done(const struct sl_at *at);
+
+/* Not projecting first: the gradient of W (and SL_BIAS) from the sums and gz, and ga = gz W^T unless nothing below wants it. */
+enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias);
+
+/* The layer's bias in every row of chunk z; the gradient of it, a partial for each chunk of gz of all PEs. */
+enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t z);
+enum sl_status sl_bias_back(const struct sl_at *at);
+
+/* GH of the input rows += GH of the output, the adjoint of --residual, of chunk c of the output level. */
+enum sl_status sl_residual_back(const struct sl_at *at, uint32_t p, uint32_t c);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * GraphSAGE with the mean aggregator (Hamilton et al. 2017): z = h_self W_self + mean(h) W_neigh + b.
+ *
+ *   not projecting first   forward: h travels; m = mean(h); z = h_self W_self + b + m W_neigh
+ *                          backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the self rows
+ *   projecting first       forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
+ *                          backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
+#include "codelets/dense.h"
+#include "runtime/model/kinds.h"
+
+/* ---- forward ---- */
+
+/* z of one chunk, from the sum. Without a way back the sum is taken first: a chunk's z needs memory only when that is done. */
+static enum sl_status combine_sum(const struct sl_at *at, uint32_t p, uint32_t c, starpu_data_handle_t z)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
+    starpu_data_handle_t bias = sl_at_value(at, p, SL_BIAS);
+    starpu_data_handle_t w = sl_at_value(at, p, SL_NEIGH);
+    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    bool self_first = at->pass->training;
+    enum sl_status st = SL_OK;
+    SL_TRY(st, self_first ? sl_multiply(at, p, row, SL_SELF, bias, 0, z) : SL_OK, done);
+    SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
+    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, self_first ? NULL : bias, self_first, z), done);
+    SL_TRY(st, self_first ? SL_OK : sl_multiply(at, p, row, SL_SELF, NULL, 1, z), done);
+done:
+    return st;
+}
+
+static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
+    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    enum sl_status st;
+    if (!at->layer->project_first) {
+        return combine_sum(at, p, c, z);
+    }
+    SL_TRY(st, sl_multiply(at, p, row, SL_SELF, sl_at_value(at, p, SL_BIAS), 0, z), done);
+    st = at->pass->source->sum(at, p, c, 1, z);
+done:
+    return st;
+}
+
+static enum sl_status forward(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->layer->project_first ? sl_project(at, SL_NEIGH) : SL_OK, done);
+    SL_TRY(st, at->pass->source->send(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+        if (!at->layer->project_first) {
+            SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
+        }
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            SL_TRY(st, combine(at, p, c), done);
+        }
+    }
+    at->pass->source->arrived(at);
+    sl_project_done(at);
+done:
+    return st;
+}
+
+/* ---- backward ---- */
+
+/* Gradients of W_self and the bias, chunk by chunk. */
+static enum sl_status self_gradient(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
+        for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+            uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+            SL_TRY(st, sl_multiply_back(at, p, row, SL_SELF, true, gz->chunk[c]), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* gh += gz W_self^T (+ gh of the residual) on the self rows, chunk by chunk in order. */
+static enum sl_status self_rows(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+        struct sl_at_place place = sl_at_place(at, p, sl_at_chunk_row(at, p, at->level, c));
+        starpu_data_handle_t gh = sl_at_input_gradient(at, p)->chunk[place.chunk];
+        SL_TRY(st, sl_dense_backward_input_submit(&head, gz->chunk[c], sl_at_value(at, p, SL_SELF), 1, gh, place.row),
+               done);
+        SL_TRY(st, at->layer->residual ? sl_residual_back(at, p, c) : SL_OK, done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward(const struct sl_at *at)
+{
+    bool project_first = at->layer->project_first;
+    bool wanted = at->i > 0 || project_first;
+    enum sl_status st;
+    SL_TRY(st, self_gradient(at), done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(at, SL_NEIGH, false), done);
+    SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
+    for (uint32_t p = 0; wanted && p < at->pass->n_pes; p++) {
+        struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
+        SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
+        SL_TRY(st, project_first ? sl_project_back(at, p, SL_NEIGH) : SL_OK, done);
+        SL_TRY(st, at->i > 0 ? self_rows(at, p) : SL_OK, done);
+    }
+done:
+    return st;
+}
+
+/* Names and shapes as in DGL's SAGEConv. */
+const struct sl_layer_kind sl_sage = {
+    .name = "sage",
+    .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, "layers", "fc_self.weight", true},
+                  [SL_NEIGH] = {SL_SHAPE_MATRIX, "layers", "fc_neigh.weight", true},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers", "fc_self.bias", false}},
+    .forward = forward,
+    .backward = backward,
+};
