@@ -15,7 +15,7 @@
 /* The choices below are written in the order of these enums. */
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
-_Static_assert(SL_MODEL_GCNII == 3, "--model");
+_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
@@ -59,7 +59,7 @@ static const struct sl_option options[] = {
      .help = "Folder for the binary copies of datasets and partitions; none: keep no copies"},
 
     {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
-     .choices = "sage,gcn,gat,gcnii", .initial = "sage",
+     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
      .help = "sage: GraphSAGE with the mean over in-neighbours; gcn: graph convolution; gat: graph attention; gcnii: deep graph "
              "convolution with initial residual and identity mapping; resgcn: residual graph convolutions after layer norm. The "
              "sampled sums of gcn, gcnii and resgcn estimate the exact ones without bias"},
@@ -259,6 +259,7 @@ static enum sl_status check_model(const struct sl_settings *s)
 {
     bool gat = s->model == SL_MODEL_GAT;
     bool gcnii = s->model == SL_MODEL_GCNII;
+    bool resgcn = s->model == SL_MODEL_RESGCN;
     const char *other = !gat && s->heads != HEADS       ? "heads"
                         : !gcnii && s->alpha != ALPHA   ? "alpha"
                         : !gcnii && s->lambda != LAMBDA ? "lambda"
@@ -271,9 +272,13 @@ static enum sl_status check_model(const struct sl_settings *s)
         return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,
                        s->hidden);
     }
-    if (gcnii && s->residual) {
+    if (resgcn && s->norm != SL_NORM_NONE) {
+        return sl_fail(SL_EINVAL,
+                       "--norm: expected none of it with --model resgcn, whose layers begin with a layer norm");
+    }
+    if ((resgcn || gcnii) && s->residual) {
         return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",
-                       "gcnii");
+                       resgcn ? "resgcn" : "gcnii");
     }
     return SL_OK;
 }

@@ -422,6 +422,12 @@ static void test_gcnii(void **state)
     check_file("gcnii", "gcnii6");
 }
 
+static void test_resgcn(void **state)
+{
+    (void)state;
+    check_file("resgcn", "resgcn6");
+}
+
 static void test_gat(void **state)
 {
     (void)state;
@@ -438,7 +444,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain), cmocka_unit_test(test_batch_norm),     cmocka_unit_test(test_layer_norm_residual),
-        cmocka_unit_test(test_gcn),   cmocka_unit_test(test_gcnii),          cmocka_unit_test(test_gat),   cmocka_unit_test(test_gat_layer_norm),
+        cmocka_unit_test(test_gcn),   cmocka_unit_test(test_gcnii),          cmocka_unit_test(test_resgcn),
+        cmocka_unit_test(test_gat),   cmocka_unit_test(test_gat_layer_norm),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

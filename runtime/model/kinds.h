@@ -76,6 +76,7 @@ extern const struct sl_layer_kind sl_sage;   /* Hamilton et al. 2017, mean aggre
 extern const struct sl_layer_kind sl_gcn;    /* Kipf, Welling 2017 */
 extern const struct sl_layer_kind sl_gat;    /* Velickovic et al. 2018 */
 extern const struct sl_layer_kind sl_gcnii;  /* Chen et al. 2020 */
+extern const struct sl_layer_kind sl_resgcn; /* Li et al. 2020, with graph convolutions */
 
 /* Layers at the ends of a model, h W + b of every row: linear, or with an activation after it or, with layer norm, before it. */
 extern const struct sl_layer_kind sl_linear_in;
