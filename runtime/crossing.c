@@ -5,7 +5,7 @@
 #include "runtime/crossing.h"
 
 #include "codelets/reduce.h"
-#include "runtime/layer.h"
+#include "runtime/plan.h"
 #include "support/memory.h"
 
 static uint32_t gpu_of(const struct sl_steps *s, uint32_t p)

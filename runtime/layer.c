@@ -6,6 +6,7 @@
 
 #include "codelets/reduce.h"
 #include "runtime/model/kinds.h"
+#include "runtime/plan.h"
 
 enum sl_status sl_layer_forward(struct sl_steps *s, uint32_t i)
 {

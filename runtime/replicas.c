@@ -6,7 +6,7 @@
 
 #include "codelets/gossip.h"
 #include "codelets/rows.h"
-#include "runtime/layer.h"
+#include "runtime/plan.h"
 #include "support/memory.h"
 
 uint32_t sl_replicas_count(const struct sl_settings *settings)

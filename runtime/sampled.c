@@ -8,8 +8,8 @@
 #include "codelets/aggregate.h"
 #include "codelets/attend.h"
 #include "codelets/exchange.h"
-#include "runtime/layer.h"
 #include "runtime/model/kinds.h"
+#include "runtime/plan.h"
 
 static struct sl_steps *steps_of(const struct sl_at *at)
 {

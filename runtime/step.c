@@ -11,6 +11,8 @@
 #include "codelets/gather.h"
 #include "codelets/loss.h"
 #include "runtime/layer.h"
+#include "runtime/plan.h"
+#include "runtime/ring.h"
 
 /* ---- sampling phase ---- */
 

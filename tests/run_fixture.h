@@ -11,9 +11,10 @@
 #define _GNU_SOURCE /* nftw */
 #endif
 #include "runtime/evaluate.h"
-#include "runtime/layer.h"
 #include "runtime/machine.h"
 #include "runtime/model/kinds.h"
+#include "runtime/plan.h"
+#include "runtime/ring.h"
 #include "runtime/step.h"
 #include "tests/graph_fixture.h"
 #include "tests/starpu_fixture.h"

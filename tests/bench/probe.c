@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/layer.h"
+#include "runtime/plan.h"
 #include "runtime/metrics.h"
 #include "runtime/pool.h"
 #include "runtime/trainer_state.h"
