@@ -103,6 +103,12 @@ enum sl_status sl_crossing_rows(struct sl_steps *s, uint64_t step, uint32_t hop,
     return st;
 }
 
+starpu_data_handle_t sl_crossing_arrived(const struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t p, uint32_t q)
+{
+    bool moved = s->run->transport != NULL && gpu_of(s, p) != gpu_of(s, sl_step_peer(s, p, q));
+    return moved ? *kept_arrived(s, step, hop, false, p, q) : NULL;
+}
+
 void sl_crossing_keep(struct sl_steps *s, uint64_t step, uint32_t hop, bool back)
 {
     for (uint32_t p = 0; s->run->transport != NULL && p < s->n_pes; p++) {

@@ -36,6 +36,10 @@ uint32_t sl_crossing_sum_of(const struct sl_steps *steps, uint32_t p);
  * what has arrived. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_crossing_rows(struct sl_steps *steps, uint64_t step, uint32_t hop, bool back);
 
+/* What PE p got from owner q at this hop where that came from another GPU; else NULL. */
+starpu_data_handle_t sl_crossing_arrived(const struct sl_steps *steps, uint64_t step, uint32_t hop, uint32_t p,
+                                         uint32_t q);
+
 /* Their readers have been submitted: keep what arrived for the slot's next use (sl_matrix_keep). */
 void sl_crossing_keep(struct sl_steps *steps, uint64_t step, uint32_t hop, bool back);
 

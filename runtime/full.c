@@ -5,6 +5,7 @@
 #include "runtime/full.h"
 
 #include "codelets/aggregate.h"
+#include "codelets/attend.h"
 #include "runtime/model/kinds.h"
 #include "support/memory.h"
 
@@ -35,6 +36,14 @@ static void arrived(const struct sl_at *at)
     (void)at;
 }
 
+static enum sl_status attend(const struct sl_at *at, uint32_t q, uint32_t row, const struct sl_full_sources *what,
+                             int beta, starpu_data_handle_t out)
+{
+    struct sl_attend_part part = {what->offsets, what->sources, what->first, what->n_parts, q};
+    struct sl_task_args head = sl_at_head(at, q);
+    return sl_attend_full_submit(&head, &part, row, what->n_edges, at->layer->n_heads, what->rows, beta, out);
+}
+
 static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
 {
     const struct sl_shards *shards = at->pass->shards;
@@ -43,7 +52,7 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
     const struct sl_split *split = &at->pass->pe[q].split[at->level];
     uint32_t row = sl_at_chunk_row(at, q, at->level, c);
     struct sl_rows rows[SL_MAX_PES];
-    struct sl_edge_weights weights = {.factors = shards->factors, .scale = 1};
+    struct sl_edge_weights weights = {.factors = shards->factors, .scale = at->layer->scale};
     struct sl_task_args head = sl_at_head(at, q);
     struct sl_full_sources what = {.offsets = part->graph.offsets,
                                    .sources = part->graph.sources,
@@ -52,11 +61,12 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
                                    .rows = rows,
                                    .n_edges = offsets[row + sl_split_size(split, c)] - offsets[row],
                                    .first_id = part->first,
-                                   .weights = at->layer->kind->symmetric ? &weights : NULL};
+                                   .weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL};
     for (uint32_t p = 0; p < shards->n_parts; p++) {
         rows[p] = *sl_at_travels(at, p);
     }
-    return sl_aggregate_full_submit(&head, &what, row, beta, out);
+    return at->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(at, q, row, &what, beta, out)
+                                                        : sl_aggregate_full_submit(&head, &what, row, beta, out);
 }
 
 static const struct sl_source all_edges = {.ids = ids, .send = send, .arrived = arrived, .sum = sum};
@@ -99,9 +109,10 @@ done:
     return st;
 }
 
+/* Where a layer's output is. */
 static enum sl_role result_of(const struct sl_layer *layer)
 {
-    return layer->hidden ? SL_ROWS_H : SL_ROWS_Z;
+    return layer->last ? SL_ROWS_Z : SL_ROWS_H;
 }
 
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
@@ -110,7 +121,9 @@ enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
     enum sl_status st;
     SL_TRY(st, sl_layer_run(&at), done);
     for (uint32_t q = 0; q < full->pass.n_pes; q++) {
-        sl_at_done(&at, q, SL_ROWS_INPUT);
+        if (i != 1 || !at.layer->kind->reads_first) {
+            sl_at_done(&at, q, SL_ROWS_INPUT);
+        }
         for (int role = 0; role < SL_N_ROLES; role++) {
             if ((enum sl_role)role != result_of(at.layer)) {
                 sl_at_done(&at, q, (enum sl_role)role);
@@ -131,13 +144,13 @@ void sl_full_close(struct sl_full *full)
 {
     for (uint32_t q = 0; full->pass.pe != NULL && q < full->pass.n_pes; q++) {
         sl_rows_drop(&full->pass.pe[q].features);
-        for (uint32_t i = 0; i < SL_MAX_LAYERS; i++) {
+        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
             for (int role = 0; role < SL_N_ROLES; role++) {
                 sl_rows_drop(&full->pass.pe[q].layer[i][role]);
             }
         }
     }
-    for (uint32_t i = 0; i < SL_MAX_LAYERS; i++) {
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_drop(&full->group.statistics[i]);
     }
     sl_free(full->pass.pe);

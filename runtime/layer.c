@@ -40,7 +40,7 @@ done:
 static enum sl_status reduce(const struct sl_at *at, int k)
 {
     struct sl_steps *s = at->pass->owner;
-    bool summed = s->model->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
+    bool summed = at->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
     uint32_t n_pes = s->n_pes / s->n_replicas;
     enum sl_status st = SL_OK;
     if (!summed && s->crossing.share != NULL) {
@@ -72,15 +72,28 @@ done:
     return st;
 }
 
+/* The gradient of SL_DERIVED, and from it those of the parameters it was made of. */
+static enum sl_status underive(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, reduce(at, SL_DERIVED), done);
+    for (uint32_t v = 0; v < at->pass->n_replicas; v++) {
+        SL_TRY(st, at->layer->kind->derive_back(at, v), done);
+    }
+done:
+    return st;
+}
+
 enum sl_status sl_layer_update(struct sl_steps *s, uint64_t step, uint32_t i, const struct sl_adam *adam)
 {
     struct sl_at at = sl_pass_at(&s->pass, i);
     enum sl_status st = SL_OK;
+    SL_TRY(st, at.layer->kind->derive != NULL ? underive(&at) : SL_OK, done);
     for (int k = 0; k < SL_N_PARAMETERS; k++) {
-        if (at.layer->parameter[k].n_rows == 0) {
+        if (!sl_parameter_trained(&at.layer->parameter[k])) {
             continue;
         }
-        SL_TRY(st, reduce(&at, k), done);
+        SL_TRY(st, at.layer->kind->parameter[k].by_derived ? SL_OK : reduce(&at, k), done);
         SL_TRY(st, sl_replicas_mix_gradients(s, step, i, k), done);
         SL_TRY(st, optimise(&at, k, adam), done);
         SL_TRY(st, sl_replicas_mix_weights(s, step, i, k), done);

@@ -24,19 +24,22 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
     return st;
 }
 
-static enum sl_status open_parameter(uint32_t n_rows, uint32_t n_columns, struct sl_parameter *p)
+static enum sl_status open_parameter(uint32_t n_rows, uint32_t n_columns, bool derived, struct sl_parameter *p)
 {
     enum sl_status st;
     if ((uint64_t)n_rows * n_columns >= UINT32_MAX) {
         return sl_fail(SL_EINVAL, "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows,
                        n_columns);
     }
-    SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
-    SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
-    SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
-    SL_TRY(st, open_array(n_rows, n_columns, "a second moment", &p->moment2, &p->moment2_handle), done);
     p->n_rows = n_rows;
     p->n_columns = n_columns;
+    SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
+    if (derived) {
+        return SL_OK;
+    }
+    SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a second moment", &p->moment2, &p->moment2_handle), done);
 done:
     return st;
 }
@@ -54,15 +57,26 @@ static void initialise_matrix(uint64_t seed, uint32_t layer, uint32_t which, str
     }
 }
 
-static enum sl_status open_norm(const struct sl_settings *settings, struct sl_layer *layer)
+/* An attention vector of n_heads heads side by side: the same bound, of a head's width and one. */
+static void initialise_heads(uint64_t seed, uint32_t layer, uint32_t which, uint32_t n_heads, struct sl_parameter *p)
 {
+    struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
+    double bound = sqrt(2.0) * sqrt(6.0 / (p->n_columns / n_heads + 1.0));
+    for (uint32_t c = 0; c < p->n_columns; c++) {
+        p->value[c] = (sl_real)(bound * (2 * sl_random_unit(&draw, 0, c) - 1));
+    }
+}
+
+static enum sl_status open_norm(struct sl_layer *layer)
+{
+    uint32_t width = layer->kind->norms_input ? layer->n_in : layer->n_out;
     enum sl_status st;
-    SL_TRY(st, open_parameter(1, layer->n_out, &layer->parameter[SL_NORM_WEIGHT]), done);
-    SL_TRY(st, open_parameter(1, layer->n_out, &layer->parameter[SL_NORM_BIAS]), done);
-    for (uint32_t c = 0; c < layer->n_out; c++) {
+    SL_TRY(st, open_parameter(1, width, false, &layer->parameter[SL_NORM_WEIGHT]), done);
+    SL_TRY(st, open_parameter(1, width, false, &layer->parameter[SL_NORM_BIAS]), done);
+    for (uint32_t c = 0; c < width; c++) {
         layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
     }
-    if (settings->norm == SL_NORM_BATCH) {
+    if (layer->norm == SL_NORM_BATCH) {
         SL_TRY(st, open_array(2, layer->n_out, "running statistics", &layer->running, &layer->running_handle), done);
         for (uint32_t c = 0; c < layer->n_out; c++) {
             layer->running[layer->n_out + c] = 1;
@@ -76,35 +90,58 @@ static enum sl_status open_by_kind(uint64_t seed, uint32_t i, int k, struct sl_l
 {
     struct sl_parameter *p = &layer->parameter[k];
     enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
+    uint32_t n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
+    uint32_t n_columns = shape == SL_SHAPE_DERIVED && layer->project_first ? layer->travels : layer->n_out;
     enum sl_status st = SL_OK;
     if (shape != SL_SHAPE_NONE) {
-        SL_TRY(st, open_parameter(shape == SL_SHAPE_MATRIX ? layer->n_in : 1, layer->n_out, p), done);
+        SL_TRY(st, open_parameter(n_rows, n_columns, shape == SL_SHAPE_DERIVED, p), done);
     }
     if (shape == SL_SHAPE_MATRIX) {
         initialise_matrix(seed, i, (uint32_t)k, p);
+    }
+    if (shape == SL_SHAPE_HEADS) {
+        initialise_heads(seed, i, (uint32_t)k, layer->n_heads, p);
     }
 done:
     return st;
 }
 
-static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features,
-                                 uint32_t n_classes, bool sparse, struct sl_layer *layer)
+/* What a layer is by its place in the model. */
+static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
+                        bool sparse, struct sl_layer *layer)
 {
-    enum sl_status st = SL_OK;
-    layer->kind = sl_model_kind(settings->model)->layer;
-    layer->from = settings->layers - i;
-    layer->level = layer->from - 1;
-    layer->hidden = i + 1 < settings->layers;
+    const struct sl_model_kind *model = sl_model_kind(settings->model);
+    uint32_t before = model->first != NULL; /* layers that do not aggregate */
+    uint32_t n_layers = sl_model_layers(settings);
+    bool aggregates = i >= before && i < before + settings->layers;
+    layer->last = i + 1 == n_layers;
+    layer->kind = i < before ? model->first : aggregates ? model->layer : model->last;
+    layer->number = i < before ? 0 : i - before;
+    layer->from = i < before ? settings->layers : settings->layers - (i - before);
+    layer->level = aggregates ? layer->from - 1 : layer->from;
     layer->n_in = i == 0 ? n_features : settings->hidden;
-    layer->n_out = layer->hidden ? settings->hidden : n_classes;
+    layer->n_out = layer->last ? n_classes : settings->hidden;
+    layer->hidden = !layer->last && !layer->kind->linear;
+    layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
+                  : layer->hidden && aggregates ? settings->norm
+                                                : SL_NORM_NONE;
     layer->project_first = layer->n_in > layer->n_out || (i == 0 && sparse);
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
+    layer->travels = layer->project_first ? layer->n_out : layer->n_in;
+    layer->n_heads = 1;
+    layer->scale = 1;
+    if (layer->kind->shape != NULL) {
+        layer->kind->shape(settings, layer);
+    }
+}
+
+static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, struct sl_layer *layer)
+{
+    enum sl_status st = SL_OK;
     for (int k = 0; k < SL_N_PARAMETERS; k++) {
         SL_TRY(st, open_by_kind(settings->seed, i, k, layer), done);
     }
-    if (layer->hidden && settings->norm != SL_NORM_NONE) {
-        st = open_norm(settings, layer);
-    }
+    st = layer->norm != SL_NORM_NONE ? open_norm(layer) : SL_OK;
 done:
     return st;
 }
@@ -113,9 +150,10 @@ enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_feat
                              struct sl_model *out)
 {
     enum sl_status st = SL_OK;
-    *out = (struct sl_model){.n_layers = settings->layers, .norm = settings->norm};
+    *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
     for (uint32_t i = 0; i < out->n_layers; i++) {
-        SL_TRY(st, open_layer(settings, i, n_features, n_classes, sparse, &out->layer[i]), undo);
+        shape_layer(settings, i, n_features, n_classes, sparse, &out->layer[i]);
+        SL_TRY(st, open_layer(settings, i, &out->layer[i]), undo);
     }
     return SL_OK;
 undo:
@@ -131,7 +169,7 @@ enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica)
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             struct sl_parameter *p = &model->layer[i].parameter[k];
-            if (p->n_rows > 0) {
+            if (sl_parameter_trained(p)) {
                 SL_TRY(st, open_array(p->n_rows, p->n_columns, "a spare array", &p->spare, &p->spare_handle), done);
             }
         }
@@ -171,24 +209,32 @@ void sl_model_free(struct sl_model *model)
 struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
-    uint32_t n_rows, n_columns;                        /* as we hold it */
-    enum layout { VECTOR, MATRIX, TRANSPOSED } layout; /* in files */
+    uint32_t n_rows, n_columns;                               /* as we hold it */
+    enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS } layout; /* in files */
+    uint32_t n_heads;
 };
 
-static void name_item(const struct sl_model *model, struct item *item, const char *stem, uint32_t layer,
-                      const char *suffix, const char *state)
+/* The name in the table with the layer's number for #, between what replica and what state it is of. */
+static void name_item(const struct sl_model *model, struct item *item, const char *name, uint32_t number,
+                      const char *state)
 {
     char replica[32] = "";
+    const char *mark = strchr(name, '#');
+    int before = mark != NULL ? (int)(mark - name) : (int)strlen(name);
     if (model->is_replica) {
         snprintf(replica, sizeof replica, "replica.%u.", model->replica);
     }
-    snprintf(item->name, sizeof item->name, "%s%s.%u.%s%s", replica, stem, layer, suffix, state);
+    if (mark != NULL) {
+        snprintf(item->name, sizeof item->name, "%s%.*s%u%s%s", replica, before, name, number, mark + 1, state);
+    } else {
+        snprintf(item->name, sizeof item->name, "%s%s%s", replica, name, state);
+    }
 }
 
 static struct sl_parameter_kind kind_of(const struct sl_layer *layer, int k)
 {
-    static const struct sl_parameter_kind norms[] = {[SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, "norms", "weight", false},
-                                                     [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, "norms", "bias", false}};
+    static const struct sl_parameter_kind norms[] = {[SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, "norms.#.weight", 0},
+                                                     [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, "norms.#.bias", 0}};
     return k == SL_NORM_WEIGHT || k == SL_NORM_BIAS ? norms[k] : layer->kind->parameter[k];
 }
 
@@ -198,11 +244,14 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
-    uint32_t n = p->n_rows == 0 ? 0 : state ? 3 : 1;
+    uint32_t n = !sl_parameter_trained(p) ? 0 : state ? 3 : 1;
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
-        out[j].layout = kind.shape != SL_SHAPE_MATRIX ? VECTOR : kind.transposed ? TRANSPOSED : MATRIX;
-        name_item(model, &out[j], kind.stem, i, kind.suffix, states[j]);
+        out[j].layout = kind.shape == SL_SHAPE_MATRIX  ? kind.transposed ? TRANSPOSED : MATRIX
+                        : kind.shape == SL_SHAPE_HEADS ? HEADS
+                                                       : VECTOR;
+        out[j].n_heads = model->layer[i].n_heads;
+        name_item(model, &out[j], kind.name, model->layer[i].number, states[j]);
     }
     return n;
 }
@@ -218,7 +267,7 @@ static uint32_t list_items(const struct sl_model *model, bool state, struct item
         for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
             out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
             out[n].n_columns = layer->n_out;
-            name_item(model, &out[n++], "norms", i, row == 0 ? "running_mean" : "running_var", "");
+            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number, "");
         }
     }
     return n;
@@ -240,6 +289,9 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
 static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
 {
     bool turned = item->layout == TRANSPOSED;
+    if (item->layout == HEADS) {
+        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
+    }
     return item->layout == VECTOR ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data)
                                   : sl_tensor_make(item->name, SL_TENSOR_REAL, turned ? item->n_columns : item->n_rows,
                                                    turned ? item->n_rows : item->n_columns, data);

@@ -22,8 +22,21 @@ struct sl_parameter {
     starpu_data_handle_t spare_handle;
 };
 
-/* Of a layer; which of them it has, its kind says: one weight matrix is SL_NEIGH. */
-enum { SL_SELF, SL_NEIGH, SL_BIAS, SL_NORM_WEIGHT, SL_NORM_BIAS, SL_N_PARAMETERS };
+/* Of a layer; which of them it has, its kind says: one weight matrix is SL_NEIGH. SL_DERIVED is not trained, but computed from those
+ * that are, once a step. */
+enum {
+    SL_SELF,
+    SL_NEIGH,
+    SL_BIAS,
+    SL_NORM_WEIGHT,
+    SL_NORM_BIAS,
+    SL_ATTENTION_SOURCE,
+    SL_ATTENTION_TARGET,
+    SL_DERIVED,
+    SL_N_PARAMETERS
+};
+
+#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* those that aggregate, one before and one after */
 
 struct sl_layer_kind;
 
@@ -32,7 +45,14 @@ struct sl_layer {
     uint32_t n_in, n_out;
     uint32_t from, level; /* L at the input, 0 at the seeds: of the rows it takes in, and of those it gives */
     bool hidden;          /* ends in activation */
+    bool last;            /* gives the logits */
+    int norm;             /* enum sl_norm, of its activation */
     bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
+    uint32_t travels;     /* width of the rows that travel to its destinations */
+    double identity;      /* GCNII's beta */
+    uint32_t n_heads;     /* of attention */
+    double scale;         /* of symmetric sums */
+    uint32_t number;      /* among the layers that aggregate, for names; of one after them how many those are */
     bool residual;        /* hidden, asked for, and n_in == n_out */
     struct sl_parameter parameter[SL_N_PARAMETERS]; /* matrices: n_in x n_out; the others: 1 x n_out */
     sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
@@ -41,17 +61,11 @@ struct sl_layer {
 
 struct sl_model {
     uint32_t n_layers;
-    int norm;         /* enum sl_norm */
+    int norm;         /* enum sl_norm, of the layers that --norm is for */
     bool is_replica;  /* one of several (runtime/replicas.h): */
     uint32_t replica; /* its tensors' names begin with "replica.N." */
-    struct sl_layer layer[SL_MAX_LAYERS];
+    struct sl_layer layer[SL_MAX_MODEL_LAYERS];
 };
-
-/* The width of the rows that travel to a layer's destinations. */
-static inline uint32_t sl_layer_travels(const struct sl_layer *layer)
-{
-    return layer->project_first ? layer->n_out : layer->n_in;
-}
 
 /* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for matrices (Glorot, Bengio 2010), biases
  * zero, norms one and zero, moments zero. Each entry is a function of (seed, parameter, row, column). StarPU is up.
@@ -62,11 +76,17 @@ enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_feat
 /* Make a fresh model replica number `replica` of several: spare arrays, and names of its own. SL_ENOMEM. */
 enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
 
+/* Whether a layer has this parameter, and it is trained. */
+static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
+{
+    return parameter->moment1_handle != NULL;
+}
+
 /* Unregister the handles (waits for the tasks that use them) and release the memory. An empty model is allowed. */
 void sl_model_free(struct sl_model *model);
 
 /* The most tensors that sl_model_tensors lists for one model. */
-#define SL_MODEL_TENSORS (SL_MAX_LAYERS * 17)
+#define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_N_PARAMETERS + 2))
 
 /* List the model's tensors with the names and shapes of DGL's layers: SAGEConv's layers.I.fc_self.weight [out, in],
  * layers.I.fc_self.bias, layers.I.fc_neigh.weight, GraphConv's layers.I.weight [in, out], layers.I.bias; norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var;

@@ -74,7 +74,7 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
             for (uint32_t r = 0; r < n; r++) {
                 sources[r] = replicas[r].layer[i].parameter[k].value_handle;
             }
-            if (layer->parameter[k].n_rows > 0) {
+            if (sl_parameter_trained(&layer->parameter[k])) {
                 SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->parameter[k].value_handle), done);
             }
         }

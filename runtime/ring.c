@@ -56,6 +56,16 @@ static void split_levels(const struct sl_steps *s, uint32_t p)
     }
 }
 
+/* The layer that aggregates over a hop's edges. */
+static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t hop)
+{
+    const struct sl_layer *layer = s->model->layer;
+    while (layer->level != hop || layer->from == hop) {
+        layer++;
+    }
+    return layer;
+}
+
 static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes *sizes)
 {
     const uint32_t *counts = s->pe[p].counts;
@@ -64,14 +74,14 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->vertices[level] += counts[sl_counts_rows(level)];
     }
     for (uint32_t hop = 0; hop < s->n_hops; hop++) {
-        const struct sl_layer *layer = &s->model->layer[s->n_hops - 1 - hop];
-        uint64_t row = sizeof(sl_real) * sl_layer_travels(layer);
+        const struct sl_layer *layer = layer_of_hop(s, hop);
+        uint64_t row = sizeof(sl_real) * layer->travels;
         const uint32_t *first = counts + sl_counts_request(s->n_hops, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, p % n_parts);
         sizes->edges[hop] += counts[sl_counts_edges(s->n_hops, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
-        sizes->row_gradient_bytes += hop + 1 < s->n_hops || layer->project_first ? n_ids * row : 0;
+        sizes->row_gradient_bytes += layer != s->model->layer || layer->project_first ? n_ids * row : 0;
     }
 }
 
@@ -104,7 +114,7 @@ static uint64_t model_bytes(const struct sl_steps *s)
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
-            n += (uint64_t)parameter->n_rows * parameter->n_columns;
+            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
         }
     }
     return n * sizeof(sl_real);
@@ -152,7 +162,7 @@ static uint32_t n_gradients(const struct sl_steps *s)
 static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
 {
     end(&pe->features);
-    for (uint32_t i = 0; i < SL_MAX_LAYERS; i++) {
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         for (int role = 0; role < SL_N_ROLES; role++) {
             end(&pe->layer[i][role]);
         }
@@ -207,7 +217,7 @@ static void close_partials(struct sl_steps *s)
 
 static void close_group(struct sl_pass_group *group)
 {
-    for (uint32_t i = 0; i < SL_MAX_LAYERS; i++) {
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_close(group->statistics[i]);
         sl_handle_close(group->sums[i]);
     }

@@ -6,6 +6,7 @@
 #include "runtime/sampled.h"
 
 #include "codelets/aggregate.h"
+#include "codelets/attend.h"
 #include "codelets/exchange.h"
 #include "runtime/layer.h"
 #include "runtime/model/kinds.h"
@@ -59,8 +60,8 @@ static const struct sl_edge_weights *weights_of(const struct sl_at *at, uint32_t
     *out = (struct sl_edge_weights){.factors = at->pass->shards->factors,
                                     .frontier = slot_of(at, p)->frontier,
                                     .request = block_of(at, p)->request,
-                                    .scale = 1};
-    return at->layer->kind->symmetric ? out : NULL;
+                                    .scale = at->layer->scale};
+    return at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? out : NULL;
 }
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
@@ -116,7 +117,13 @@ static enum sl_status send(const struct sl_at *at)
     return st == SL_OK ? sl_crossing_rows(steps_of(at), at->pass->step, at->level, false) : st;
 }
 
-static void arrived(const struct sl_at *at)
+static bool attends(const struct sl_at *at)
+{
+    return at->layer->kind->weigh == SL_WEIGH_ATTENTION;
+}
+
+/* Nobody reads what has been packed for others any more. */
+static void keep_packed(const struct sl_at *at)
 {
     struct sl_steps *s = steps_of(at);
     for (uint32_t p = 0; p < at->pass->n_pes; p++) {
@@ -128,24 +135,46 @@ static void arrived(const struct sl_at *at)
     sl_crossing_keep(s, at->pass->step, at->level, false);
 }
 
+/* Attention reads it again on the way back. */
+static void arrived(const struct sl_at *at)
+{
+    if (!attends(at)) {
+        keep_packed(at);
+    }
+}
+
+/* The sources of PE p's block. */
+static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, const struct sl_edge_weights *weights)
+{
+    const struct sl_steps *s = steps_of(at);
+    uint32_t n_parts = s->shards->n_parts;
+    return (struct sl_source_handles){.n_owners = n_parts,
+                                      .own = p % n_parts,
+                                      .first = first_source(at, p),
+                                      .rows = sl_at_travels(at, p),
+                                      .inverse = block_of(at, p)->inverse,
+                                      .packed = s->pe[p].packed,
+                                      .weights = weights};
+}
+
+/* Sampled edges of the destinations of chunk c, about. */
+static uint64_t chunk_edges(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    const struct sl_split *split = &at->pass->pe[p].split[at->level];
+    return n_edges_of(at, p) * sl_split_size(split, c) / split->n_rows;
+}
+
 static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    struct sl_steps *s = steps_of(at);
     const struct sl_block *block = block_of(at, p);
-    const struct sl_split *split = &at->pass->pe[p].split[at->level];
-    uint32_t n_parts = s->shards->n_parts;
+    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
     struct sl_edge_weights weights;
+    struct sl_source_handles sources = sources_of(at, p, weights_of(at, p, &weights));
     struct sl_task_args head = sl_at_head(at, p);
-    struct sl_source_handles sources = {.n_owners = n_parts,
-                                        .own = p % n_parts,
-                                        .first = first_source(at, p),
-                                        .rows = sl_at_travels(at, p),
-                                        .inverse = block->inverse,
-                                        .packed = s->pe[p].packed,
-                                        .weights = weights_of(at, p, &weights)};
-    uint64_t n_edges = n_edges_of(at, p) * sl_split_size(split, c) / split->n_rows;
-    return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources,
-                                       sl_at_chunk_row(at, p, at->level, c), n_edges, &sources, beta, out);
+    return attends(at) ? sl_attend_forward_submit(&head, block, row, chunk_edges(at, p, c), &sources, beta, out,
+                                                  sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c])
+                       : sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row,
+                                                     chunk_edges(at, p, c), &sources, beta, out);
 }
 
 /* ---- backward ---- */
@@ -165,9 +194,12 @@ static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
                                .gm = sl_at_returns(at, p),
                                .n_parts = n_parts,
                                .weights = weights_of(at, p, &weights)};
+    struct sl_attend_gradients gradients = {what.gm, sl_at_rows(at, p, SL_ROWS_SIDES)};
     uint32_t t0[SL_MAX_PES];
+    starpu_data_handle_t packed[SL_MAX_PES];
     starpu_data_handle_t sent[SL_MAX_PES];
     starpu_data_handle_t *kept;
+    uint32_t width = attends(at) ? at->layer->travels : what.gm->n_columns;
     uint32_t n = 0;
     uint64_t n_rows = 0;
     struct sl_task_args head = sl_at_head(at, p);
@@ -177,14 +209,49 @@ static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
             continue;
         }
         kept = kept_sent(at, p, q);
-        SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), what.gm->n_columns, sizeof(sl_real), kept), done);
+        SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), width, sizeof(sl_real), kept), done);
         n_rows += n_asked(at, p, q);
         t0[n] = first[q];
+        packed[n] = pe->packed[q];
         sent[n++] = pe->sent[q] = *kept;
     }
     if (n > 0) {
         what.n_edges = n_edges_of(at, p) * n_rows / first[n_parts];
-        st = sl_aggregate_backward_submit(&head, &what, n, t0, sent);
+        st = attends(at) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
+                         : sl_aggregate_backward_submit(&head, &what, n, t0, sent);
+    }
+done:
+    return st;
+}
+
+/* What PE p got on the way forward, which attention reads again. */
+static void find_packed(const struct sl_at *at, uint32_t p)
+{
+    struct sl_steps *s = steps_of(at);
+    for (uint32_t q = 0; q < s->shards->n_parts; q++) {
+        starpu_data_handle_t arrived = sl_crossing_arrived(s, at->pass->step, at->level, p, q);
+        bool asked = q != p % s->shards->n_parts && n_asked(at, p, q) > 0;
+        s->pe[p].packed[q] = !asked ? NULL : arrived != NULL ? arrived : *kept_packed(at, p, q);
+    }
+}
+
+/* Attention: what sources have to know of each of PE p's destinations. */
+static enum sl_status sides(const struct sl_at *at, uint32_t p)
+{
+    struct sl_source_handles sources;
+    struct sl_task_args head = sl_at_head(at, p);
+    const struct sl_rows *gz = sl_at_returns(at, p);
+    enum sl_status st;
+    find_packed(at, p);
+    sources = sources_of(at, p, NULL);
+    SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SIDES, at->level, 4 * at->layer->n_heads), done);
+    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+        SL_TRY(st,
+               sl_attend_sides_submit(&head, block_of(at, p), sl_at_chunk_row(at, p, at->level, c),
+                                      chunk_edges(at, p, c), &sources, gz->chunk[c],
+                                      sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c],
+                                      sl_at_rows(at, p, SL_ROWS_SIDES)->chunk[c]),
+               done);
     }
 done:
     return st;
@@ -194,6 +261,9 @@ done:
 static enum sl_status send_back(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && attends(at) && p < at->pass->n_pes; p++) {
+        st = sides(at, p);
+    }
     for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
         st = pack_gradients(at, p);
     }
@@ -224,9 +294,22 @@ static enum sl_status sum_back(const struct sl_at *at, uint32_t p, struct sl_row
                                    .inverse = block->inverse,
                                    .sent = sent,
                                    .weights = weights_of(at, p, &weights)};
-    SL_TRY(st, sl_rows_reshape(&at->pass->pe[p].split[at->from], shares.gm->n_columns, sizeof(sl_real), out), done);
+    struct sl_attend_shares attended = {.block = block,
+                                        .gradients = {shares.gm, sl_at_rows(at, p, SL_ROWS_SIDES)},
+                                        .t0 = shares.t0,
+                                        .n_own = shares.n_own,
+                                        .n_peers = n_parts,
+                                        .own = own,
+                                        .sent = sent};
+    uint32_t width = attends(at) ? at->layer->travels : shares.gm->n_columns;
+    SL_TRY(st, sl_rows_reshape(&at->pass->pe[p].split[at->from], width, sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-        SL_TRY(st, sl_accumulate_submit(&head, &shares, sl_at_chunk_row(at, p, at->from, c), out->chunk[c]), done);
+        uint32_t row = sl_at_chunk_row(at, p, at->from, c);
+        SL_TRY(st,
+               attends(at)
+                   ? sl_attend_accumulate_submit(&head, &attended, row, sl_at_travels(at, p)->chunk[c], out->chunk[c])
+                   : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
+               done);
     }
 done:
     return st;
@@ -235,6 +318,12 @@ done:
 static void returned(const struct sl_at *at)
 {
     struct sl_steps *s = steps_of(at);
+    if (at->from == at->level) {
+        return;
+    }
+    if (attends(at)) {
+        keep_packed(at);
+    }
     for (uint32_t p = 0; p < at->pass->n_pes; p++) {
         for (uint32_t q = 0; q < s->shards->n_parts; q++) {
             s->pe[p].sent[q] = NULL;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "codelets/attend.h"
 #include "partition/dataset.h"
 #include "partition/number.h"
 #include "partition/partition.h"
@@ -13,7 +14,8 @@
 
 /* The choices below are written in the order of these enums. */
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
-_Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1, "--model");
+_Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
+_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
@@ -27,6 +29,9 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 _Static_assert(SL_MAX_LAYERS == 16, "--layers");
 
 #define FANOUT_PER_LAYER 10
+#define HEADS 8 /* defaults of what one model has */
+#define ALPHA 0.1
+#define LAMBDA 0.5
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix then has 2^33 entries at most */
 #define MAX_BATCH (1 << 24) /* seeds */
 #define MAX_PES 256
@@ -53,9 +58,18 @@ static const struct sl_option options[] = {
      .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
      .help = "Folder for the binary copies of datasets and partitions; none: keep no copies"},
 
-    {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model), .choices = "sage,gcn",
-     .initial = "sage",
-     .help = "sage: GraphSAGE with the mean over in-neighbours; gcn: graph convolution, whose sampled sums estimate the exact ones"},
+    {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
+     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
+     .help = "sage: GraphSAGE with the mean over in-neighbours; gcn: graph convolution; gat: graph attention; gcnii: deep graph "
+             "convolution with initial residual and identity mapping; resgcn: residual graph convolutions after layer norm. The "
+             "sampled sums of gcn, gcnii and resgcn estimate the exact ones without bias"},
+    {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
+     .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
+     .help = "Attention heads of a hidden layer, side by side in its --hidden units, which they must divide (gat only)"},
+    {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
+     .argument = "X", .help = "Share of the first layer's output in the sums of every later one (gcnii only)"},
+    {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
+     .argument = "X", .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
     {.name = "layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(layers), .initial = "3", .min = 1,
      .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers", .help = "Layers that aggregate, which is also hops sampled"},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
@@ -241,6 +255,34 @@ static enum sl_status check_fanout(struct sl_settings *s)
     return SL_OK;
 }
 
+static enum sl_status check_model(const struct sl_settings *s)
+{
+    bool gat = s->model == SL_MODEL_GAT;
+    bool gcnii = s->model == SL_MODEL_GCNII;
+    bool resgcn = s->model == SL_MODEL_RESGCN;
+    const char *other = !gat && s->heads != HEADS       ? "heads"
+                        : !gcnii && s->alpha != ALPHA   ? "alpha"
+                        : !gcnii && s->lambda != LAMBDA ? "lambda"
+                                                        : NULL;
+    if (other != NULL) {
+        return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other,
+                       other[0] == 'h' ? "gat" : "gcnii");
+    }
+    if (gat && s->hidden % s->heads != 0) {
+        return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,
+                       s->hidden);
+    }
+    if (resgcn && s->norm != SL_NORM_NONE) {
+        return sl_fail(SL_EINVAL,
+                       "--norm: expected none of it with --model resgcn, whose layers begin with a layer norm");
+    }
+    if ((resgcn || gcnii) && s->residual) {
+        return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",
+                       resgcn ? "resgcn" : "gcnii");
+    }
+    return SL_OK;
+}
+
 static enum sl_status check_sampler(const struct sl_settings *s)
 {
     if (s->sampler == SL_SAMPLER_LABOR) {
@@ -383,6 +425,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     name_standard_output(settings);
     SL_TRY(st, sl_option_check(&sl_settings_table, settings), done);
     SL_TRY(st, check_fanout(settings), done);
+    SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_sampler(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);

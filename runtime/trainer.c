@@ -216,7 +216,7 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     }
     SL_TRY(st, make_partition(t), done);
     SL_TRY(st, sl_shards_open(&t->dataset, &t->partition, dense, &t->shards), done);
-    SL_TRY(st, sl_model_kind(s->model)->layer->symmetric ? sl_shards_weigh(&t->shards) : SL_OK, done);
+    SL_TRY(st, sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? sl_shards_weigh(&t->shards) : SL_OK, done);
     sl_dataset_shed(&t->dataset); /* graph and features go on in part order */
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;

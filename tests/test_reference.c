@@ -17,7 +17,8 @@
 /* What the files call a parameter: where there is one matrix only, it is "w". */
 static const char *parameter_name(const struct sl_layer *layer, int k)
 {
-    static const char *const names[SL_N_PARAMETERS] = {"w_self", "w_neigh", "bias", "norm_weight", "norm_bias"};
+    static const char *const names[SL_N_PARAMETERS] = {"w_self",    "w_neigh",  "bias",     "norm_weight",
+                                                       "norm_bias", "attn_src", "attn_dst", NULL};
     return k == SL_NEIGH && layer->kind != &sl_sage ? "w" : names[k];
 }
 
@@ -55,6 +56,12 @@ static double number(json_t *array, size_t i)
 /* Entry (r, c) of the array [out][in] or [out] that stands for our parameter of n_rows inputs and n_columns outputs. */
 static double entry(json_t *array, const struct sl_parameter *p, uint32_t r, uint32_t c)
 {
+    json_t *one = json_array_get(array, 0);
+    if (p->n_rows == 1 && json_is_array(one)) { /* of attention: [heads][columns of a head] */
+        size_t n = json_array_size(one);
+        assert_int_equal(json_array_size(array) * n, p->n_columns);
+        return number(json_array_get(array, c / n), c % n);
+    }
     assert_int_equal(json_array_size(array), p->n_columns);
     json_t *row = json_array_get(array, c);
     if (!json_is_array(row)) {
@@ -124,7 +131,13 @@ static void put_features(json_t *root, struct world *w)
 static json_t *tensor(json_t *tensors, const struct sl_model *model, uint32_t i, int k)
 {
     char key[64];
-    snprintf(key, sizeof key, "%u.%s", i, parameter_name(&model->layer[i], k));
+    const struct sl_layer *layer = &model->layer[i];
+    const char *name = parameter_name(layer, k);
+    if (layer->from != layer->level) {
+        snprintf(key, sizeof key, "%u.%s", layer->number, name);
+    } else {
+        snprintf(key, sizeof key, "%s.%s", layer->last ? "out" : "in", name);
+    }
     return member(tensors, key);
 }
 
@@ -134,8 +147,8 @@ static void put_parameters(json_t *root, struct sl_model *model)
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             struct sl_parameter *p = &model->layer[i].parameter[k];
-            json_t *from = p->n_rows > 0 ? tensor(member(root, "parameters"), model, i, k) : NULL;
-            for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
+            json_t *from = sl_parameter_trained(p) ? tensor(member(root, "parameters"), model, i, k) : NULL;
+            for (size_t e = 0; from != NULL && e < (size_t)p->n_rows * p->n_columns; e++) {
                 p->value[e] = (sl_real)entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
             }
         }
@@ -164,11 +177,11 @@ static void expect_tensors(const char *what, json_t *wanted, struct sl_model *mo
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             const sl_real *got = gradients ? p->gradient : p->value;
-            json_t *from = p->n_rows > 0 ? tensor(wanted, model, i, k) : NULL;
+            json_t *from = sl_parameter_trained(p) ? tensor(wanted, model, i, k) : NULL;
             double here = from != NULL && largest(from) > 1e-12 ? largest(from) : size;
             char name[128];
             snprintf(name, sizeof name, "%s of layer %u, %s", what, i, parameter_name(&model->layer[i], k));
-            for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
+            for (size_t e = 0; from != NULL && e < (size_t)p->n_rows * p->n_columns; e++) {
                 double should = entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
                 expect_near_at(name, e, (double)got[e], should, TOLERANCE * here);
             }
@@ -252,14 +265,32 @@ static void expect_running(json_t *root, struct world *w)
 
 /* ---- the cases ---- */
 
+/* A number among the options, where there is one. */
+static void option_of(json_t *options, const char *key, double *value)
+{
+    json_t *found = json_object_get(options, key);
+    *value = found == NULL ? *value : json_number_value(found);
+}
+
 static void settings_of(json_t *root, const char *name, struct sl_settings *out)
 {
     json_t *options = member(root, "options");
     json_t *norm = json_object_get(options, "norm");
+    double depth = 0;
+    double heads;
     expect_ok(sl_settings_init(out));
+    heads = out->heads;
     expect_ok(sl_option_set(&sl_settings_table, "model", name, out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
+    option_of(options, "depth", &depth);
+    if (depth > 0) {
+        out->layers = (uint32_t)depth;
+    }
+    option_of(options, "heads", &heads);
+    out->heads = (uint32_t)heads;
+    option_of(options, "alpha", &out->alpha);
+    option_of(options, "lam", &out->lambda);
     out->norm = norm == NULL                                    ? SL_NORM_NONE
                 : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
                                                                 : SL_NORM_BATCH;
@@ -385,13 +416,36 @@ static void test_gcn(void **state)
     check_file("gcn", "gcn3");
 }
 
+static void test_gcnii(void **state)
+{
+    (void)state;
+    check_file("gcnii", "gcnii6");
+}
+
+static void test_resgcn(void **state)
+{
+    (void)state;
+    check_file("resgcn", "resgcn6");
+}
+
+static void test_gat(void **state)
+{
+    (void)state;
+    check_file("gat", "gat2");
+}
+
+static void test_gat_layer_norm(void **state)
+{
+    (void)state;
+    check_file("gat", "gat3_layernorm");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_layer_norm_residual),
-        cmocka_unit_test(test_gcn),
+        cmocka_unit_test(test_plain), cmocka_unit_test(test_batch_norm),     cmocka_unit_test(test_layer_norm_residual),
+        cmocka_unit_test(test_gcn),   cmocka_unit_test(test_gcnii),          cmocka_unit_test(test_resgcn),
+        cmocka_unit_test(test_gat),   cmocka_unit_test(test_gat_layer_norm),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -106,7 +106,7 @@ static struct sl_activate_layer layer_of(const struct sl_at *at, uint32_t p)
     static const enum sl_activate_norm norms[] = {
         [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
     const struct sl_pass *pass = at->pass;
-    struct sl_activate_layer layer = {.norm = norms[pass->model->norm], .dropout = pass->dropout, .seed = pass->seed};
+    struct sl_activate_layer layer = {.norm = norms[at->layer->norm], .dropout = pass->dropout, .seed = pass->seed};
     layer.frontier = pass->source->ids(pass, p).ids;
     layer.dataset_ids = pass->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
@@ -119,35 +119,76 @@ static struct sl_activate_layer layer_of(const struct sl_at *at, uint32_t p)
     return layer;
 }
 
-static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer, uint32_t p,
-                                     uint32_t c)
+/* The rows that an activation is of, and their level. */
+struct what {
+    uint32_t level, width;
+    enum sl_role z, h, gh, gz;
+    bool residual;
+};
+
+static struct what end_of(const struct sl_at *at)
 {
-    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
-    uint32_t id = row + at->pass->source->ids(at->pass, p).base;
-    struct sl_at_place place = sl_at_place(at, p, row);
-    struct sl_task_args head = sl_at_head(at, p);
-    starpu_data_handle_t residual = at->layer->residual ? sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
-    return sl_activate_forward_submit(&head, layer, id, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c], residual, place.row,
-                                      sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
-                                      sl_at_rows(at, p, SL_ROWS_H)->chunk[c]);
+    return (struct what){at->level,  at->layer->n_out, SL_ROWS_Z,          SL_ROWS_H,
+                         SL_ROWS_GH, SL_ROWS_GZ,       at->layer->residual};
 }
 
-enum sl_status sl_activate(const struct sl_at *at)
+static struct what begin_of(const struct sl_at *at)
+{
+    return (struct what){at->from,        at->layer->n_in, SL_ROWS_INPUT, SL_ROWS_BEFORE,
+                         SL_ROWS_GBEFORE, SL_ROWS_GINPUT,  false};
+}
+
+/* Masks of dropout belong to a hop: that of layers that do not aggregate is one that no other has. */
+static struct sl_task_args head_of(const struct sl_at *at, uint32_t p)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    head.hop = at->from == at->level ? at->pass->model->layer[0].from + 1 : at->level;
+    return head;
+}
+
+static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer,
+                                     const struct what *what, uint32_t p, uint32_t c)
+{
+    uint32_t row = sl_at_chunk_row(at, p, what->level, c);
+    uint32_t id = row + at->pass->source->ids(at->pass, p).base;
+    struct sl_at_place place = sl_at_place(at, p, row);
+    struct sl_task_args head = head_of(at, p);
+    starpu_data_handle_t residual = what->residual ? sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
+    return sl_activate_forward_submit(&head, layer, id, sl_at_rows(at, p, what->z)->chunk[c], residual, place.row,
+                                      sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, what->h)->chunk[c]);
+}
+
+static enum sl_status activate(const struct sl_at *at, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    if (at->pass->model->norm == SL_NORM_BATCH) {
-        SL_TRY(st, at->pass->training ? batch_statistics(at) : fixed_statistics(at), done);
-    }
     for (uint32_t p = 0; p < at->pass->n_pes; p++) {
         struct sl_activate_layer layer = layer_of(at, p);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GATE, at->level, at->layer->n_out), done);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_H, at->level, at->layer->n_out), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-            SL_TRY(st, activate_chunk(at, &layer, p, c), done);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GATE, what->level, what->width), done);
+        SL_TRY(st, sl_at_shape(at, p, what->h, what->level, what->width), done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {
+            SL_TRY(st, activate_chunk(at, &layer, what, p, c), done);
         }
     }
 done:
     return st;
+}
+
+enum sl_status sl_activate(const struct sl_at *at)
+{
+    struct what what = end_of(at);
+    enum sl_status st = SL_OK;
+    if (at->layer->norm == SL_NORM_BATCH) {
+        SL_TRY(st, at->pass->training ? batch_statistics(at) : fixed_statistics(at), done);
+    }
+    st = activate(at, &what);
+done:
+    return st;
+}
+
+enum sl_status sl_activate_input(const struct sl_at *at)
+{
+    struct what what = begin_of(at);
+    return activate(at, &what);
 }
 
 /* ---- backward ---- */
@@ -205,12 +246,12 @@ done:
     return st;
 }
 
-static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer, uint32_t p,
-                                       uint32_t c)
+static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer,
+                                       const struct what *what, uint32_t p, uint32_t c)
 {
     const struct sl_pass_group *group = &at->pass->group[p / (at->pass->n_pes / at->pass->n_groups)];
     bool batch = layer->norm == SL_ACTIVATE_BATCH;
-    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_task_args head = head_of(at, p);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;
     enum sl_status st = SL_OK;
@@ -218,25 +259,40 @@ static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_a
         SL_TRY(st, sl_at_partial(at, p, SL_NORM_WEIGHT, &gw), done);
         SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &gb), done);
     }
-    st = sl_activate_backward_submit(&head, layer, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c],
-                                     sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, SL_ROWS_GH)->chunk[c],
+    st = sl_activate_backward_submit(&head, layer, sl_at_rows(at, p, what->z)->chunk[c],
+                                     sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, what->gh)->chunk[c],
                                      batch ? group->sums[at->i] : NULL, batch ? group->n_rows[at->i] : 0,
-                                     sl_at_rows(at, p, SL_ROWS_GZ)->chunk[c], gw, gb);
+                                     sl_at_rows(at, p, what->gz)->chunk[c], gw, gb);
+done:
+    return st;
+}
+
+static enum sl_status deactivate(const struct sl_at *at, const struct what *what)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        struct sl_activate_layer layer = layer_of(at, p);
+        SL_TRY(st, sl_at_shape(at, p, what->gz, what->level, what->width), done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {
+            SL_TRY(st, deactivate_chunk(at, &layer, what, p, c), done);
+        }
+    }
 done:
     return st;
 }
 
 enum sl_status sl_deactivate(const struct sl_at *at)
 {
-    enum sl_status st = SL_OK;
-    SL_TRY(st, at->pass->model->norm == SL_NORM_BATCH ? batch_sums(at) : SL_OK, done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
-        struct sl_activate_layer layer = layer_of(at, p);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GZ, at->level, at->layer->n_out), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-            SL_TRY(st, deactivate_chunk(at, &layer, p, c), done);
-        }
-    }
+    struct what what = end_of(at);
+    enum sl_status st;
+    SL_TRY(st, at->layer->norm == SL_NORM_BATCH ? batch_sums(at) : SL_OK, done);
+    st = deactivate(at, &what);
 done:
     return st;
+}
+
+enum sl_status sl_deactivate_input(const struct sl_at *at)
+{
+    struct what what = begin_of(at);
+    return deactivate(at, &what);
 }

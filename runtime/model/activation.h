@@ -13,4 +13,8 @@
 enum sl_status sl_activate(const struct sl_at *at);
 enum sl_status sl_deactivate(const struct sl_at *at);
 
+/* The same where it comes first, of the rows that a layer takes in: BEFORE from them; their gradient from GBEFORE. */
+enum sl_status sl_activate_input(const struct sl_at *at);
+enum sl_status sl_deactivate_input(const struct sl_at *at);
+
 #endif

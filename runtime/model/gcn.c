@@ -80,9 +80,9 @@ done:
 /* Names and shapes as in DGL's GraphConv, whose matrices are input by output. */
 const struct sl_layer_kind sl_gcn = {
     .name = "gcn",
-    .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, "layers", "weight", false},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers", "bias", false}},
-    .symmetric = true,
+    .parameter =
+        {[WEIGHT] = {SL_SHAPE_MATRIX, "layers.#.weight", 0}, [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.bias", 0}},
+    .weigh = SL_WEIGH_SYMMETRIC,
     .forward = forward,
     .backward = backward,
 };

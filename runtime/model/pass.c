@@ -7,6 +7,7 @@
 #include "codelets/activate.h"
 #include "codelets/bias.h"
 #include "codelets/dense.h"
+#include "runtime/model/kinds.h"
 #include "support/memory.h"
 
 /* ---- partials ---- */
@@ -63,22 +64,33 @@ struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role
     if (role == SL_ROWS_INPUT) {
         return at->i == 0 ? &pe->features : &pe->layer[at->i - 1][SL_ROWS_H];
     }
-    return &pe->layer[at->i][role];
+    return role == SL_ROWS_GINPUT ? &pe->layer[at->i - 1][SL_ROWS_GH] : &pe->layer[at->i][role];
 }
 
 struct sl_rows *sl_at_input_gradient(const struct sl_at *at, uint32_t p)
 {
-    return &at->pass->pe[p].layer[at->i - 1][SL_ROWS_GH];
+    return sl_at_rows(at, p, SL_ROWS_GINPUT);
+}
+
+enum sl_role sl_at_result(const struct sl_at *at)
+{
+    return at->layer->hidden || at->layer->last ? SL_ROWS_Z : SL_ROWS_H;
+}
+
+enum sl_role sl_at_result_gradient(const struct sl_at *at)
+{
+    return at->layer->hidden || at->layer->last ? SL_ROWS_GZ : SL_ROWS_GH;
 }
 
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p)
 {
-    return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_PROJECTED : SL_ROWS_INPUT);
+    enum sl_role input = at->layer->kind->norms_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
+    return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_PROJECTED : input);
 }
 
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
 {
-    return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_GZ : SL_ROWS_GA);
+    return sl_at_rows(at, p, at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA);
 }
 
 enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width)
@@ -187,7 +199,7 @@ enum sl_status sl_project(const struct sl_at *at, int parameter)
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < at->pass->n_pes; p++) {
         const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, at->layer->n_out), done);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, at->layer->travels), done);
         for (uint32_t c = 0; c < y->split.n_chunks; c++) {
             SL_TRY(st, sl_multiply(at, p, sl_at_chunk_row(at, p, at->from, c), parameter, NULL, 0, y->chunk[c]), done);
         }
@@ -227,7 +239,7 @@ void sl_project_done(const struct sl_at *at)
 /* One chunk of sl_sum_gradient. */
 static enum sl_status sum_gradient(const struct sl_at *at, uint32_t p, uint32_t c, int parameter, bool with_bias)
 {
-    starpu_data_handle_t gz = sl_at_rows(at, p, SL_ROWS_GZ)->chunk[c];
+    starpu_data_handle_t gz = sl_at_rows(at, p, sl_at_result_gradient(at))->chunk[c];
     struct sl_task_args head = sl_at_head(at, p);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;

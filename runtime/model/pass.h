@@ -26,8 +26,14 @@ enum sl_role {
     SL_ROWS_GZ,
     SL_ROWS_GA,
     SL_ROWS_GY,
+    SL_ROWS_BEFORE, /* its input rows after an activation that comes first, and their gradient */
+    SL_ROWS_GBEFORE,
+    SL_ROWS_SCALES, /* attention: the logarithm of each destination's and head's sum of exponentials; its backward's numbers */
+    SL_ROWS_SIDES,
+    SL_ROWS_GINITIAL, /* of the first layer: what later layers return to its output */
     SL_N_ROLES,
-    SL_ROWS_INPUT = SL_N_ROLES /* what it takes in: the output of the layer below, or the features */
+    SL_ROWS_INPUT = SL_N_ROLES, /* what it takes in: the output of the layer below, or the features; and its gradient */
+    SL_ROWS_GINPUT
 };
 
 /* One PE's. Rows keep their handles for the step that will use them next (sl_rows_keep, as soon as their last reader has been
@@ -35,7 +41,7 @@ enum sl_role {
 struct sl_pass_pe {
     struct sl_split split[SL_MAX_LAYERS + 1]; /* by level */
     struct sl_rows features;                  /* of the first layer; empty where they are sparse */
-    struct sl_rows layer[SL_MAX_LAYERS][SL_N_ROLES];
+    struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
 
 /* Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
@@ -54,9 +60,9 @@ void sl_partials_close(struct sl_partials *partials); /* waits for the tasks; an
 
 /* Batch norm of one group: by layer. The handles are kept for the run. */
 struct sl_pass_group {
-    uint64_t n_rows[SL_MAX_LAYERS];
-    starpu_data_handle_t statistics[SL_MAX_LAYERS];
-    starpu_data_handle_t sums[SL_MAX_LAYERS];
+    uint64_t n_rows[SL_MAX_MODEL_LAYERS];
+    starpu_data_handle_t statistics[SL_MAX_MODEL_LAYERS];
+    starpu_data_handle_t sums[SL_MAX_MODEL_LAYERS];
 };
 
 /* What batch norm adds up in training, of the layer in hand, group by group. */
@@ -132,6 +138,10 @@ struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p);
 /* A layer's rows, and those of its input's gradient, which are the layer's below. */
 struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role);
 struct sl_rows *sl_at_input_gradient(const struct sl_at *at, uint32_t p);
+
+/* Where forward leaves its result (Z, or H where no activation follows), and backward finds the gradient of it. */
+enum sl_role sl_at_result(const struct sl_at *at);
+enum sl_role sl_at_result_gradient(const struct sl_at *at);
 
 /* What of a layer travels to the PEs that aggregate it, and what travels back. */
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);

@@ -120,9 +120,9 @@ done:
 /* Names and shapes as in DGL's SAGEConv. */
 const struct sl_layer_kind sl_sage = {
     .name = "sage",
-    .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, "layers", "fc_self.weight", true},
-                  [SL_NEIGH] = {SL_SHAPE_MATRIX, "layers", "fc_neigh.weight", true},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers", "fc_self.bias", false}},
+    .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, "layers.#.fc_self.weight", .transposed = true},
+                  [SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.fc_neigh.weight", .transposed = true},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.fc_self.bias", 0}},
     .forward = forward,
     .backward = backward,
 };

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Graph attention (Velickovic et al. 2018): u = h W in heads; z = sum over in-neighbours and the vertex itself of a u, heads side by
+ * side, + b, a the softmax of LeakyReLU(attn_dst . u_dst + attn_src . u_src) (codelets/attend.h).
+ *
+ *   W' = [W | W attn_src | W attn_dst] is derived once a step, so that one product gives u and both of its scores.
+ *   forward   U = h W' travels; z = b + attention of U        backward: what belongs to U travels back; gU; gh = gU W'^T */
+#include "codelets/derive.h"
+#include "runtime/model/kinds.h"
+
+/* ---- W' ---- */
+
+static struct sl_derive_attention_layer derived_layer(const struct sl_at *at, const struct sl_parameter *p)
+{
+    return (struct sl_derive_attention_layer){.n_heads = at->layer->n_heads,
+                                              .w = p[SL_NEIGH].value_handle,
+                                              .src = p[SL_ATTENTION_SOURCE].value_handle,
+                                              .dst = p[SL_ATTENTION_TARGET].value_handle};
+}
+
+static enum sl_status derive(const struct sl_at *at, uint32_t replica)
+{
+    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
+    struct sl_derive_attention_layer layer = derived_layer(at, p);
+    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    return sl_derive_attention_submit(&head, &layer, p[SL_DERIVED].value_handle);
+}
+
+static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
+{
+    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
+    struct sl_derive_attention_layer layer = derived_layer(at, p);
+    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    return sl_derive_attention_backward_submit(&head, &layer, p[SL_DERIVED].gradient_handle,
+                                               p[SL_NEIGH].gradient_handle, p[SL_ATTENTION_SOURCE].gradient_handle,
+                                               p[SL_ATTENTION_TARGET].gradient_handle);
+}
+
+/* ---- forward, backward ---- */
+
+static enum sl_status forward(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_project(at, SL_DERIVED), done);
+    SL_TRY(st, at->pass->source->send(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SCALES, at->level, at->layer->n_heads), done);
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            SL_TRY(st, sl_bias(at, p, z->chunk[c]), done);
+            SL_TRY(st, at->pass->source->sum(at, p, c, 1, z->chunk[c]), done);
+        }
+    }
+    at->pass->source->arrived(at);
+done:
+    return st;
+}
+
+/* What --residual adds to the input rows' gradient. */
+static enum sl_status residual(const struct sl_at *at, uint32_t p)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; at->layer->residual && at->i > 0 && c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+        SL_TRY(st, sl_residual_back(at, p, c), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_bias_back(at), done);
+    SL_TRY(st, at->pass->source->send_back(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GY)), done);
+        SL_TRY(st, sl_project_back(at, p, SL_DERIVED), done);
+        SL_TRY(st, residual(at, p), done);
+    }
+done:
+    return st;
+}
+
+/* The last layer has one head. */
+static void shape(const struct sl_settings *settings, struct sl_layer *layer)
+{
+    layer->n_heads = layer->last ? 1 : settings->heads;
+    layer->project_first = true;
+    layer->travels = layer->n_out + 2 * layer->n_heads;
+}
+
+/* Names and shapes as in DGL's GATConv, but for attn_l and attn_r, which there have an axis of one in front. */
+const struct sl_layer_kind sl_gat = {
+    .name = "gat",
+    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.fc.weight", .transposed = true, .by_derived = true},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.bias", 0},
+                  [SL_ATTENTION_SOURCE] = {SL_SHAPE_HEADS, "layers.#.attn_l", .by_derived = true},
+                  [SL_ATTENTION_TARGET] = {SL_SHAPE_HEADS, "layers.#.attn_r", .by_derived = true},
+                  [SL_DERIVED] = {SL_SHAPE_DERIVED, NULL, 0}},
+    .weigh = SL_WEIGH_ATTENTION,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .derive = derive,
+    .derive_back = derive_back,
+};

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * GCNII (Chen et al. 2020): s = (1 - alpha) P h + alpha h0, z = (1 - beta) s + beta s W = s W', beta = ln(lambda / l + 1) for layer
+ * l = 1, 2, ..; P as in gcn.c, h0 the first layer's output. W' = (1 - beta) I + beta W is derived once a step.
+ *
+ *   forward   h travels; s = alpha h0 on the self rows, += (1 - alpha) P h; z = s W'
+ *   backward  gs = gz W'^T travels back; gh = (1 - alpha) P^T gs; gh0 += alpha gs on the self rows */
+#include <math.h>
+
+#include "codelets/blend.h"
+#include "codelets/dense.h"
+#include "codelets/derive.h"
+#include "runtime/model/kinds.h"
+
+static double alpha_of(const struct sl_at *at)
+{
+    return 1 - at->layer->scale;
+}
+
+/* The rows of h0, or of its gradient, that are rows of chunk c. */
+static struct sl_blend_rows initial_rows(const struct sl_at *at, uint32_t p, uint32_t c, enum sl_role role)
+{
+    const struct sl_rows *rows = &at->pass->pe[p].layer[0][role];
+    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    uint32_t shift = rows->split.shift;
+    return (struct sl_blend_rows){rows->chunk[row >> shift], row & ((1u << shift) - 1)};
+}
+
+/* ---- W' ---- */
+
+static enum sl_status derive(const struct sl_at *at, uint32_t replica)
+{
+    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
+    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    return sl_derive_identity_submit(&head, 1 - at->layer->identity, at->layer->identity, p[SL_NEIGH].value_handle,
+                                     p[SL_DERIVED].value_handle);
+}
+
+static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
+{
+    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
+    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    return sl_derive_identity_backward_submit(&head, at->layer->identity, p[SL_DERIVED].gradient_handle,
+                                              p[SL_NEIGH].gradient_handle);
+}
+
+/* ---- forward ---- */
+
+static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t s = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
+    struct sl_blend_rows to = {s, 0};
+    enum sl_status st;
+    SL_TRY(st,
+           sl_blend_submit(&head, SL_STAGE_AGGREGATE, sl_handle_rows(s), alpha_of(at),
+                           initial_rows(at, p, c, SL_ROWS_H), 0, to),
+           done);
+    SL_TRY(st, at->pass->source->sum(at, p, c, 1, s), done);
+    st = sl_dense_forward_submit(&head, s, 0, sl_at_value(at, p, SL_DERIVED), NULL, 0,
+                                 sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+done:
+    return st;
+}
+
+static enum sl_status forward(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, at->pass->source->send(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+            SL_TRY(st, combine(at, p, c), done);
+        }
+    }
+    at->pass->source->arrived(at);
+done:
+    return st;
+}
+
+/* ---- backward ---- */
+
+/* What the first layer's output gets back from all these layers, beginning with the last. */
+static enum sl_status open_initial(const struct sl_at *at, uint32_t p)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_pass_pe *pe = &at->pass->pe[p];
+    struct sl_rows *g = &pe->layer[0][SL_ROWS_GINITIAL];
+    uint32_t level = at->pass->model->layer[0].level;
+    enum sl_status st;
+    SL_TRY(st, sl_rows_reshape(&pe->split[level], at->layer->n_in, sizeof(sl_real), g), done);
+    for (uint32_t c = 0; c < g->split.n_chunks; c++) {
+        SL_TRY(st, sl_blend_clear_submit(&head, SL_STAGE_BACKWARD, g->chunk[c]), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status return_initial(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_rows *ga = sl_at_rows(at, p, SL_ROWS_GA);
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->level == 0 ? open_initial(at, p) : SL_OK, done);
+    for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
+        struct sl_blend_rows from = {ga->chunk[c], 0};
+        SL_TRY(st,
+               sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&ga->split, c), alpha_of(at), from, 1,
+                               initial_rows(at, p, c, SL_ROWS_GINITIAL)),
+               done);
+    }
+done:
+    return st;
+}
+
+/* The first of these layers hands what has come together to the layer below. */
+static enum sl_status hand_down(const struct sl_at *at, uint32_t p)
+{
+    struct sl_rows *g = &at->pass->pe[p].layer[0][SL_ROWS_GINITIAL];
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; at->i == 1 && c < g->split.n_chunks; c++) {
+        struct sl_blend_rows from = {g->chunk[c], 0};
+        struct sl_blend_rows to = {sl_at_input_gradient(at, p)->chunk[c], 0};
+        SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_sum_gradient(at, SL_DERIVED, false), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        SL_TRY(st, return_initial(at, p), done);
+    }
+    SL_TRY(st, at->pass->source->send_back(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_input_gradient(at, p)), done);
+        SL_TRY(st, hand_down(at, p), done);
+    }
+done:
+    return st;
+}
+
+static void shape(const struct sl_settings *settings, struct sl_layer *layer)
+{
+    layer->scale = 1 - settings->alpha;
+    layer->identity = log(settings->lambda / (layer->number + 1) + 1);
+}
+
+/* Names and shapes as in DGL's GCN2Conv with shared weights, whose matrices are input by output. */
+const struct sl_layer_kind sl_gcnii = {
+    .name = "gcnii",
+    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.weight1", .by_derived = true},
+                  [SL_DERIVED] = {SL_SHAPE_DERIVED, NULL, 0}},
+    .weigh = SL_WEIGH_SYMMETRIC,
+    .reads_first = true,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .derive = derive,
+    .derive_back = derive_back,
+};

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Layers at the ends of a model, which do not aggregate: z = h W + b of every row, linear, or activated afterwards, or of rows that
+ * layer norm, ReLU and dropout come before. */
+#include "codelets/dense.h"
+#include "runtime/model/activation.h"
+#include "runtime/model/kinds.h"
+
+/* ---- of the input rows ---- */
+
+static enum sl_status forward(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, sl_at_result(at));
+        starpu_data_handle_t bias = sl_at_value(at, p, SL_BIAS);
+        SL_TRY(st, sl_at_shape(at, p, sl_at_result(at), at->level, at->layer->n_out), done);
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+            SL_TRY(st, sl_multiply(at, p, row, SL_NEIGH, bias, 0, z->chunk[c]), done);
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward_rows(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_rows *gz = sl_at_rows(at, p, sl_at_result_gradient(at));
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->i > 0 ? sl_at_shape(at, p, SL_ROWS_GINPUT, at->from, at->layer->n_in) : SL_OK, done);
+    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+        uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+        SL_TRY(st, sl_multiply_back(at, p, row, SL_NEIGH, true, gz->chunk[c]), done);
+        if (at->i > 0) {
+            SL_TRY(st,
+                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_at_value(at, p, SL_NEIGH), 0,
+                                                  sl_at_input_gradient(at, p)->chunk[c], 0),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
+        st = backward_rows(at, p);
+    }
+    return st;
+}
+
+#define PARAMETERS(end)                                                                                                \
+    {                                                                                                                  \
+        [SL_NEIGH] = {SL_SHAPE_MATRIX, end ".weight", .transposed = true}, [SL_BIAS] = {                               \
+            SL_SHAPE_VECTOR,                                                                                           \
+            end ".bias",                                                                                               \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+
+const struct sl_layer_kind sl_linear_out = {
+    .name = "out", .parameter = PARAMETERS("out"), .forward = forward, .backward = backward};
+
+const struct sl_layer_kind sl_activated_in = {
+    .name = "in", .parameter = PARAMETERS("in"), .forward = forward, .backward = backward};
+
+const struct sl_layer_kind sl_linear_in = {
+    .name = "in", .parameter = PARAMETERS("in"), .linear = true, .forward = forward, .backward = backward};
+
+/* ---- after layer norm and ReLU ---- */
+
+static enum sl_status forward_normed(const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_activate_input(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        struct sl_task_args head = sl_at_head(at, p);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            SL_TRY(st,
+                   sl_dense_forward_submit(&head, sl_at_rows(at, p, SL_ROWS_BEFORE)->chunk[c], 0,
+                                           sl_at_value(at, p, SL_NEIGH), sl_at_value(at, p, SL_BIAS), 0, z->chunk[c]),
+                   done);
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status backward_normed_chunk(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    starpu_data_handle_t gz = sl_at_rows(at, p, SL_ROWS_GZ)->chunk[c];
+    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t gw = NULL;
+    starpu_data_handle_t gb = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_at_partial(at, p, SL_NEIGH, &gw), done);
+    SL_TRY(st, sl_at_partial(at, p, SL_BIAS, &gb), done);
+    SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_BEFORE)->chunk[c], 0, gz, gw, gb),
+           done);
+    st = sl_dense_backward_input_submit(&head, gz, sl_at_value(at, p, SL_NEIGH), 0,
+                                        sl_at_rows(at, p, SL_ROWS_GBEFORE)->chunk[c], 0);
+done:
+    return st;
+}
+
+static enum sl_status backward_normed(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GBEFORE, at->from, at->layer->n_in), done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+            SL_TRY(st, backward_normed_chunk(at, p, c), done);
+        }
+    }
+    st = sl_deactivate_input(at);
+done:
+    return st;
+}
+
+const struct sl_layer_kind sl_normed_out = {.name = "out",
+                                            .parameter = PARAMETERS("out"),
+                                            .norms_input = true,
+                                            .forward = forward_normed,
+                                            .backward = backward_normed};
