@@ -62,6 +62,25 @@ static MAYBE_UNUSED int group_down(void **state)
     return 0;
 }
 
+/* ---- models ---- */
+
+/* The names that --model takes, in the order of enum sl_model_name, and how many they are. */
+static MAYBE_UNUSED const char *model_name(int model)
+{
+    static char name[32];
+    sl_option_choice_name(sl_option_find(&sl_settings_table, "model"), model, name, sizeof name);
+    return name;
+}
+
+static MAYBE_UNUSED int n_models(void)
+{
+    int n = 0;
+    while (model_name(n)[0] != '\0') {
+        n++;
+    }
+    return n;
+}
+
 /* ---- runs ---- */
 
 /* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and seed. */
@@ -189,6 +208,25 @@ static MAYBE_UNUSED void world_healthy(const struct world *w)
 static MAYBE_UNUSED struct sl_adam adam_of(const struct sl_settings *settings, uint64_t step)
 {
     return (struct sl_adam){settings->lr, 0.9, 0.999, 1e-8, settings->weight_decay, step + 1};
+}
+
+/* One PE's frontier of level `level` in the slot of step `step`, as dataset ids; free(). */
+static MAYBE_UNUSED sl_vertex *frontier_of(struct world *w, uint64_t step, uint32_t p, uint32_t level, uint32_t *n_out)
+{
+    struct sl_slot_pe *pe = sl_step_slot(&w->steps, step, p);
+    starpu_data_acquire(pe->counts, STARPU_R);
+    starpu_data_acquire(pe->frontier, STARPU_R);
+    const uint32_t *counts = starpu_data_get_local_ptr(pe->counts);
+    const sl_vertex *frontier = starpu_data_get_local_ptr(pe->frontier);
+    uint32_t n = counts[sl_counts_rows(level)];
+    sl_vertex *ids = need(n, sizeof *ids);
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = w->partition->dataset_ids[frontier[i]];
+    }
+    starpu_data_release(pe->frontier);
+    starpu_data_release(pe->counts);
+    *n_out = n;
+    return ids;
 }
 
 #define MAX_STEPS 8

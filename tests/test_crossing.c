@@ -205,7 +205,7 @@ static void test_routes(void **state)
     settings.transport = SL_TRANSPORT_NCCL;
     emulated_gpus = c.gpus;
     world_open(&dense_set, &settings, 1, &w);
-    w.steps.pe = w.steps.slot_pe; /* step 0 */
+    sl_step_take(&w.steps, 0);
     check_route(&w, false);
     check_route(&w, true);
     for (uint32_t p = 0; p < c.pes; p++) {
