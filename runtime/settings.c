@@ -162,7 +162,7 @@ static const struct sl_option options[] = {
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
      .help = "Metrics of each step, too"},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
-     .help = "Save the weights at the end, as safetensors with the names of DGL's SAGEConv"},
+     .help = "Save the weights at the end, as safetensors with the names of DGL's layers"},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
      .help = "Write the class scores of all vertices at the end, as .npy"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
@@ -207,9 +207,9 @@ static const struct sl_option options[] = {
 
 const struct sl_option_table sl_settings_table = {
     .program = "coop_sage",
-    .summary = "train GraphSAGE by cooperative minibatches on a partitioned graph, as a StarPU task graph",
+    .summary = "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
     .description =
-        "coop_sage trains a GraphSAGE model (mean aggregation) to classify the vertices of a graph. The graph is cut "
+        "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut "
         "into "
         "parts; the processing elements (PEs) of a group work on one minibatch together, each on the vertices of its "
         "own "

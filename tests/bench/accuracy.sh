@@ -63,4 +63,16 @@ measure coauthor-cs 95.2 --dataset coauthor-cs --split luo2024-60-20-20 --batch-
     --fanout 10,10 --epochs 20 --lr 0.003 --weight-decay 5e-4 --dropout 0.5 --norm layer --normalize-features row
 measure ogbn-arxiv 67.2 --dataset ogbn-arxiv --features derived/node-feat-prone96.csv.gz --batch-size 1024 --layers 2 \
     --hidden 256 --fanout 10,10 --epochs 30 --lr 0.005 --lr-schedule cosine --dropout 0.5 --norm batch --eval-every 5
+measure cora-gcn 80.0 --model gcn --dataset cora --batch-size 35 --layers 2 --hidden 64 --fanout 10,10 --epochs 200 --lr 0.01 \
+    --weight-decay 5e-4 --dropout 0.5 --input-dropout 0.5 --normalize-features row
+measure cora-gat 80.5 --model gat --heads 8 --dataset cora --batch-size 35 --layers 2 --hidden 64 --fanout 25,25 --epochs 300 --lr 0.01 \
+    --weight-decay 5e-4 --dropout 0.6 --input-dropout 0.6 --normalize-features row
+measure cora-gcnii 81.0 --model gcnii --alpha 0.2 --dataset cora --batch-size 35 --layers 8 --hidden 64 --sampler full --epochs 300 \
+    --lr 0.01 --weight-decay 5e-4 --dropout 0.6 --input-dropout 0.6 --normalize-features row
+measure citeseer-gcn 68.5 --model gcn --dataset citeseer --batch-size 30 --layers 2 --hidden 64 --fanout 25,25 --epochs 200 --lr 0.01 \
+    --weight-decay 5e-4 --dropout 0.5 --input-dropout 0.5 --normalize-features row
+measure amazon-computers-gcn 90.5 --model gcn --dataset amazon-computers --split luo2024-60-20-20 --batch-size 128 --layers 2 \
+    --hidden 128 --fanout 25,25 --epochs 40 --lr 0.002 --weight-decay 5e-5 --dropout 0.5 --input-dropout 0.2 --norm layer
+measure amazon-computers-gat 91.0 --model gat --dataset amazon-computers --split luo2024-60-20-20 --batch-size 128 --layers 2 \
+    --hidden 128 --fanout 25,25 --epochs 40 --lr 0.002 --weight-decay 5e-5 --dropout 0.5 --input-dropout 0.2 --norm layer
 exit $failed
