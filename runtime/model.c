@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Parameters: made, named, read and written. Files hold matrices output by input, we hold them input by output. */
+ * Parameters: made, named, read and written. We hold matrices input by output; files may hold them the other way round. */
 #include "runtime/model.h"
 
 #include <stdio.h>
@@ -209,8 +209,9 @@ void sl_model_free(struct sl_model *model)
 struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
-    uint32_t n_rows, n_columns;                               /* as we hold it */
-    enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS } layout; /* in files */
+    uint32_t n_rows, n_columns; /* as we hold it */
+    /* In files; of heads the latter have an axis of one in front. */
+    enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS } layout;
     uint32_t n_heads;
 };
 
@@ -233,36 +234,47 @@ static void name_item(const struct sl_model *model, struct item *item, const cha
 
 static struct sl_parameter_kind kind_of(const struct sl_layer *layer, int k)
 {
-    static const struct sl_parameter_kind norms[] = {[SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, "norms.#.weight", 0},
-                                                     [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, "norms.#.bias", 0}};
+    static const struct sl_parameter_kind norms[] = {
+        [SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, {{"norms.#.weight", 0}, {"norms.#.weight", 0}}, 0},
+        [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, {{"norms.#.bias", 0}, {"norms.#.bias", 0}}, 0}};
     return k == SL_NORM_WEIGHT || k == SL_NORM_BIAS ? norms[k] : layer->kind->parameter[k];
 }
 
-static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, bool state, struct item *out)
+static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names names, bool state)
+{
+    switch (kind->shape) {
+    case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
+    case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
+    default: return VECTOR;
+    }
+}
+
+static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, enum sl_tensors_for what,
+                               struct item *out)
 {
     const struct sl_parameter *p = &model->layer[i].parameter[k];
     struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
+    bool state = what == SL_TENSORS_FOR_CHECKPOINT;
+    enum sl_names names = what == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
     uint32_t n = !sl_parameter_trained(p) ? 0 : state ? 3 : 1;
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
-        out[j].layout = kind.shape == SL_SHAPE_MATRIX  ? kind.transposed ? TRANSPOSED : MATRIX
-                        : kind.shape == SL_SHAPE_HEADS ? HEADS
-                                                       : VECTOR;
+        out[j].layout = layout_of(&kind, names, state);
         out[j].n_heads = model->layer[i].n_heads;
-        name_item(model, &out[j], kind.name, model->layer[i].number, states[j]);
+        name_item(model, &out[j], kind.name[names].text, model->layer[i].number, states[j]);
     }
     return n;
 }
 
-static uint32_t list_items(const struct sl_model *model, bool state, struct item *out)
+static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for what, struct item *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            n += list_parameter(model, i, k, state, out + n);
+            n += list_parameter(model, i, k, what, out + n);
         }
         for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
             out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
@@ -285,12 +297,24 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
 
 /* ---- files ---- */
 
+/* An axis of one in front. */
+static struct sl_tensor framed(struct sl_tensor t)
+{
+    t.shape[2] = t.shape[1];
+    t.shape[1] = t.shape[0];
+    t.shape[0] = 1;
+    t.n_dims = 3;
+    return t;
+}
+
 /* What a file has of it. */
 static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
 {
     bool turned = item->layout == TRANSPOSED;
-    if (item->layout == HEADS) {
-        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
+    if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
+        struct sl_tensor heads =
+            sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
+        return item->layout == HEADS ? heads : framed(heads);
     }
     return item->layout == VECTOR ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data)
                                   : sl_tensor_make(item->name, SL_TENSOR_REAL, turned ? item->n_columns : item->n_rows,
@@ -314,11 +338,11 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
     return SL_OK;
 }
 
-enum sl_status sl_model_tensors(const struct sl_model *model, bool state, struct sl_tensor *tensors_out,
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
                                 uint32_t *n_out)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, state, items);
+    uint32_t n = list_items(model, what, items);
     enum sl_status st = SL_OK;
     uint32_t i = 0;
     for (; i < n; i++) {
@@ -338,6 +362,37 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
     }
 }
 
+/* Of each item, replace what the file calls otherwise, and heads that it has without the axis of one. */
+static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sl_tensor *found = sl_tensors_find(tensors, items[i].name);
+        if (found == NULL && sl_tensors_find(tensors, others[i].name) != NULL) {
+            items[i] = others[i];
+        }
+        if (found != NULL && items[i].layout == FRAMED_HEADS && found->n_dims == 2) {
+            items[i].layout = HEADS;
+        }
+    }
+}
+
+static enum sl_status list_from_file(const struct sl_model *model, bool state, const struct sl_tensors *tensors,
+                                     struct item *items, uint32_t *n_out)
+{
+    struct item *others;
+    enum sl_status st = SL_OK;
+    *n_out = list_items(model, state ? SL_TENSORS_FOR_CHECKPOINT : SL_TENSORS_FOR_DGL, items);
+    if (state) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *others, "names of tensors", &others), done);
+    list_items(model, SL_TENSORS_FOR_PYG, others);
+    match_items(tensors, *n_out, others, items);
+    sl_free(others);
+done:
+    return st;
+}
+
 /* Read every array into one block first, so that a bad file leaves the model alone. */
 static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
 {
@@ -355,10 +410,11 @@ done:
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, state, items);
+    uint32_t n = 0;
     size_t n_entries = 0;
     sl_real *all = NULL;
     enum sl_status st;
+    SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
     for (uint32_t i = 0; i < n; i++) {
         n_entries += (size_t)items[i].n_rows * items[i].n_columns;
     }
@@ -432,7 +488,7 @@ void sl_model_release(struct sl_model *model)
 size_t sl_model_entries(const struct sl_model *model)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, false, items);
+    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
     size_t n_entries = 0;
     for (uint32_t i = 0; i < n; i++) {
         n_entries += (size_t)items[i].n_rows * items[i].n_columns;
@@ -443,7 +499,7 @@ size_t sl_model_entries(const struct sl_model *model)
 void sl_model_read(const struct sl_model *model, sl_real *values_out)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, false, items);
+    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
     for (uint32_t i = 0; i < n; i++) {
         size_t count = (size_t)items[i].n_rows * items[i].n_columns;
         memcpy(values_out, items[i].array, count * sizeof *values_out);
@@ -454,7 +510,7 @@ void sl_model_read(const struct sl_model *model, sl_real *values_out)
 void sl_model_write(struct sl_model *model, const sl_real *values)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, false, items);
+    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
     for (uint32_t i = 0; i < n; i++) {
         size_t count = (size_t)items[i].n_rows * items[i].n_columns;
         memcpy(items[i].array, values, count * sizeof *values);

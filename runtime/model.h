@@ -88,15 +88,22 @@ void sl_model_free(struct sl_model *model);
 /* The most tensors that sl_model_tensors lists for one model. */
 #define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_N_PARAMETERS + 2))
 
-/* List the model's tensors with the names and shapes of DGL's layers: SAGEConv's layers.I.fc_self.weight [out, in],
- * layers.I.fc_self.bias, layers.I.fc_neigh.weight, GraphConv's layers.I.weight [in, out], layers.I.bias; norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var;
- * `state` adds Adam's moments (.moment1, .moment2 behind the name) and keeps full precision. Data are copies, to be released
- * with sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
-enum sl_status sl_model_tensors(const struct sl_model *model, bool state, struct sl_tensor *tensors_out,
+/* What a model's tensors are listed for. */
+enum sl_tensors_for {
+    SL_TENSORS_FOR_DGL = SL_NAMES_DGL, /* names and shapes of DGL's layers, in a ModuleList `layers` */
+    SL_TENSORS_FOR_PYG = SL_NAMES_PYG, /* of PyTorch Geometric's, in `convs` */
+    SL_TENSORS_FOR_CHECKPOINT /* DGL's names, heads without an axis of one, and Adam's moments (.moment1, .moment2) */
+};
+
+/* List the model's tensors with the names and shapes that the tables of its layers' kinds give (runtime/model), and of norms
+ * norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var. Data are copies, to be released with
+ * sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
                                 uint32_t *n_out);
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
 
-/* Fill the model from a file's tensors of those names. SL_EFILE: a tensor is missing, or its shape is not this model's
+/* Fill the model from a checkpoint's tensors (`state`), or from a file's with either library's names: each tensor is looked for by
+ * DGL's, then by the other. Heads may lack their axis of one. SL_EFILE: a tensor is missing, or its shape is not this model's
  * (message: both shapes). On failure the model is as it was. The same rule of acquiring. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 

@@ -15,6 +15,7 @@
 #define LENGTH_BYTES 8
 #define HEADER_LIMIT ((size_t)16 << 20) /* longest header that is read: a hundred thousand tensors */
 #define FILE_LIMIT ((size_t)1 << 40)
+#define SHAPE_BYTES 80 /* of a shape in words: three numbers of 20 digits */
 #define METADATA_NAME "__metadata__"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
@@ -33,7 +34,11 @@ static const struct {
 
 static uint64_t entries_of(const struct sl_tensor *t)
 {
-    return (t->n_dims > 0 ? t->shape[0] : 1) * (t->n_dims > 1 ? t->shape[1] : 1);
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        n *= t->shape[d];
+    }
+    return n;
 }
 
 /* Bytes of the array; false: they overflow. */
@@ -267,8 +272,8 @@ static enum sl_status read_kind(const struct reader *r, const char *name, const 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
     size_t n = json_array_size(value); /* 0 for what is no array */
-    if (!json_is_array(value) || n > 2) {
-        return bad_tensor(r, name, "a shape of at most two dimensions");
+    if (!json_is_array(value) || n > SL_TENSOR_DIMENSIONS) {
+        return bad_tensor(r, name, "a shape of at most three dimensions");
     }
     for (size_t d = 0; d < n; d++) {
         const json_t *size = json_array_get(value, d);
@@ -572,8 +577,8 @@ static bool same_shape(const struct sl_tensor *a, const struct sl_tensor *b)
 
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out)
 {
-    char found_shape[64];
-    char wanted_shape[64];
+    char found_shape[SHAPE_BYTES];
+    char wanted_shape[SHAPE_BYTES];
     const struct sl_tensor *found = sl_tensors_find(tensors, wanted->name);
     if (found == NULL) {
         return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u; expected a model of the same options", tensors->path,

@@ -17,6 +17,7 @@
 #include "support/status.h"
 
 #define SL_TENSOR_NAME_BYTES 128
+#define SL_TENSOR_DIMENSIONS 3
 
 /* What an array's entries are. */
 enum sl_tensor_kind {
@@ -33,13 +34,13 @@ enum sl_tensor_kind {
 #define SL_TENSOR_REAL SL_TENSOR_F32 /* what sl_real is in this build */
 #endif
 
-/* A named array of at most two dimensions, row major without gaps. No dimension: one number. */
+/* A named array of at most three dimensions, row major without gaps. No dimension: one number. */
 struct sl_tensor {
     char name[SL_TENSOR_NAME_BYTES];
     enum sl_tensor_kind kind;
-    uint32_t n_dims;   /* 0 .. 2 */
-    uint64_t shape[2]; /* the first n_dims count */
-    const void *data;  /* writing: the caller's, aligned; read: inside the file's bytes, not aligned (sl_tensors_get) */
+    uint32_t n_dims;                      /* 0 .. SL_TENSOR_DIMENSIONS */
+    uint64_t shape[SL_TENSOR_DIMENSIONS]; /* the first n_dims count */
+    const void *data; /* writing: the caller's, aligned; read: inside the file's bytes, not aligned (sl_tensors_get) */
 };
 
 /* One line of "__metadata__"; both UTF-8. */
@@ -59,7 +60,8 @@ struct sl_tensors {
     char *metadata_text; /* what the metadata point into */
 };
 
-/* Name a tensor of 2 (columns > 0), 1 (columns 0) or no (rows and columns 0) dimensions; a name that is too long is cut. */
+/* Name a tensor of 2 (columns > 0), 1 (columns 0) or no (rows and columns 0) dimensions; a name that is too long is cut. Three
+ * dimensions are set by the caller. */
 struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint64_t rows, uint64_t columns,
                                 const void *data);
 
@@ -74,7 +76,7 @@ enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *te
                                     const struct sl_metadata *metadata, uint32_t n_metadata);
 
 /* Read a file, which may be hostile. SL_EIO: it cannot be read. SL_EFILE: it is no safetensors file, or holds types other than
- * the above or more than two dimensions. SL_ENOMEM. On failure *out is empty. */
+ * the above or more than three dimensions. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out);
 
 /* The same from `n` bytes in memory that came from sl_alloc or sl_file_read; they become the tensors' on success only. */

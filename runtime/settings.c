@@ -15,6 +15,7 @@
 /* The choices below are written in the order of these enums. */
 _Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
 _Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
+_Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
 _Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
 _Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
 _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
@@ -162,7 +163,9 @@ static const struct sl_option options[] = {
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
      .help = "Metrics of each step, too"},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
-     .help = "Save the weights at the end, as safetensors with the names of DGL's layers"},
+     .help = "Save the weights at the end, as safetensors"},
+    {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names), .choices = "dgl,pyg",
+     .initial = "dgl", .help = "Whose names and shapes --save writes: those of DGL's layers or of PyTorch Geometric's; --load knows both"},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
      .help = "Write the class scores of all vertices at the end, as .npy"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",

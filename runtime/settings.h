@@ -25,6 +25,7 @@ enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO };
 enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
 enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
 enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
+enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
 /* Strings belong to the settings (sl_settings_free). NULL: not given. */
@@ -80,6 +81,7 @@ struct sl_settings {
     char *metrics;
     bool metrics_steps;
     char *save;
+    int save_names; /* enum sl_names */
     char *predict;
     char *embed;
     char *checkpoint;

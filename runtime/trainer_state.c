@@ -147,7 +147,7 @@ static enum sl_status list_replicas(struct sl_trainer *t, struct sl_tensor *tens
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         uint32_t n_model = 0;
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_R), done);
-        st = sl_model_tensors(&t->replica[r], true, tensors + *n, &n_model);
+        st = sl_model_tensors(&t->replica[r], SL_TENSORS_FOR_CHECKPOINT, tensors + *n, &n_model);
         sl_model_release(&t->replica[r]);
         SL_TRY(st, st, done);
         *n += n_model;
@@ -376,7 +376,7 @@ static enum sl_status save_model(struct sl_trainer *t)
     uint32_t n = 0;
     enum sl_status st;
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = sl_model_tensors(&t->model, false, tensors, &n);
+    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
     SL_TRY(st, st, done);
     st = sl_safetensors_write(t->settings->save, tensors, n, metadata, sizeof metadata / sizeof *metadata);

@@ -51,7 +51,7 @@ count()
 options='dataset data-path split features directed normalize-features cache layers hidden dropout input-dropout norm residual load
     pes group-size batch-size fanout sampler layer-dependency kappa depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring epochs lr lr-schedule weight-decay
-     patience seed eval-every metrics metrics-steps save predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
+     patience seed eval-every metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
      means transport feature-cache feature-cache-policy'
 
 expect 0 '^Usage: coop_sage' --help

@@ -135,6 +135,9 @@ static void scramble(struct sl_model *m, uint64_t seed)
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             struct sl_parameter *p = &m->layer[i].parameter[k];
             size_t n = (size_t)p->n_rows * p->n_columns;
+            if (!sl_parameter_trained(p)) {
+                continue;
+            }
             fill(n, seed++, p->value);
             fill(n, seed++, p->moment1);
             fill(n, seed++, p->moment2);
@@ -151,7 +154,7 @@ static void expect_same_model(const struct sl_model *a, const struct sl_model *b
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *p = &a->layer[i].parameter[k];
             const struct sl_parameter *q = &b->layer[i].parameter[k];
-            size_t n = (size_t)p->n_rows * p->n_columns;
+            size_t n = sl_parameter_trained(p) ? (size_t)p->n_rows * p->n_columns : 0;
             expect_same("value", n, sizeof *p->value, p->value, q->value);
             expect_same("moment1", state ? n : 0, sizeof *p->value, p->moment1, q->moment1);
             expect_same("moment2", state ? n : 0, sizeof *p->value, p->moment2, q->moment2);
@@ -182,7 +185,7 @@ static void test_names(void **state)
     set(2, 3, SL_NORM_BATCH, false);
     make(5, 2, false, &m);
     scramble(&m, 100);
-    expect_ok(sl_model_tensors(&m, false, tensors, &n));
+    expect_ok(sl_model_tensors(&m, SL_TENSORS_FOR_DGL, tensors, &n));
     assert_int_equal(n, 3 + 2 + 2 + 3);
     const struct sl_tensor *w = tensor_of(tensors, n, "layers.0.fc_neigh.weight");
     assert_int_equal(w->n_dims, 2);
@@ -201,15 +204,101 @@ static void test_names(void **state)
     assert_memory_equal(tensor_of(tensors, n, "norms.0.weight")->data, m.layer[0].parameter[SL_NORM_WEIGHT].value,
                         3 * sizeof(sl_real));
     sl_model_tensors_free(tensors, n);
-    expect_ok(sl_model_tensors(&m, true, tensors, &n));
+    expect_ok(sl_model_tensors(&m, SL_TENSORS_FOR_CHECKPOINT, tensors, &n));
     assert_int_equal(n, 3 * 3 + 3 * 2 + 2 + 3 * 3);
     assert_non_null(tensor_of(tensors, n, "layers.1.fc_self.weight.moment2"));
     sl_model_tensors_free(tensors, n);
     sl_model_free(&m);
 }
 
+/* Names and shapes of both libraries' layers, in the state dict's order; of 2 layers, 5 features, 8 hidden, 2 heads, 3 classes. */
+static const struct {
+    int model, norm;
+    const char *names[SL_N_NAMES];
+} expected[] = {
+    {SL_MODEL_SAGE,
+     SL_NORM_BATCH,
+     {"layers.0.fc_self.weight [8,5] layers.0.fc_neigh.weight [8,5] layers.0.fc_self.bias [8] norms.0.weight [8] "
+      "norms.0.bias [8] "
+      "norms.0.running_mean [8] norms.0.running_var [8] "
+      "layers.1.fc_self.weight [3,8] layers.1.fc_neigh.weight [3,8] layers.1.fc_self.bias [3] ",
+      "convs.0.lin_r.weight [8,5] convs.0.lin_l.weight [8,5] convs.0.lin_l.bias [8] norms.0.weight [8] norms.0.bias "
+      "[8] "
+      "norms.0.running_mean [8] norms.0.running_var [8] "
+      "convs.1.lin_r.weight [3,8] convs.1.lin_l.weight [3,8] convs.1.lin_l.bias [3] "}},
+    {SL_MODEL_GCN,
+     SL_NORM_NONE,
+     {"layers.0.weight [5,8] layers.0.bias [8] layers.1.weight [8,3] layers.1.bias [3] ",
+      "convs.0.lin.weight [8,5] convs.0.bias [8] convs.1.lin.weight [3,8] convs.1.bias [3] "}},
+    {SL_MODEL_GAT,
+     SL_NORM_NONE,
+     {"layers.0.fc.weight [8,5] layers.0.bias [8] layers.0.attn_l [1,2,4] layers.0.attn_r [1,2,4] "
+      "layers.1.fc.weight [3,8] layers.1.bias [3] layers.1.attn_l [1,1,3] layers.1.attn_r [1,1,3] ",
+      "convs.0.lin.weight [8,5] convs.0.bias [8] convs.0.att_src [1,2,4] convs.0.att_dst [1,2,4] "
+      "convs.1.lin.weight [3,8] convs.1.bias [3] convs.1.att_src [1,1,3] convs.1.att_dst [1,1,3] "}},
+    {SL_MODEL_GCNII,
+     SL_NORM_LAYER,
+     {"in.weight [8,5] in.bias [8] layers.0.weight1 [8,8] norms.0.weight [8] norms.0.bias [8] "
+      "layers.1.weight1 [8,8] norms.1.weight [8] norms.1.bias [8] out.weight [3,8] out.bias [3] ",
+      "in.weight [8,5] in.bias [8] convs.0.weight1 [8,8] norms.0.weight [8] norms.0.bias [8] "
+      "convs.1.weight1 [8,8] norms.1.weight [8] norms.1.bias [8] out.weight [3,8] out.bias [3] "}},
+    {SL_MODEL_RESGCN,
+     SL_NORM_NONE,
+     {"in.weight [8,5] in.bias [8] layers.0.weight [8,8] layers.0.bias [8] norms.0.weight [8] norms.0.bias [8] "
+      "layers.1.weight [8,8] layers.1.bias [8] norms.1.weight [8] norms.1.bias [8] "
+      "out.weight [3,8] out.bias [3] norms.2.weight [8] norms.2.bias [8] ",
+      "in.weight [8,5] in.bias [8] convs.0.lin.weight [8,8] convs.0.bias [8] norms.0.weight [8] norms.0.bias [8] "
+      "convs.1.lin.weight [8,8] convs.1.bias [8] norms.1.weight [8] norms.1.bias [8] "
+      "out.weight [3,8] out.bias [3] norms.2.weight [8] norms.2.bias [8] "}},
+};
+
+#define N_EXPECTED (sizeof expected / sizeof *expected)
+#define TEXT_BYTES 2048
+
+static void set_model(int model, int norm)
+{
+    set(2, 8, norm, false);
+    settings.model = model;
+    settings.heads = 2;
+    settings.alpha = 0.1;
+    settings.lambda = 0.5;
+}
+
+/* "NAME [ROWS,COLUMNS] " for each tensor. */
+static void describe(const struct sl_tensor *tensors, uint32_t n, char *out)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        used += (size_t)snprintf(out + used, TEXT_BYTES - used, "%s [", tensors[i].name);
+        for (uint32_t d = 0; d < tensors[i].n_dims; d++) {
+            used += (size_t)snprintf(out + used, TEXT_BYTES - used, "%s%d", d > 0 ? "," : "", (int)tensors[i].shape[d]);
+        }
+        used += (size_t)snprintf(out + used, TEXT_BYTES - used, "] ");
+    }
+}
+
+static void test_names_of_libraries(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < N_EXPECTED; e++) {
+        struct sl_model m;
+        set_model(expected[e].model, expected[e].norm);
+        make(5, 3, false, &m);
+        for (int names = 0; names < SL_N_NAMES; names++) {
+            struct sl_tensor tensors[SL_MODEL_TENSORS];
+            char text[TEXT_BYTES];
+            uint32_t n;
+            expect_ok(sl_model_tensors(&m, (enum sl_tensors_for)names, tensors, &n));
+            describe(tensors, n, text);
+            assert_string_equal(text, expected[e].names[names]);
+            sl_model_tensors_free(tensors, n);
+        }
+        sl_model_free(&m);
+    }
+}
+
 /* Write a model to a file and read that. */
-static void through_file(const struct sl_model *m, bool state, struct sl_tensors *out)
+static void through_file(const struct sl_model *m, enum sl_tensors_for what, struct sl_tensors *out)
 {
     struct sl_tensor *tensors = need(SL_MODEL_TENSORS, sizeof *tensors);
     char path[] = "/tmp/starling-test-XXXXXX";
@@ -217,7 +306,7 @@ static void through_file(const struct sl_model *m, bool state, struct sl_tensors
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    expect_ok(sl_model_tensors(m, state, tensors, &n));
+    expect_ok(sl_model_tensors(m, what, tensors, &n));
     expect_ok(sl_safetensors_write(path, tensors, n, NULL, 0));
     expect_ok(sl_safetensors_read(path, out));
     sl_model_tensors_free(tensors, n);
@@ -238,13 +327,57 @@ static void test_round_trip(void **state)
         make(9, 4, false, &back);
         scramble(&m, 200);
         scramble(&back, 300);
-        through_file(&m, with_state, &tensors);
+        through_file(&m, with_state ? SL_TENSORS_FOR_CHECKPOINT : SL_TENSORS_FOR_DGL, &tensors);
         expect_ok(sl_model_set_tensors(&back, with_state, &tensors));
         expect_same_model(&m, &back, with_state);
         sl_tensors_free(&tensors);
         sl_model_free(&m);
         sl_model_free(&back);
     }
+}
+
+/* Saved with either library's names every model loads again. */
+static void test_round_trip_of_libraries(void **state)
+{
+    (void)state;
+    for (size_t e = 0; e < N_EXPECTED * SL_N_NAMES; e++) {
+        struct sl_model m;
+        struct sl_model back;
+        struct sl_tensors tensors;
+        set_model(expected[e / SL_N_NAMES].model, expected[e / SL_N_NAMES].norm);
+        make(5, 3, false, &m);
+        make(5, 3, false, &back);
+        scramble(&m, 700);
+        scramble(&back, 800);
+        through_file(&m, (enum sl_tensors_for)(e % SL_N_NAMES), &tensors);
+        expect_ok(sl_model_set_tensors(&back, false, &tensors));
+        expect_same_model(&m, &back, false);
+        sl_tensors_free(&tensors);
+        sl_model_free(&m);
+        sl_model_free(&back);
+    }
+}
+
+/* Heads without their axis of one, as --save wrote them and checkpoints have them: a checkpoint's values load as a model. */
+static void test_heads_of_old(void **state)
+{
+    (void)state;
+    struct sl_model m;
+    struct sl_model back;
+    struct sl_tensors tensors;
+    set_model(SL_MODEL_GAT, SL_NORM_NONE);
+    make(5, 3, false, &m);
+    make(5, 3, false, &back);
+    scramble(&m, 900);
+    scramble(&back, 1000);
+    through_file(&m, SL_TENSORS_FOR_CHECKPOINT, &tensors);
+    assert_int_equal(sl_tensors_find(&tensors, "layers.0.attn_l")->n_dims, 2);
+    assert_int_equal(sl_tensors_find(&tensors, "layers.0.attn_l")->shape[0], 2);
+    expect_ok(sl_model_set_tensors(&back, false, &tensors));
+    expect_same_model(&m, &back, false);
+    sl_tensors_free(&tensors);
+    sl_model_free(&m);
+    sl_model_free(&back);
 }
 
 /* A file of another model is refused, and leaves this one alone. */
@@ -262,7 +395,7 @@ static void test_other_shape(void **state)
     scramble(&before, 400);
     make(9, 5, false, &wide); /* only the last layer differs */
     scramble(&wide, 500);
-    through_file(&wide, false, &tensors);
+    through_file(&wide, SL_TENSORS_FOR_DGL, &tensors);
     assert_int_equal(sl_model_set_tensors(&m, false, &tensors), SL_EFILE);
     expect_message(sl_message(), "4", "5");
     assert_int_equal(sl_model_set_tensors(&m, true, &tensors), SL_EFILE);
@@ -314,7 +447,7 @@ static void test_no_memory(void **state)
         struct sl_tensor tensors[SL_MODEL_TENSORS];
         uint32_t n = 0;
         sl_memory_ration(allow);
-        st = sl_model_tensors(&m, true, tensors, &n);
+        st = sl_model_tensors(&m, SL_TENSORS_FOR_CHECKPOINT, tensors, &n);
         sl_memory_ration(-1);
         assert_true(st == SL_OK || (st == SL_ENOMEM && sl_memory_live() == live));
         sl_model_tensors_free(tensors, n);
@@ -342,9 +475,17 @@ static int up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_initial_values), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_other_shape),    cmocka_unit_test(test_read_and_write),
-        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_initial_values),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_other_shape),
+        cmocka_unit_test(test_read_and_write),
+        cmocka_unit_test(test_names_of_libraries),
+        cmocka_unit_test(test_round_trip_of_libraries),
+        cmocka_unit_test(test_heads_of_old),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_too_large),
     };
     return cmocka_run_group_tests(tests, up, group_down);
 }

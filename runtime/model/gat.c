@@ -91,14 +91,17 @@ static void shape(const struct sl_settings *settings, struct sl_layer *layer)
     layer->travels = layer->n_out + 2 * layer->n_heads;
 }
 
-/* Names and shapes as in DGL's GATConv, but for attn_l and attn_r, which there have an axis of one in front. */
+/* Names and shapes as in both libraries' GATConv. */
 const struct sl_layer_kind sl_gat = {
     .name = "gat",
-    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.fc.weight", .transposed = true, .by_derived = true},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.bias", 0},
-                  [SL_ATTENTION_SOURCE] = {SL_SHAPE_HEADS, "layers.#.attn_l", .by_derived = true},
-                  [SL_ATTENTION_TARGET] = {SL_SHAPE_HEADS, "layers.#.attn_r", .by_derived = true},
-                  [SL_DERIVED] = {SL_SHAPE_DERIVED, NULL, 0}},
+    .parameter =
+        {[SL_NEIGH] = {SL_SHAPE_MATRIX,
+                       {{"layers.#.fc.weight", true}, {"convs.#.lin.weight", true}},
+                       .by_derived = true},
+         [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, 0},
+         [SL_ATTENTION_SOURCE] = {SL_SHAPE_HEADS, {{"layers.#.attn_l", 0}, {"convs.#.att_src", 0}}, .by_derived = true},
+         [SL_ATTENTION_TARGET] = {SL_SHAPE_HEADS, {{"layers.#.attn_r", 0}, {"convs.#.att_dst", 0}}, .by_derived = true},
+         [SL_DERIVED] = {.shape = SL_SHAPE_DERIVED}},
     .weigh = SL_WEIGH_ATTENTION,
     .shape = shape,
     .forward = forward,

@@ -77,11 +77,11 @@ done:
     return st;
 }
 
-/* Names and shapes as in DGL's GraphConv, whose matrices are input by output. */
+/* Names and shapes as in DGL's GraphConv, whose matrices are input by output, and PyTorch Geometric's GCNConv. */
 const struct sl_layer_kind sl_gcn = {
     .name = "gcn",
-    .parameter =
-        {[WEIGHT] = {SL_SHAPE_MATRIX, "layers.#.weight", 0}, [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.bias", 0}},
+    .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, 0},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, 0}},
     .weigh = SL_WEIGH_SYMMETRIC,
     .forward = forward,
     .backward = backward,

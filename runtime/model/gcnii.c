@@ -152,11 +152,11 @@ static void shape(const struct sl_settings *settings, struct sl_layer *layer)
     layer->identity = log(settings->lambda / (layer->number + 1) + 1);
 }
 
-/* Names and shapes as in DGL's GCN2Conv with shared weights, whose matrices are input by output. */
+/* Names and shapes as in both libraries' GCN2Conv with shared weights, whose matrices are input by output. */
 const struct sl_layer_kind sl_gcnii = {
     .name = "gcnii",
-    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.weight1", .by_derived = true},
-                  [SL_DERIVED] = {SL_SHAPE_DERIVED, NULL, 0}},
+    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.weight1", 0}, {"convs.#.weight1", 0}}, .by_derived = true},
+                  [SL_DERIVED] = {.shape = SL_SHAPE_DERIVED}},
     .weigh = SL_WEIGH_SYMMETRIC,
     .reads_first = true,
     .shape = shape,

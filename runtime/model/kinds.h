@@ -18,11 +18,17 @@ enum sl_parameter_shape {
     SL_SHAPE_DERIVED /* n_in x n_out, or what travels where that is projected: not trained */
 };
 
+/* A parameter in files. Heads have an axis of one in front. */
+struct sl_parameter_name {
+    const char *text; /* # stands for the layer's number */
+    bool transposed;  /* files hold the matrix output by input */
+};
+
 struct sl_parameter_kind {
     enum sl_parameter_shape shape;
-    const char *name; /* in files, as DGL's state dict has it; # stands for the layer's number */
-    bool transposed;  /* files hold the matrix output by input */
-    bool by_derived;  /* its gradient comes of SL_DERIVED's */
+    struct sl_parameter_name
+        name[SL_N_NAMES]; /* as the state dicts of DGL's and of PyTorch Geometric's layers have it */
+    bool by_derived;      /* its gradient comes of SL_DERIVED's */
 };
 
 /* What a sum over in-neighbours is weighed by. */

@@ -54,23 +54,25 @@ static enum sl_status backward(const struct sl_at *at)
     return st;
 }
 
-#define PARAMETERS(end)                                                                                                \
-    {                                                                                                                  \
-        [SL_NEIGH] = {SL_SHAPE_MATRIX, end ".weight", .transposed = true}, [SL_BIAS] = {                               \
-            SL_SHAPE_VECTOR,                                                                                           \
-            end ".bias",                                                                                               \
-            0                                                                                                          \
-        }                                                                                                              \
-    }
+/* The same names in both libraries: PyTorch's Linear. */
+#define WEIGHT(end) SL_SHAPE_MATRIX, {{end ".weight", true}, {end ".weight", true}}, 0
+#define BIAS(end) SL_SHAPE_VECTOR, {{end ".bias", 0}, {end ".bias", 0}}, 0
 
-const struct sl_layer_kind sl_linear_out = {
-    .name = "out", .parameter = PARAMETERS("out"), .forward = forward, .backward = backward};
+const struct sl_layer_kind sl_linear_out = {.name = "out",
+                                            .parameter = {[SL_NEIGH] = {WEIGHT("out")}, [SL_BIAS] = {BIAS("out")}},
+                                            .forward = forward,
+                                            .backward = backward};
 
-const struct sl_layer_kind sl_activated_in = {
-    .name = "in", .parameter = PARAMETERS("in"), .forward = forward, .backward = backward};
+const struct sl_layer_kind sl_activated_in = {.name = "in",
+                                              .parameter = {[SL_NEIGH] = {WEIGHT("in")}, [SL_BIAS] = {BIAS("in")}},
+                                              .forward = forward,
+                                              .backward = backward};
 
-const struct sl_layer_kind sl_linear_in = {
-    .name = "in", .parameter = PARAMETERS("in"), .linear = true, .forward = forward, .backward = backward};
+const struct sl_layer_kind sl_linear_in = {.name = "in",
+                                           .parameter = {[SL_NEIGH] = {WEIGHT("in")}, [SL_BIAS] = {BIAS("in")}},
+                                           .linear = true,
+                                           .forward = forward,
+                                           .backward = backward};
 
 /* ---- after layer norm and ReLU ---- */
 
@@ -125,7 +127,7 @@ done:
 }
 
 const struct sl_layer_kind sl_normed_out = {.name = "out",
-                                            .parameter = PARAMETERS("out"),
+                                            .parameter = {[SL_NEIGH] = {WEIGHT("out")}, [SL_BIAS] = {BIAS("out")}},
                                             .norms_input = true,
                                             .forward = forward_normed,
                                             .backward = backward_normed};

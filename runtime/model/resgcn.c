@@ -64,8 +64,8 @@ done:
 
 const struct sl_layer_kind sl_resgcn = {
     .name = "resgcn",
-    .parameter =
-        {[SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.weight", 0}, [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.bias", 0}},
+    .parameter = {[SL_NEIGH] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, 0},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, 0}},
     .weigh = SL_WEIGH_SYMMETRIC,
     .linear = true,
     .norms_input = true,

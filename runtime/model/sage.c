@@ -117,12 +117,14 @@ done:
     return st;
 }
 
-/* Names and shapes as in DGL's SAGEConv. */
+/* Names and shapes as in both libraries' SAGEConv; the bias is with DGL's self matrix, with PyTorch Geometric's other one. */
 const struct sl_layer_kind sl_sage = {
     .name = "sage",
-    .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, "layers.#.fc_self.weight", .transposed = true},
-                  [SL_NEIGH] = {SL_SHAPE_MATRIX, "layers.#.fc_neigh.weight", .transposed = true},
-                  [SL_BIAS] = {SL_SHAPE_VECTOR, "layers.#.fc_self.bias", 0}},
+    .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, 0},
+                  [SL_NEIGH] = {SL_SHAPE_MATRIX,
+                                {{"layers.#.fc_neigh.weight", true}, {"convs.#.lin_l.weight", true}},
+                                0},
+                  [SL_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}}, 0}},
     .forward = forward,
     .backward = backward,
 };

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# What --save writes is what PyTorch Geometric's and DGL's layers load: of each model a small one is trained, load_state_dict takes its
+# file strictly, and the library's scores of all vertices are those of --predict. $PYTHON says which interpreter has them.
+
+set -u
+python=${PYTHON:-python3}
+libraries=
+for library in torch_geometric dgl; do
+    "$python" -c "import numpy, safetensors.torch, $library" 2>/dev/null && libraries+=" $library"
+done
+if [[ -z $libraries ]]; then
+    echo "$python has no torch, safetensors and torch_geometric or dgl: skipped"
+    exit 77
+fi
+program=$(realpath "$top_builddir/apps/coop_sage") && maker=$(realpath "$top_builddir/apps/starling_data") || exit 99
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 99
+failed=0
+
+cat >compare.py <<'END' || exit 99
+import csv, gzip, sys
+import numpy as np, torch
+from safetensors.torch import load_file
+from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList
+from torch.nn.functional import relu
+
+library, model, norm = sys.argv[1:4]
+HIDDEN, LAYERS, HEADS, ALPHA, LAMBDA = 16, 3, 4, 0.1, 0.5
+
+def table(path, kind):
+    with gzip.open(path, 'rt') as file:
+        return np.array(list(csv.reader(file)), dtype=kind)
+
+def conv(n_in, n_out, i):
+    """Layer i of the library."""
+    heads = 1 if i == LAYERS - 1 else HEADS
+    if library == 'torch_geometric':
+        from torch_geometric import nn
+        if model == 'sage':
+            return nn.SAGEConv(n_in, n_out)
+        if model == 'gat':
+            return nn.GATConv(n_in, n_out // heads, heads)
+        if model == 'gcnii':
+            return nn.GCN2Conv(n_in, ALPHA, LAMBDA, i + 1)
+        return nn.GCNConv(n_in, n_out)
+    from dgl import nn
+    if model == 'sage':
+        return nn.SAGEConv(n_in, n_out, 'mean')
+    if model == 'gat':
+        return nn.GATConv(n_in, n_out // heads, heads)
+    if model == 'gcnii':
+        return nn.GCN2Conv(n_in, i + 1, alpha=ALPHA, lambda_=LAMBDA, bias=False)
+    return nn.GraphConv(n_in, n_out)
+
+def graph_of(edges, n):
+    edges = torch.from_numpy(edges[edges[:, 0] != edges[:, 1]])
+    edges = torch.unique(torch.cat([edges, edges.flip(1)]), dim=0).T.contiguous()
+    if library == 'torch_geometric':
+        return edges
+    import dgl
+    graph = dgl.graph((edges[0], edges[1]), num_nodes=n)
+    return graph if model == 'sage' else dgl.add_self_loop(graph)
+
+class Net(Module):
+    def __init__(self, n_features, n_classes):
+        super().__init__()
+        self.ends = model in ('gcnii', 'resgcn')
+        widths = [HIDDEN] * (LAYERS + 1) if self.ends else [n_features] + [HIDDEN] * (LAYERS - 1) + [n_classes]
+        convs = ModuleList(conv(widths[i], widths[i + 1], i) for i in range(LAYERS))
+        self.add_module('convs' if library == 'torch_geometric' else 'layers', convs)
+        n_norms = LAYERS + 1 if model == 'resgcn' else 0 if norm == 'none' else LAYERS if self.ends else LAYERS - 1
+        make = BatchNorm1d if norm == 'batch' else LayerNorm
+        self.norms = ModuleList(make(HIDDEN) for _ in range(n_norms))
+        if self.ends:
+            self.add_module('in', Linear(n_features, HIDDEN))
+            self.add_module('out', Linear(HIDDEN, n_classes))
+
+    def apply_conv(self, i, graph, *rows):
+        if library == 'torch_geometric':
+            return self.convs[i](*rows, graph)
+        return self.layers[i](graph, *rows).flatten(1)
+
+    def forward(self, x, graph):
+        h = getattr(self, 'in')(x) if self.ends else x
+        if model == 'resgcn':
+            for i in range(LAYERS):
+                h = h + self.apply_conv(i, graph, relu(self.norms[i](h)))
+            return self.out(relu(self.norms[LAYERS](h)))
+        first = h = relu(h) if self.ends else h
+        for i in range(LAYERS):
+            h = self.apply_conv(i, graph, h, first) if model == 'gcnii' else self.apply_conv(i, graph, h)
+            if i < len(self.norms):
+                h = self.norms[i](h)
+            if self.ends or i < LAYERS - 1:
+                h = relu(h)
+        return self.out(h) if self.ends else h
+
+x = torch.from_numpy(table('made/raw/node-feat.csv.gz', np.float32))
+expected = torch.from_numpy(np.load('scores.npy')).double()
+net = Net(x.shape[1], expected.shape[1])
+net.load_state_dict(load_file('model.safetensors'), strict=True)
+net.double().eval()
+with torch.no_grad():
+    found = net(x.double(), graph_of(table('made/raw/edge.csv.gz', np.int64), len(x)))
+worst = float((found - expected).abs().max())
+print(f'{library} {model} --norm {norm}: largest difference {worst:.2e}, largest score {float(expected.abs().max()):.3g}')
+sys.exit(not worst <= 1e-4 * max(1, float(expected.abs().max())))
+END
+
+"$maker" generate --vertices 400 --edges 1600 --classes 5 --features 12 --seed 3 --out made >/dev/null || exit 99
+for library in $libraries; do
+    names=dgl
+    [[ $library == torch_geometric ]] && names=pyg
+    for model in sage gcn gat gcnii resgcn; do
+        for norm in none layer batch; do
+            [[ $model == resgcn && $norm != none ]] && continue
+            "$program" --dataset ./made --cache none --model $model --norm $norm --layers 3 --hidden 16 --heads 4 --alpha 0.1 \
+                --lambda 0.5 --epochs 2 --lr 0.02 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
+                --save-names $names --predict scores.npy || exit 1
+            "$python" compare.py $library $model $norm || failed=1
+        done
+    done
+done
+exit $failed
