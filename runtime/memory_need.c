@@ -8,12 +8,14 @@
 
 #include "codelets/rows.h"
 #include "runtime/full.h"
+#include "runtime/model/kinds.h"
 #include "runtime/pool.h"
 #include "runtime/replicas.h"
 #include "runtime/step.h"
 #include "support/real.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of one */
+#define CLASS_SHARE 1.125 /* sizes are rounded up by an eighth at the most */
 
 /* Vertices and edges of one group's step, by level and hop, at the most. */
 struct bound {
@@ -35,123 +37,190 @@ static struct bound bound_step(const struct sl_settings *s, const struct sl_data
     return b;
 }
 
-static double width(const struct sl_settings *s, const struct sl_dataset *dataset, uint32_t level)
+/* Its layers; features that a layer adds to its output (--residual) are dense then. */
+static struct sl_model outline_model(const struct sl_settings *s, const struct sl_dataset *dataset, bool *sparse_out)
 {
-    if (level == s->layers) {
-        return dataset->features.dense != NULL ? dataset->features.n_columns : 0;
+    struct sl_model model;
+    *sparse_out = dataset->features.dense == NULL;
+    sl_model_shape(s, dataset->features.n_columns, dataset->n_classes, *sparse_out, &model);
+    if (*sparse_out && model.layer[0].residual) {
+        *sparse_out = false;
+        sl_model_shape(s, dataset->features.n_columns, dataset->n_classes, false, &model);
     }
-    return level == 0 ? dataset->n_classes : s->hidden;
+    return model;
 }
 
-/* Entries of all parameters. */
-static double model_entries(const struct sl_settings *s, const struct sl_dataset *dataset)
+static bool aggregates(const struct sl_layer *layer)
 {
-    double entries = 0;
-    for (uint32_t i = 0; i < s->layers; i++) {
-        double in = i == 0 ? dataset->features.n_columns : s->hidden;
-        double out = i + 1 < s->layers ? s->hidden : dataset->n_classes;
-        entries += 2 * in * out + 3 * out;
-    }
-    return entries;
+    return layer->from != layer->level;
 }
 
-static double model_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+/* All parameters, in `copies` arrays and `partials` blocks of memory of their own. */
+static double parameter_bytes(const struct sl_model *model, double copies, double partials)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            const struct sl_parameter *p = &model->layer[i].parameter[k];
+            double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
+            bytes += copies * one + (one > 0 ? partials * fmax(CLASS_SHARE * one, SL_POOL_SMALLEST_BYTES) : 0);
+        }
+    }
+    return bytes;
+}
+
+static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double n_replicas = sl_replicas_count(s);
-    double copies = 4 + 2 + (double)s->pes * s->chunks;  /* state, best and file copies, partials */
+    double partials = (double)s->pes * s->chunks;
+    double sums = SL_POOL_SMALLEST_BYTES + CLASS_SHARE * 6 * s->hidden * sizeof(double); /* losses, batch norm */
+    double copies = 4 + 2;                               /* state, best and file copies */
     copies += n_replicas > 1 ? n_replicas * (5 + 3) : 0; /* replicas: state and spare; a checkpoint's copies */
-    return model_entries(s, dataset) * sizeof(sl_real) * copies;
+    return parameter_bytes(model, copies, partials) + 3 * partials * sums;
 }
 
 /* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
  * a quarter over what they can ask for. */
-static double exchange_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+static double exchange_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_model *model)
 {
-    struct bound b = bound_step(s, dataset);
     double peers = s->group_size - 1;
     double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles: struct sl_slot_pe */
+    double handles = s->group_size * peers;
     double bytes = 0;
-    for (uint32_t hop = 0; hop < s->layers; hop++) {
-        double in = hop + 1 == s->layers ? dataset->features.n_columns : s->hidden;
-        double row = fmin(in, width(s, dataset, hop)) * sizeof(sl_real); /* the narrower side of a layer travels */
-        double rows = fmin(b.edges[hop], peers * b.vertices[hop + 1]);
-        double handles = s->group_size * peers;
-        bytes += 2 * fmin(1.25 * rows * row, handles * SL_KEPT_BYTES) + kinds * handles * HANDLE_BYTES;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        double rows = aggregates(layer) ? fmin(b->edges[layer->level], peers * b->vertices[layer->from]) : 0;
+        double most = fmin(1.25 * rows * layer->travels * sizeof(sl_real), handles * SL_KEPT_BYTES);
+        most = fmax(most, handles * SL_POOL_SMALLEST_BYTES);
+        bytes += aggregates(layer) ? 2 * most + kinds * handles * HANDLE_BYTES : 0;
     }
     return bytes * s->depth * s->pes / s->group_size;
 }
 
-/* `arrays` arrays of a group's rows at a level: those of the step in hand or, where chunks are small enough to be kept, those of all
- * slots, with an eighth to spare; and the chunks' handles. */
-static double level_bytes(const struct sl_settings *s, double n_rows, double row_bytes, double arrays)
+/* An array of a group's rows: that of the step in hand or, where chunks are small enough to be kept, those of all slots, with what
+ * the last chunk has to spare, in the pool's blocks; and the chunks' handles. */
+static double array_bytes(const struct sl_settings *s, double n_rows, double row_bytes)
 {
     double chunks = fmin((double)s->group_size * s->chunks, s->group_size + n_rows / (1 << SL_MIN_CHUNK_SHIFT));
-    double kept = fmin(1.125 * n_rows * row_bytes, chunks * SL_KEPT_BYTES);
-    return arrays * (fmax(n_rows * row_bytes, s->depth * kept) + s->depth * chunks * HANDLE_BYTES);
+    double spare = s->chunks > 1 ? 2.0 / s->chunks : 0.125; /* sl_split_rows; sl_rows_reshape */
+    double least = fmax(SL_POOL_SMALLEST_BYTES, row_bytes * (1 << SL_MIN_CHUNK_SHIFT));
+    double room = fmax(CLASS_SHARE * (1 + spare) * n_rows * row_bytes, chunks * least);
+    double kept = fmin(room, chunks * SL_KEPT_BYTES);
+    return fmax(n_rows * row_bytes, s->depth * kept) + s->depth * chunks * HANDLE_BYTES;
 }
 
-/* Rows of the step in hand, and those kept. */
-static double row_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+/* What a layer has in training: enum sl_role. */
+static double layer_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_layer *layer)
 {
-    struct bound b = bound_step(s, dataset);
+    const size_t real = sizeof(sl_real);
+    double from = b->vertices[layer->from];
+    double level = b->vertices[layer->level];
+    double bytes = (layer->hidden ? 4 : 2) * array_bytes(s, level, layer->n_out * real); /* z, h; with gradients */
+    bytes += layer->hidden ? array_bytes(s, level, layer->n_out) : 0;                    /* gate */
+    if (layer->kind->norms_input) {
+        bytes += 2 * array_bytes(s, from, layer->n_in * real) + array_bytes(s, from, layer->n_in);
+    }
+    if (aggregates(layer)) { /* y or the sum, and its gradient */
+        bytes += 2 * (layer->project_first ? array_bytes(s, from, layer->travels * real)
+                                           : array_bytes(s, level, layer->n_in * real));
+    }
+    if (layer->kind->weigh == SL_WEIGH_ATTENTION) { /* scales and sides */
+        bytes += array_bytes(s, level, layer->n_heads * real) + array_bytes(s, level, 4 * layer->n_heads * real);
+    }
+    if (layer->kind->reads_first && layer->number == 0) { /* what all of these return to the first layer's output */
+        bytes += array_bytes(s, from, layer->n_in * real);
+    }
+    return bytes;
+}
+
+static double row_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_model *model, bool sparse)
+{
     double groups = (double)s->pes / s->group_size;
-    double rows = 0;
-    for (uint32_t level = 0; level <= s->layers; level++) { /* z, h, the mean and their gradients, a byte of gate */
-        double arrays = level == s->layers ? 1 : 6.25;
-        rows += level_bytes(s, b.vertices[level], width(s, dataset, level) * sizeof(sl_real), arrays);
+    const struct sl_layer *first = &model->layer[0];
+    double rows = sparse ? 0 : array_bytes(s, b->vertices[first->from], first->n_in * sizeof(sl_real));
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        rows += layer_bytes(s, b, &model->layer[i]);
     }
     return groups * rows;
 }
 
-static double training_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+static double sample_bytes(const struct sl_settings *s, const struct bound *b, double n)
 {
-    struct bound b = bound_step(s, dataset);
     double groups = (double)s->pes / s->group_size;
-    double ids = b.vertices[0] * 16;
+    double ids = b->vertices[0] * 16;
     for (uint32_t hop = 0; hop < s->layers; hop++) {
-        ids += b.vertices[hop + 1] * 16 + b.edges[hop] * 8;
+        ids += b->vertices[hop + 1] * 16 + b->edges[hop] * 8;
     }
-    return row_bytes(s, dataset) + groups * s->depth * ids +
-           s->depth * (double)s->pes * dataset->graph.n_vertices * 0.2;
+    return groups * s->depth * (ids + 4 * n) + s->depth * (double)s->pes * n * 0.2; /* 4: a place in the frontier */
 }
 
-static double evaluation_bytes(const struct sl_settings *s, const struct sl_dataset *dataset)
+/* The layer that needs most: what it takes in and gives, and all that is in between. Features are read where they are. */
+static double evaluation_bytes(const struct sl_model *model, double n)
 {
-    double n = dataset->graph.n_vertices;
     double most = 0;
-    for (uint32_t level = s->layers; level > 0;
-         level--) { /* input, output, its projection or what chunks in work hold */
-        double input = level == s->layers ? 0 : width(s, dataset, level); /* features are read where they are */
-        double here = input + 2.25 * width(s, dataset, level - 1);
-        most = fmax(most, n * here * sizeof(sl_real));
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        double here = (i > 0 ? layer->n_in : 0) + (layer->hidden ? 2.25 : 1) * layer->n_out;
+        here += aggregates(layer) ? layer->travels : 0; /* y, or the sum, as wide as what travels */
+        here += layer->kind->norms_input ? 1.25 * layer->n_in : 0;
+        here += layer->kind->weigh == SL_WEIGH_ATTENTION ? layer->n_heads : 0;
+        here += layer->kind->reads_first && i > 1 ? model->layer[0].n_out : 0;
+        most = fmax(most, here);
     }
-    return most;
+    return most * n * sizeof(sl_real);
+}
+
+/* Features in memory, as they are loaded or in part order. */
+static double feature_bytes(const struct sl_features *f, double n, bool sparse)
+{
+    return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * sizeof(sl_real);
+}
+
+struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    const struct sl_features *f = &dataset->features;
+    struct bound b = bound_step(s, dataset);
+    bool sparse;
+    struct sl_model model = outline_model(s, dataset, &sparse);
+    double n = dataset->graph.n_vertices;
+    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
+    double weights = sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 2 * n * sizeof(sl_real) : 0;
+    double cached = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
+    double cache = sparse ? 0 : fmin(cached, n) * s->pes * (4 * f->n_columns + 16);
+    return (struct sl_memory_terms){.loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL)),
+                                    .data = (uint64_t)(graph + feature_bytes(f, n, sparse) + weights + cache),
+                                    .model = (uint64_t)model_bytes(s, &model),
+                                    .exchange = (uint64_t)exchange_bytes(s, &b, &model),
+                                    .samples = (uint64_t)sample_bytes(s, &b, n),
+                                    .rows = (uint64_t)row_bytes(s, &b, &model, sparse),
+                                    .evaluation = (uint64_t)evaluation_bytes(&model, n)};
+}
+
+#define PROCESS_BYTES ((uint64_t)32 << 20) /* programs and libraries */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset)
 {
-    const struct sl_features *f = &dataset->features;
-    double n = dataset->graph.n_vertices;
-    double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
-    double table = f->dense != NULL ? 4 * n * f->n_columns : 8 * ((double)f->offsets[f->n_rows] + n);
-    double training = training_bytes(settings, dataset);
-    double evaluation = evaluation_bytes(settings, dataset);
+    struct sl_memory_terms t = sl_memory_terms(settings, dataset);
+    uint64_t training = t.rows + t.samples;
     /* What the pool keeps of the one while the other is at work. */
-    double work = fmax(training, evaluation) + fmin(fmin(training, evaluation), SL_POOL_KEPT_BYTES);
-    /* The dataset as it was loaded goes before the work begins. */
-    double most = fmax(graph + table, work);
-    double cached =
-        settings->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : settings->feature_cache; /* then it is GPUs' */
-    double cache = f->dense != NULL ? fmin(cached, n) * settings->pes * (4 * f->n_columns + 16) : 0;
-    double kept = model_bytes(settings, dataset) + exchange_bytes(settings, dataset);
-    return (uint64_t)(graph + table + cache + kept + most) + (32u << 20);
+    uint64_t work = most(training, t.evaluation) + least(least(training, t.evaluation), SL_POOL_KEPT_BYTES);
+    return t.data + t.model + t.exchange + most(t.loaded, work) + PROCESS_BYTES;
 }
 
 /* ---- on a GPU ---- */
 
-#define CLASS_SHARE 1.125 /* sizes are rounded up by an eighth at the most */
-#define PART_SHARE 1.25   /* the largest part, of the average one */
-#define CHUNKS_AT_WORK 4  /* of an evaluation: one computes, its successor is in StarPU's pipeline, others go or come */
+#define PART_SHARE 1.25  /* the largest part, of the average one */
+#define CHUNKS_AT_WORK 4 /* of an evaluation: one computes, its successor is in StarPU's pipeline, others go or come */
 #define GPU_MODEL_COPIES 6 /* weights, two moments, the sum of the gradients, room for a copy from elsewhere */
 
 /* The dataset as far as the estimates above look at it. */
@@ -173,19 +242,19 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
-/* The widest layer's rows, of which every GPU needs all, and what comes of them; mean, z and gates of the chunks at work. */
-static double gpu_evaluation_bytes(const struct sl_settings *s, const struct sl_dataset *outline)
+/* The widest layer's rows, of which every GPU needs all, and what comes of them; what else the chunks at work have. */
+static double gpu_evaluation_bytes(const struct sl_model *model, double n)
 {
-    double n = outline->graph.n_vertices;
     double n_at_work = fmin(n, (double)CHUNKS_AT_WORK * (1 << SL_EVALUATE_GPU_SHIFT));
-    double most = 0;
-    for (uint32_t level = s->layers; level > 0; level--) {
-        double in = width(s, outline, level);
-        double out = width(s, outline, level - 1);
-        double mean = in <= out ? in : 0; /* wider rows are projected first */
-        most = fmax(most, ((in > 0 ? fmin(in, out) : out) + out) * n + (mean + 1.25 * out) * n_at_work);
+    double bytes = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        bool own = layer->kind->norms_input || layer->kind->reads_first || !aggregates(layer); /* rows beside */
+        double all = (aggregates(layer) ? layer->travels : 0) + layer->n_out;
+        double work = (layer->project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
+        bytes = fmax(bytes, all * n + (work + layer->n_heads) * n_at_work);
     }
-    return most * sizeof(sl_real);
+    return bytes * sizeof(sl_real);
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
@@ -196,11 +265,14 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double share = (double)n_pes / settings->pes;
     double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
     double partials = (double)n_pes * settings->chunks;
-    double model = model_entries(settings, &outline) * sizeof(sl_real) * (GPU_MODEL_COPIES + partials);
+    struct bound b = bound_step(settings, &outline);
+    bool sparse;
+    struct sl_model model = outline_model(settings, &outline, &sparse);
+    double weights = parameter_bytes(&model, GPU_MODEL_COPIES, partials);
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
-    double rows = share * (row_bytes(settings, &outline) + copies * exchange_bytes(settings, &outline));
-    double training = CLASS_SHARE * (parts + model + PART_SHARE * rows);
-    double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(settings, &outline));
+    double rows = share * (row_bytes(settings, &b, &model, sparse) + copies * exchange_bytes(settings, &b, &model));
+    double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
+    double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
                                 .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
 }

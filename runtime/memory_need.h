@@ -10,10 +10,21 @@
 #include "runtime/settings.h"
 #include "runtime/shards.h"
 
-/* An estimate in bytes of the most the process will hold: dataset in part order, model and optimiser, what PEs exchange rows by, and
- * the larger of the dataset as it is loaded, training (depth sampled blocks, one step's rows; of small chunks, whose handles are
- * kept, depth steps' rows) and evaluation (rows of all vertices), with what the pool keeps of the one during the other. Frontiers
- * are bounded by fanout and by the graph, so that the figure errs upwards. */
+/* Estimates in bytes of what the process holds at the most, read off the model's layers. Frontiers are bounded by fanout and by the
+ * graph, so that the figures err upwards. */
+struct sl_memory_terms {
+    uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
+    uint64_t data;       /* in part order, with what vertices are weighed by and caches of features */
+    uint64_t model;      /* with its optimiser, copies and partial gradients */
+    uint64_t exchange;   /* what PEs exchange rows by */
+    uint64_t samples;    /* depth sampled blocks */
+    uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
+    uint64_t evaluation; /* rows of all vertices */
+};
+struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset);
+
+/* The most of it at a time: data, model, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
+ * the pool keeps of the one during the other. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
 
 /* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features

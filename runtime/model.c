@@ -24,15 +24,16 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
     return st;
 }
 
-static enum sl_status open_parameter(uint32_t n_rows, uint32_t n_columns, bool derived, struct sl_parameter *p)
+/* Of the shape it has. */
+static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
 {
+    uint32_t n_rows = p->n_rows;
+    uint32_t n_columns = p->n_columns;
     enum sl_status st;
     if ((uint64_t)n_rows * n_columns >= UINT32_MAX) {
         return sl_fail(SL_EINVAL, "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows,
                        n_columns);
     }
-    p->n_rows = n_rows;
-    p->n_columns = n_columns;
     SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
     SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
     if (derived) {
@@ -69,10 +70,10 @@ static void initialise_heads(uint64_t seed, uint32_t layer, uint32_t which, uint
 
 static enum sl_status open_norm(struct sl_layer *layer)
 {
-    uint32_t width = layer->kind->norms_input ? layer->n_in : layer->n_out;
+    uint32_t width = layer->parameter[SL_NORM_WEIGHT].n_columns;
     enum sl_status st;
-    SL_TRY(st, open_parameter(1, width, false, &layer->parameter[SL_NORM_WEIGHT]), done);
-    SL_TRY(st, open_parameter(1, width, false, &layer->parameter[SL_NORM_BIAS]), done);
+    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_WEIGHT]), done);
+    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_BIAS]), done);
     for (uint32_t c = 0; c < width; c++) {
         layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
     }
@@ -90,11 +91,9 @@ static enum sl_status open_by_kind(uint64_t seed, uint32_t i, int k, struct sl_l
 {
     struct sl_parameter *p = &layer->parameter[k];
     enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
-    uint32_t n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
-    uint32_t n_columns = shape == SL_SHAPE_DERIVED && layer->project_first ? layer->travels : layer->n_out;
     enum sl_status st = SL_OK;
     if (shape != SL_SHAPE_NONE) {
-        SL_TRY(st, open_parameter(n_rows, n_columns, shape == SL_SHAPE_DERIVED, p), done);
+        SL_TRY(st, open_parameter(shape == SL_SHAPE_DERIVED, p), done);
     }
     if (shape == SL_SHAPE_MATRIX) {
         initialise_matrix(seed, i, (uint32_t)k, p);
@@ -135,6 +134,31 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     }
 }
 
+static void shape_parameter(const struct sl_layer *layer, int k, struct sl_parameter *p)
+{
+    enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
+    if (shape != SL_SHAPE_NONE) {
+        p->n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
+        p->n_columns = shape == SL_SHAPE_DERIVED && layer->project_first ? layer->travels : layer->n_out;
+    } else if (layer->norm != SL_NORM_NONE && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS)) {
+        p->n_rows = 1;
+        p->n_columns = layer->kind->norms_input ? layer->n_in : layer->n_out;
+    }
+}
+
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                    struct sl_model *out)
+{
+    *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
+    for (uint32_t i = 0; i < out->n_layers; i++) {
+        struct sl_layer *layer = &out->layer[i];
+        shape_layer(settings, i, n_features, n_classes, sparse, layer);
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            shape_parameter(layer, k, &layer->parameter[k]);
+        }
+    }
+}
+
 static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, struct sl_layer *layer)
 {
     enum sl_status st = SL_OK;
@@ -150,9 +174,8 @@ enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_feat
                              struct sl_model *out)
 {
     enum sl_status st = SL_OK;
-    *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
+    sl_model_shape(settings, n_features, n_classes, sparse, out);
     for (uint32_t i = 0; i < out->n_layers; i++) {
-        shape_layer(settings, i, n_features, n_classes, sparse, &out->layer[i]);
         SL_TRY(st, open_layer(settings, i, &out->layer[i]), undo);
     }
     return SL_OK;

@@ -67,6 +67,10 @@ struct sl_model {
     struct sl_layer layer[SL_MAX_MODEL_LAYERS];
 };
 
+/* The layers and the parameters' shapes of the model that the settings describe: no array, no handle, nothing to free. */
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                    struct sl_model *out);
+
 /* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for matrices (Glorot, Bengio 2010), biases
  * zero, norms one and zero, moments zero. Each entry is a function of (seed, parameter, row, column). StarPU is up.
  * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */

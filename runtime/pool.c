@@ -16,7 +16,6 @@
 
 #define N_CLASSES 512
 #define NEAR_CLASSES 16 /* a block of up to four times the size serves too */
-#define SMALLEST ((size_t)16 << 10)
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 
@@ -41,7 +40,7 @@ static uint32_t n_unmatched[N_CLASSES]; /* blocks taken since the last reserve *
 /* The class of a size and its blocks' size: eight steps to a power of two, and one class for all that is small. */
 static unsigned size_class(size_t bytes, size_t *rounded)
 {
-    size_t n = bytes < SMALLEST ? SMALLEST : bytes;
+    size_t n = bytes < SL_POOL_SMALLEST_BYTES ? SL_POOL_SMALLEST_BYTES : bytes;
     unsigned power = 63 - (unsigned)__builtin_clzll(n);
     size_t step = (size_t)1 << (power - 3);
     *rounded = (n + step - 1) / step * step;

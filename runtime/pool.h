@@ -23,6 +23,9 @@ void sl_pool_remove(void);
  * even that is short, there is no reserve. When no task runs, after an epoch. */
 void sl_pool_reserve(void);
 
+/* The smallest block. */
+#define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
+
 /* Free blocks that sl_pool_trim leaves alone, bytes; a reserve that was never used does not count. */
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 

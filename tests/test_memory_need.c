@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/memory_need: for every model, no less than what the pool came to hold, and not absurdly more.
+ */
+#include "tests/run_fixture.h"
+
+#include "runtime/memory_need.h"
+#include "runtime/pool.h"
+
+#define TOO_MUCH 8 /* times what was taken */
+#define N_STEPS 4
+
+/* What is not the same in every run. */
+struct variant {
+    const char *name;
+    uint32_t n_columns, hidden, depth, chunks, group_size, batch_size;
+    bool sparse, residual;
+    int norm;
+};
+
+static const struct variant variants[] = {
+    {"dense", 100, 64, 2, 2, 2, 700, false, false, SL_NORM_NONE},
+    {"narrow features", 24, 64, 1, 1, 1, 1500, false, true, SL_NORM_BATCH},
+    {"sparse", 150, 64, 2, 3, 2, 700, true, false, SL_NORM_LAYER},
+    {"sparse made dense", 64, 64, 1, 2, 1, 1500, true, true, SL_NORM_NONE},
+    {"not kept", 600, 512, 2, 2, 1, 1500, false, false, SL_NORM_NONE},
+};
+
+static void make_settings(int model, const struct variant *v, struct sl_settings *out)
+{
+    expect_ok(sl_settings_init(out));
+    out->model = model;
+    out->layers = 2;
+    out->hidden = v->hidden;
+    out->n_fanout = 2;
+    out->fanout[0] = out->fanout[1] = 15; /* nearly all vertices */
+    out->heads = 4;
+    out->pes = out->group_size = v->group_size;
+    out->batch_size = v->batch_size;
+    out->chunks = v->chunks;
+    out->depth = v->depth;
+    out->residual = v->residual;
+    out->norm = v->norm;
+}
+
+static void expect_between(const char *model, const char *variant, const char *what, uint64_t taken, uint64_t need)
+{
+    if (getenv("SL_SHOW") != NULL) {
+        fprintf(stderr, "%s, %s: %s %llu, estimate %llu: %.2f\n", model, variant, what, (unsigned long long)taken,
+                (unsigned long long)need, (double)need / (double)taken);
+        return;
+    }
+    if (taken > need || need > TOO_MUCH * taken) {
+        fail_msg("%s, %s: %s took %llu bytes, estimated at %llu", model, variant, what, (unsigned long long)taken,
+                 (unsigned long long)need);
+    }
+}
+
+/* Steps, and in a pool of its own an evaluation. */
+static void compare(const struct sl_dataset *dataset, int model, const struct variant *v)
+{
+    struct sl_settings settings;
+    struct sl_metrics_scores scores;
+    struct outcome outcome;
+    struct world w;
+    make_settings(model, v, &settings);
+    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset);
+    machine_up(NULL, 2);
+    world_open(dataset, &settings, N_STEPS, &w);
+    world_run(&w, N_STEPS, &outcome);
+    uint64_t trained = sl_pool_bytes();
+    world_close(&w);
+    machine_down();
+    outcome_free(&outcome);
+    machine_up(NULL, 2);
+    world_open(dataset, &settings, N_STEPS, &w);
+    uint64_t before = sl_pool_bytes();
+    expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, NULL, &scores));
+    uint64_t evaluated = sl_pool_bytes() - before;
+    world_close(&w);
+    machine_down();
+    const char *name = sl_model_kind(model)->name;
+    expect_between(name, v->name, "training", trained, terms.rows + terms.exchange + terms.model);
+    expect_between(name, v->name, "evaluation", evaluated, terms.evaluation);
+    uint64_t data = 4 * dataset->graph.n_edges + (v->sparse && !v->residual ? 8 : 4 * (uint64_t)v->n_columns) * 3000;
+    assert_true(terms.data > data);
+    assert_true(sl_memory_need(&settings, dataset) > terms.data + terms.model + trained);
+    sl_settings_free(&settings);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        const struct variant *v = &variants[i];
+        struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                    .n_vertices = 3000,
+                                    .n_columns = v->n_columns,
+                                    .n_classes = 7,
+                                    .sparse = v->sparse,
+                                    .seed = 5};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
+            compare(&dataset, model, v);
+        }
+        forget_partitions();
+        sl_dataset_free(&dataset);
+    }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+    return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
+}
