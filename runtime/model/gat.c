@@ -58,17 +58,6 @@ done:
     return st;
 }
 
-/* What --residual adds to the input rows' gradient. */
-static enum sl_status residual(const struct sl_at *at, uint32_t p)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t c = 0; at->layer->residual && at->i > 0 && c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-        SL_TRY(st, sl_residual_back(at, p, c), done);
-    }
-done:
-    return st;
-}
-
 static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st;
@@ -77,7 +66,7 @@ static enum sl_status backward(const struct sl_at *at)
     for (uint32_t p = 0; p < at->pass->n_pes; p++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GY)), done);
         SL_TRY(st, sl_project_back(at, p, SL_DERIVED), done);
-        SL_TRY(st, residual(at, p), done);
+        SL_TRY(st, at->layer->residual && at->i > 0 ? sl_residual_back(at, p) : SL_OK, done);
     }
 done:
     return st;

@@ -30,34 +30,7 @@ done:
 
 static enum sl_status forward(const struct sl_at *at)
 {
-    enum sl_status st = SL_OK;
-    SL_TRY(st, at->layer->project_first ? sl_project(at, WEIGHT) : SL_OK, done);
-    SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
-        if (!at->layer->project_first) {
-            SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
-        }
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, combine(at, p, c), done);
-        }
-    }
-    at->pass->source->arrived(at);
-    sl_project_done(at);
-done:
-    return st;
-}
-
-/* What --residual adds to the input rows' gradient. */
-static enum sl_status residual(const struct sl_at *at, uint32_t p)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t c = 0; at->layer->residual && at->i > 0 && c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-        SL_TRY(st, sl_residual_back(at, p, c), done);
-    }
-done:
-    return st;
+    return sl_convolve(at, WEIGHT, combine);
 }
 
 static enum sl_status backward(const struct sl_at *at)
@@ -71,7 +44,7 @@ static enum sl_status backward(const struct sl_at *at)
         struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
         SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
         SL_TRY(st, project_first ? sl_project_back(at, p, WEIGHT) : SL_OK, done);
-        SL_TRY(st, residual(at, p), done);
+        SL_TRY(st, at->layer->residual && at->i > 0 ? sl_residual_back(at, p) : SL_OK, done);
     }
 done:
     return st;

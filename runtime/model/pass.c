@@ -268,6 +268,28 @@ done:
     return st;
 }
 
+enum sl_status sl_convolve(const struct sl_at *at, int parameter,
+                           enum sl_status (*combine)(const struct sl_at *at, uint32_t p, uint32_t c))
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->layer->project_first ? sl_project(at, parameter) : SL_OK, done);
+    SL_TRY(st, at->pass->source->send(at), done);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+        if (!at->layer->project_first) {
+            SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
+        }
+        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            SL_TRY(st, combine(at, p, c), done);
+        }
+    }
+    at->pass->source->arrived(at);
+    sl_project_done(at);
+done:
+    return st;
+}
+
 /* ---- bias and residual ---- */
 
 enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t z)
@@ -292,10 +314,18 @@ done:
     return st;
 }
 
-enum sl_status sl_residual_back(const struct sl_at *at, uint32_t p, uint32_t c)
+enum sl_status sl_residual_back(const struct sl_at *at, uint32_t p)
 {
-    struct sl_at_place place = sl_at_place(at, p, sl_at_chunk_row(at, p, at->level, c));
+    const struct sl_rows *gh = sl_at_rows(at, p, SL_ROWS_GH);
     struct sl_task_args head = sl_at_head(at, p);
-    return sl_activate_residual_backward_submit(&head, sl_at_rows(at, p, SL_ROWS_GH)->chunk[c],
-                                                sl_at_input_gradient(at, p)->chunk[place.chunk], place.row);
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < gh->split.n_chunks; c++) {
+        struct sl_at_place place = sl_at_place(at, p, sl_at_chunk_row(at, p, at->level, c));
+        SL_TRY(st,
+               sl_activate_residual_backward_submit(&head, gh->chunk[c],
+                                                    sl_at_input_gradient(at, p)->chunk[place.chunk], place.row),
+               done);
+    }
+done:
+    return st;
 }

@@ -185,11 +185,16 @@ void sl_project_done(const struct sl_at *at);
 /* Not projecting first: the gradient of W (and SL_BIAS) from the sums and gz, and ga = gz W^T unless nothing below wants it. */
 enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias);
 
+/* The forward of a layer that multiplies before or after it sums, as its widths ask for: rows travel, projected or as they are, and
+ * `combine` submits Z of each chunk c of PE p, whose rows of Z, and SUM where the layer does not project first, have their shape. */
+enum sl_status sl_convolve(const struct sl_at *at, int parameter,
+                           enum sl_status (*combine)(const struct sl_at *at, uint32_t p, uint32_t c));
+
 /* The layer's bias in every row of chunk z; the gradient of it, a partial for each chunk of gz of all PEs. */
 enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t z);
 enum sl_status sl_bias_back(const struct sl_at *at);
 
-/* GH of the input rows += GH of the output, the adjoint of --residual, of chunk c of the output level. */
-enum sl_status sl_residual_back(const struct sl_at *at, uint32_t p, uint32_t c);
+/* GH of the input rows += GH of the output, the adjoint of a residual, of PE p's rows. */
+enum sl_status sl_residual_back(const struct sl_at *at, uint32_t p);
 
 #endif

@@ -54,9 +54,7 @@ static enum sl_status backward(const struct sl_at *at)
     }
     SL_TRY(st, sl_deactivate_input(at), done);
     for (uint32_t p = 0; p < at->pass->n_pes; p++) {
-        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-            SL_TRY(st, sl_residual_back(at, p, c), done);
-        }
+        SL_TRY(st, sl_residual_back(at, p), done);
     }
 done:
     return st;

@@ -46,23 +46,7 @@ done:
 
 static enum sl_status forward(const struct sl_at *at)
 {
-    enum sl_status st = SL_OK;
-    SL_TRY(st, at->layer->project_first ? sl_project(at, SL_NEIGH) : SL_OK, done);
-    SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
-        if (!at->layer->project_first) {
-            SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
-        }
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, combine(at, p, c), done);
-        }
-    }
-    at->pass->source->arrived(at);
-    sl_project_done(at);
-done:
-    return st;
+    return sl_convolve(at, SL_NEIGH, combine);
 }
 
 /* ---- backward ---- */
@@ -82,7 +66,7 @@ done:
     return st;
 }
 
-/* gh += gz W_self^T (+ gh of the residual) on the self rows, chunk by chunk in order. */
+/* gh += gz W_self^T, then += gh of the residual, on the self rows. */
 static enum sl_status self_rows(const struct sl_at *at, uint32_t p)
 {
     const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
@@ -93,8 +77,8 @@ static enum sl_status self_rows(const struct sl_at *at, uint32_t p)
         starpu_data_handle_t gh = sl_at_input_gradient(at, p)->chunk[place.chunk];
         SL_TRY(st, sl_dense_backward_input_submit(&head, gz->chunk[c], sl_at_value(at, p, SL_SELF), 1, gh, place.row),
                done);
-        SL_TRY(st, at->layer->residual ? sl_residual_back(at, p, c) : SL_OK, done);
     }
+    st = at->layer->residual ? sl_residual_back(at, p) : SL_OK;
 done:
     return st;
 }
