@@ -9,12 +9,10 @@
 #include "runtime/model/kinds.h"
 #include "support/memory.h"
 
-#define CHUNK_SHIFT 11 /* 2048 rows */
-
 struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows)
 {
     bool by_gpus = run->gpus_first && !run->evaluate_on_cpus;
-    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / n_parts, by_gpus ? SL_EVALUATE_GPU_SHIFT : CHUNK_SHIFT);
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / n_parts, by_gpus ? SL_EVALUATE_GPU_SHIFT : SL_EVALUATE_SHIFT);
 }
 
 /* ---- the source ---- */

@@ -9,9 +9,10 @@
 
 #include "runtime/model/pass.h"
 
-/* How one of n_parts parts is cut into chunks, each a task in every operation: of 2048 rows, so that all CPU workers have some; of
+/* How one of n_parts parts is cut into chunks, each a task in every operation: of 2^SL_EVALUATE_SHIFT rows, so that all CPU workers have some; of
  * 2^SL_EVALUATE_GPU_SHIFT where GPUs alone evaluate, which have a kernel done in less time than StarPU needs for a task of 2048
  * rows, and whose scheduler (dmdas) looks through all chunks for each task that waits. Of more where there would be too many. */
+#define SL_EVALUATE_SHIFT 11
 #define SL_EVALUATE_GPU_SHIFT 15
 struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
 

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "codelets/aggregate.h"
 #include "codelets/rows.h"
 #include "runtime/full.h"
 #include "runtime/model/kinds.h"
@@ -55,15 +56,15 @@ static bool aggregates(const struct sl_layer *layer)
     return layer->from != layer->level;
 }
 
-/* All parameters, in `copies` arrays and `partials` blocks of memory of their own. */
-static double parameter_bytes(const struct sl_model *model, double copies, double partials)
+/* All parameters, each in a block of memory of at least so many bytes. */
+static double parameter_bytes(const struct sl_model *model, double smallest)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
-            bytes += copies * one + (one > 0 ? partials * fmax(CLASS_SHARE * one, SL_POOL_SMALLEST_BYTES) : 0);
+            bytes += one > 0 ? fmax(one, smallest) : 0;
         }
     }
     return bytes;
@@ -72,11 +73,16 @@ static double parameter_bytes(const struct sl_model *model, double copies, doubl
 static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double n_replicas = sl_replicas_count(s);
-    double partials = (double)s->pes * s->chunks;
-    double sums = SL_POOL_SMALLEST_BYTES + CLASS_SHARE * 6 * s->hidden * sizeof(double); /* losses, batch norm */
     double copies = 4 + 2;                               /* state, best and file copies */
     copies += n_replicas > 1 ? n_replicas * (5 + 3) : 0; /* replicas: state and spare; a checkpoint's copies */
-    return parameter_bytes(model, copies, partials) + 3 * partials * sums;
+    return copies * parameter_bytes(model, 0);
+}
+
+/* Of gradients, losses, and batch norm's sums, of every PE's chunks. */
+static double partial_bytes(const struct sl_settings *s, const struct sl_model *model)
+{
+    double sums = 3 * SL_POOL_SMALLEST_BYTES + 6.0 * s->hidden * sizeof(double);
+    return CLASS_SHARE * s->pes * s->chunks * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
 }
 
 /* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
@@ -97,16 +103,23 @@ static double exchange_bytes(const struct sl_settings *s, const struct bound *b,
     return bytes * s->depth * s->pes / s->group_size;
 }
 
-/* An array of a group's rows: that of the step in hand or, where chunks are small enough to be kept, those of all slots, with what
- * the last chunk has to spare, in the pool's blocks; and the chunks' handles. */
+/* Rows that n_rows of `pes` PEs have memory for: the last chunk of a PE as much as its others, a single one an eighth to spare. */
+static double room_rows(double n_rows, uint32_t pes, uint32_t max_chunks, uint32_t min_shift)
+{
+    struct sl_split split = sl_split_rows((uint32_t)fmin(ceil(n_rows / pes), UINT32_MAX), max_chunks, min_shift);
+    double chunks = (double)split.n_chunks * (UINT32_C(1) << split.shift);
+    return pes * (split.n_chunks > 1 ? chunks : 1.125 * split.n_rows + 1);
+}
+
+/* An array of a group's rows: that of the step in hand or, where chunks are small enough to be kept, those of all slots, in the
+ * pool's blocks; and the chunks' handles. */
 static double array_bytes(const struct sl_settings *s, double n_rows, double row_bytes)
 {
     double chunks = fmin((double)s->group_size * s->chunks, s->group_size + n_rows / (1 << SL_MIN_CHUNK_SHIFT));
-    double spare = s->chunks > 1 ? 2.0 / s->chunks : 0.125; /* sl_split_rows; sl_rows_reshape */
-    double least = fmax(SL_POOL_SMALLEST_BYTES, row_bytes * (1 << SL_MIN_CHUNK_SHIFT));
-    double room = fmax(CLASS_SHARE * (1 + spare) * n_rows * row_bytes, chunks * least);
+    double rows = room_rows(n_rows, s->group_size, s->chunks, SL_MIN_CHUNK_SHIFT);
+    double room = fmax(CLASS_SHARE * rows * row_bytes, chunks * SL_POOL_SMALLEST_BYTES);
     double kept = fmin(room, chunks * SL_KEPT_BYTES);
-    return fmax(n_rows * row_bytes, s->depth * kept) + s->depth * chunks * HANDLE_BYTES;
+    return fmax(room, s->depth * kept) + s->depth * chunks * HANDLE_BYTES;
 }
 
 /* What a layer has in training: enum sl_role. */
@@ -155,7 +168,7 @@ static double sample_bytes(const struct sl_settings *s, const struct bound *b, d
 }
 
 /* The layer that needs most: what it takes in and gives, and all that is in between. Features are read where they are. */
-static double evaluation_bytes(const struct sl_model *model, double n)
+static double evaluation_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
 {
     double most = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
@@ -167,7 +180,8 @@ static double evaluation_bytes(const struct sl_model *model, double n)
         here += layer->kind->reads_first && i > 1 ? model->layer[0].n_out : 0;
         most = fmax(most, here);
     }
-    return most * n * sizeof(sl_real);
+    double rows = room_rows(n, s->group_size, SL_MAX_FULL_CHUNKS / s->group_size, SL_EVALUATE_SHIFT);
+    return most * CLASS_SHARE * rows * sizeof(sl_real);
 }
 
 /* Features in memory, as they are loaded or in part order. */
@@ -190,10 +204,11 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     return (struct sl_memory_terms){.loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL)),
                                     .data = (uint64_t)(graph + feature_bytes(f, n, sparse) + weights + cache),
                                     .model = (uint64_t)model_bytes(s, &model),
+                                    .partials = (uint64_t)partial_bytes(s, &model),
                                     .exchange = (uint64_t)exchange_bytes(s, &b, &model),
                                     .samples = (uint64_t)sample_bytes(s, &b, n),
                                     .rows = (uint64_t)row_bytes(s, &b, &model, sparse),
-                                    .evaluation = (uint64_t)evaluation_bytes(&model, n)};
+                                    .evaluation = (uint64_t)evaluation_bytes(s, &model, n)};
 }
 
 #define PROCESS_BYTES ((uint64_t)32 << 20) /* programs and libraries */
@@ -214,7 +229,7 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     uint64_t training = t.rows + t.samples;
     /* What the pool keeps of the one while the other is at work. */
     uint64_t work = most(training, t.evaluation) + least(least(training, t.evaluation), SL_POOL_KEPT_BYTES);
-    return t.data + t.model + t.exchange + most(t.loaded, work) + PROCESS_BYTES;
+    return t.data + t.model + t.partials + t.exchange + most(t.loaded, work) + PROCESS_BYTES;
 }
 
 /* ---- on a GPU ---- */
@@ -264,11 +279,11 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* of one GPU */
     double share = (double)n_pes / settings->pes;
     double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
-    double partials = (double)n_pes * settings->chunks;
     struct bound b = bound_step(settings, &outline);
     bool sparse;
     struct sl_model model = outline_model(settings, &outline, &sparse);
-    double weights = parameter_bytes(&model, GPU_MODEL_COPIES, partials);
+    double partials = share * partial_bytes(settings, &model);
+    double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
     double rows = share * (row_bytes(settings, &b, &model, sparse) + copies * exchange_bytes(settings, &b, &model));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);

@@ -15,7 +15,8 @@
 struct sl_memory_terms {
     uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
     uint64_t data;       /* in part order, with what vertices are weighed by and caches of features */
-    uint64_t model;      /* with its optimiser, copies and partial gradients */
+    uint64_t model;      /* with its optimiser and copies */
+    uint64_t partials;   /* of gradients, losses and batch norm's sums */
     uint64_t exchange;   /* what PEs exchange rows by */
     uint64_t samples;    /* depth sampled blocks */
     uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
@@ -23,7 +24,7 @@ struct sl_memory_terms {
 };
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset);
 
-/* The most of it at a time: data, model, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
+/* The most of it at a time: data, model, partials, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
  * the pool keeps of the one during the other. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
 
