@@ -123,7 +123,7 @@ for library in $libraries; do
             "$program" --dataset ./made --cache none --model $model --norm $norm --layers 3 --hidden 16 ${only[$model]-} \
                 --epochs 2 --lr 0.02 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
                 --save-names $names --predict scores.npy || exit 1
-            "$python" compare.py $library $model $norm || failed=1
+            "$python" -W ignore compare.py "$library" "$model" "$norm" || failed=1
         done
     done
 done
