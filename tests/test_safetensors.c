@@ -45,7 +45,7 @@ static const int64_t number = -7;
 
 static const struct sl_metadata metadata[] = {{"format", "pt"}, {"options", "--lr \"0.1\"\n\xc3\xa9"}};
 
-#define N_TENSORS 6
+#define N_TENSORS 7
 
 static void make_tensors(struct sl_tensor out[N_TENSORS])
 {
@@ -55,6 +55,7 @@ static void make_tensors(struct sl_tensor out[N_TENSORS])
     out[3] = sl_tensor_make("wide", SL_TENSOR_U64, 1, 1, wide);
     out[4] = sl_tensor_make("number", SL_TENSOR_I64, 0, 0, &number);
     out[5] = sl_tensor_make("empty", SL_TENSOR_F32, 0, 5, NULL);
+    out[6] = (struct sl_tensor){"heads", SL_TENSOR_F32, 3, {1, 3, 2}, matrix};
 }
 
 static void write_all(void)
@@ -172,6 +173,9 @@ static void another_shape_is_refused(void **state)
     wanted = sl_tensor_make("layers.0.fc_self.weight", SL_TENSOR_F32, 6, 0, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), path));
+    wanted = (struct sl_tensor){"heads", SL_TENSOR_F32, 3, {1, 2, 3}, NULL};
+    assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
+    assert_non_null(strstr(sl_message(), "found shape [1,3,2], expected [1,2,3]"));
     wanted = sl_tensor_make("layers.1.fc_self.weight", SL_TENSOR_F32, 2, 3, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), "no tensor 'layers.1.fc_self.weight'"));
@@ -253,8 +257,10 @@ static void lies_in_the_header_are_refused(void **state)
     parse(ONE("BF16", "[2]", "[0,4]"), 4, "type 'BF16'");
     parse(ONE("F16", "[2]", "[0,4]"), 4, "float32");
     parse("{\"x\":{\"dtype\":7,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "type 'none'");
-    parse(ONE("F32", "[1,1,1]", "[0,4]"), 4, "two dimensions");
-    parse(ONE("F32", "2", "[0,8]"), 8, "two dimensions");
+    parse(ONE("F32", "[1,2,1]", "[0,8]"), 8, NULL);
+    parse(ONE("F32", "[1,2,3]", "[0,8]"), 8, "what its shape");
+    parse(ONE("F32", "[1,1,1,1]", "[0,4]"), 4, "three dimensions");
+    parse(ONE("F32", "2", "[0,8]"), 8, "three dimensions");
     parse(ONE("F32", "[-1]", "[0,4]"), 4, "whole numbers");
     parse(ONE("F32", "[1.0]", "[0,4]"), 4, "whole numbers");
     parse(ONE("F32", "[\"1\"]", "[0,4]"), 4, "whole numbers");
