@@ -373,7 +373,8 @@ done:
 static enum sl_status save_model(struct sl_trainer *t)
 {
     struct sl_tensor tensors[SL_MODEL_TENSORS];
-    struct sl_metadata metadata[] = {{"format", "pt"}, {"dataset", t->dataset.name}, {"model", sl_model_kind(t->settings->model)->name}};
+    struct sl_metadata metadata[] = {
+        {"format", "pt"}, {"dataset", t->dataset.name}, {"model", sl_model_kind(t->settings->model)->name}};
     uint32_t n = 0;
     enum sl_status st;
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
