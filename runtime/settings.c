@@ -355,6 +355,9 @@ static enum sl_status check_outputs(const struct sl_settings *s)
     if (s->embed != NULL && s->layers == 1) {
         return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
     }
+    if (s->save_names != SL_NAMES_DGL && s->save == NULL) {
+        return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
+    }
     if (s->metrics_steps && s->metrics == NULL && !s->json) {
         return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
     }

@@ -238,6 +238,35 @@ static void gossip_is_checked(void **state)
     assert_int_equal(sl_settings_check(s), SL_OK); /* one node */
 }
 
+static void models_are_checked(void **state)
+{
+    struct sl_settings *s = *state;
+    set(s, "heads", "4");
+    refused(s, "--heads", "--model gat");
+    set(s, "model", "gat");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "heads", "7");
+    refused(s, "--heads: found 7", "a divisor of --hidden, which is 256");
+    set(s, "heads", "8");
+    set(s, "alpha", "0.3");
+    refused(s, "--alpha", "--model gcnii");
+    set(s, "alpha", "0.1");
+    set(s, "lambda", "1");
+    refused(s, "--lambda", "--model gcnii");
+    set(s, "model", "gcnii");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    set(s, "residual", NULL);
+    refused(s, "--residual", "--model gcnii");
+    set(s, "lambda", "0.5");
+    set(s, "model", "resgcn");
+    refused(s, "--residual", "--model resgcn");
+    s->residual = false;
+    set(s, "norm", "batch");
+    refused(s, "--norm", "--model resgcn");
+    set(s, "norm", "none");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+}
+
 static void outputs_are_checked(void **state)
 {
     struct sl_settings *s = *state;
@@ -259,6 +288,11 @@ static void outputs_are_checked(void **state)
     set(s, "patience", "3");
     set(s, "eval-every", "0");
     refused(s, "--patience", "--eval-every 0");
+    set(s, "eval-every", "1");
+    set(s, "save-names", "pyg");
+    refused(s, "--save-names", "--save FILE");
+    set(s, "save", "model");
+    assert_int_equal(sl_settings_check(s), SL_OK);
 }
 
 static void a_dash_means_json(void **state)
@@ -366,6 +400,7 @@ int main(void)
         TEST(kappa_and_layer_dependency_need_labor),
         TEST(the_group_size_divides_the_pes),
         TEST(gossip_is_checked),
+        TEST(models_are_checked),
         TEST(outputs_are_checked),
         TEST(a_dash_means_json),
         TEST(ranges_hold),
