@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * coop_sage: train GraphSAGE by cooperative minibatches. Options in, exit code out; the work is runtime/trainer.h. */
+ * coop_sage: train GraphSAGE by cooperative minibatches. Options in, exit code out; the work is runtime/train/trainer.h. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "config.h"
-#include "runtime/signals.h"
-#include "runtime/trace.h"
-#include "runtime/trainer.h"
+#include "runtime/machine/signals.h"
+#include "runtime/report/trace.h"
+#include "runtime/train/trainer.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 

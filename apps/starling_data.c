@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces. One command each; the work is
- * partition/ and runtime/report.h. */
+ * partition/ and runtime/report/report.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "partition/partition.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
-#include "runtime/info.h"
-#include "runtime/report.h"
+#include "runtime/report/info.h"
+#include "runtime/report/report.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/memory.h"

@@ -606,7 +606,8 @@ static void forward_cusparse_task(void *buffers[], void *cl_arg)
     sl_task_leave_cuda(&args->head, st);
 }
 
-#define COPY_SHARE 64 /* of the bytes that data may take, so many parts; launchers have a fifteenth (runtime/gpus.c) */
+#define COPY_SHARE                                                                                                     \
+    64 /* of the bytes that data may take, so many parts; launchers have a fifteenth (runtime/machine/gpus.c) */
 
 /* cuSPARSE has to be wanted, knows the mean only, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
  * room that StarPU does not know of. */

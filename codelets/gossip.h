@@ -24,7 +24,7 @@
 void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);
 
 #ifdef SL_CUDA
-#define SL_GOSSIP_MOST 256 /* sources that a GPU takes; a run has no more nodes (runtime/gossip.h) */
+#define SL_GOSSIP_MOST 256 /* sources that a GPU takes; a run has no more nodes (runtime/plan/gossip.h) */
 
 /* The same bits on the stream's device. sources: an array of the host, read before this returns, of addresses on the device.
  * SL_EINVAL: more than SL_GOSSIP_MOST. SL_ECUDA. */

@@ -144,7 +144,7 @@ static inline enum sl_status sl_start(const char *name, cudaStream_t stream, uns
 }
 
 /* Working memory of one launcher: freed, in the stream's order, when it goes out of scope. Allocation and release wait for
- * nothing. StarPU leaves some of the device's memory to it (runtime/gpus.h) and cannot make room for more. */
+ * nothing. StarPU leaves some of the device's memory to it (runtime/machine/gpus.h) and cannot make room for more. */
 class sl_scratch
 {
   public:

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Evaluation: count right answers of logits, class by class, for accuracy and macro F1; keep margins for the AUC of two classes.
- *   before: codelets/dense.h of the last layer, over all vertices      after: runtime/evaluate.h adds up
+ *   before: codelets/dense.h of the last layer, over all vertices      after: runtime/full/evaluate.h adds up
  *
  * The answer is the first class of the largest logit; a row with a logit that is not a number counts as wrong everywhere.
  */

@@ -10,12 +10,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
-#include "runtime/evaluate.h"
-#include "runtime/machine.h"
+#include "runtime/full/evaluate.h"
+#include "runtime/machine/machine.h"
+#include "runtime/minibatch/ring.h"
+#include "runtime/minibatch/step.h"
 #include "runtime/model/kinds.h"
-#include "runtime/plan.h"
-#include "runtime/ring.h"
-#include "runtime/step.h"
+#include "runtime/plan/plan.h"
 #include "tests/graph_fixture.h"
 #include "tests/starpu_fixture.h"
 
@@ -163,7 +163,8 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, &out->shards));
-    expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? sl_shards_weigh(&out->shards) : SL_OK);
+    expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? sl_shards_weigh(&out->shards)
+                                                                                 : SL_OK);
     sl_shards_pin(&out->shards);
     expect_ok(
         sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));

@@ -16,7 +16,7 @@
 #include "codelets/dense.h"
 #include "codelets/rows.h"
 #include "codelets/task.h"
-#include "runtime/gpus.h"
+#include "runtime/machine/gpus.h"
 #include "support/memory.h"
 #include "tests/kernel.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/checkpoint.h: save, load, and what is no checkpoint. */
-#include "runtime/checkpoint.h"
+ * runtime/files/checkpoint.h: save, load, and what is no checkpoint. */
+#include "runtime/files/checkpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

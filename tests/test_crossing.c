@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/crossing.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
+ * runtime/exchange/crossing.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
  * made-up GPUs over the stand-in for NCCL, whose sums have an order of their own; on a machine with GPUs, on as many as it has. */
 #include "tests/run_fixture.h"
 

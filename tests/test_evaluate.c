@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/evaluate: inference over all in-neighbours against a plain loop in double, and scores against figures made by hand.
+ * runtime/full/evaluate: inference over all in-neighbours against a plain loop in double, and scores against figures made by hand.
  */
 #include "tests/run_fixture.h"
 
 #include "codelets/aggregate.h"
-#include "runtime/full.h"
+#include "runtime/full/full.h"
 
 /* ---- the plain loop ---- */
 

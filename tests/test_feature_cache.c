@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs are too small for them.
+ * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs are too small for them.
  * (What a cache holds is tested with codelets/hotrows.h.)
  */
 #include "tests/run_fixture.h"
 
-#include "runtime/memory_need.h"
+#include "runtime/train/memory_need.h"
 
 #define GB UINT64_C(1000000000)
 

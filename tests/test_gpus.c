@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/gpus: what StarPU is told of GPUs and which are refused, by GPUs made up here; and, where there is one, what CUDA says.
+ * runtime/machine/gpus: what StarPU is told of GPUs and which are refused, by GPUs made up here; and, where there is one, what CUDA says.
  */
-#include "runtime/gpus.h"
+#include "runtime/machine/gpus.h"
 
 #ifdef SL_CUDA
 #include <cuda_runtime_api.h>

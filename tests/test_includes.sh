@@ -101,7 +101,7 @@ must_complain()
 
 faults=$(
     must_complain upward support/x.h '#include "partition/graph.h"\n' 'may not know of partition'
-    must_complain upward partition/x.c '#  include "runtime/step.h" /* why not */\n' 'may not know of runtime'
+    must_complain upward partition/x.c '#  include "runtime/minibatch/step.h" /* why not */\n' 'may not know of runtime'
     must_complain upward codelets/x.cu '#include "apps/x.h"\n' 'may not know of apps'
     must_complain upward runtime/x.c '#include "tests/x.h"\n' 'may not know of tests'
     must_complain upward runtime/x.c '#include "step.h"\n' 'expected a folder'

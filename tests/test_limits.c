@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/limits: control groups of both versions as made-up folders, and ulimit.
+ * runtime/machine/limits: control groups of both versions as made-up folders, and ulimit.
  */
 #include "tests/data_fixture.h"
 
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "runtime/limits.h"
+#include "runtime/machine/limits.h"
 
 /* Write a file of a group, and the folders above it. */
 static void put_limit(const char *name, const char *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/machine: StarPU's workers and scheduler, what is refused, and that a process can do it again.
+ * runtime/machine/machine: StarPU's workers and scheduler, what is refused, and that a process can do it again.
  */
 #include "tests/run_fixture.h"
 
@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-#include "runtime/gpus.h"
-#include "runtime/pool.h"
+#include "runtime/machine/gpus.h"
+#include "runtime/machine/pool.h"
 
 static struct sl_machine started;
 

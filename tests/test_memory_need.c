@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/memory_need: for every model, no less than what the pool came to hold, and not absurdly more.
+ * runtime/train/memory_need: for every model, no less than what the pool came to hold, and not absurdly more.
  */
 #include "tests/run_fixture.h"
 
-#include "runtime/memory_need.h"
-#include "runtime/pool.h"
+#include "runtime/machine/pool.h"
+#include "runtime/train/memory_need.h"
 
 #define TOO_MUCH 4 /* times what was taken */
 #define N_STEPS 4

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/metrics.h: the lines' members, order and exactness. */
-#include "runtime/metrics.h"
+ * runtime/report/metrics.h: the lines' members, order and exactness. */
+#include "runtime/report/metrics.h"
 
 #include <jansson.h>
 #include <math.h>

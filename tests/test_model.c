@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/model: what parameters start as, how they are named and laid out in files, and that files come back.
+ * runtime/model/model: what parameters start as, how they are named and laid out in files, and that files come back.
  */
 #include "tests/run_fixture.h"
 

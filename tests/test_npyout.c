@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/npyout.h: the bytes of the format, and what numpy makes of them. */
-#include "runtime/npyout.h"
+ * runtime/files/npyout.h: the bytes of the format, and what numpy makes of them. */
+#include "runtime/files/npyout.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

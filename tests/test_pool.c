@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/pool: blocks are as large as asked for, apart from each other, given again, and do not grow in number while a run
+ * runtime/machine/pool: blocks are as large as asked for, apart from each other, given again, and do not grow in number while a run
  * repeats itself. A build with a sanitizer has no pool.
  */
 #include "tests/run_fixture.h"
 
-#include "runtime/pool.h"
+#include "runtime/machine/pool.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SKIP_WITHOUT_POOL() skip()

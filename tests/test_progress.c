@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/progress.h: stable lines, and the bar on a terminal. */
+ * runtime/report/progress.h: stable lines, and the bar on a terminal. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pseudo terminals */
 #endif
-#include "runtime/progress.h"
+#include "runtime/report/progress.h"
 
 #include <fcntl.h>
 #include <math.h>

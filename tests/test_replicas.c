@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/gossip.h and runtime/replicas.h: what replicas exchange, on arrays made for it and in whole steps. To be read with
- * runtime/gossip.h, whose schedule tests/test_gossip.c checks. */
+ * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps. To be read with
+ * runtime/plan/gossip.h, whose schedule tests/test_gossip.c checks. */
 #include "tests/run_fixture.h"
 
 #include "codelets/gossip.h"

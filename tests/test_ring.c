@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/ring.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows. */
+ * runtime/minibatch/ring.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows. */
 #include "tests/run_fixture.h"
 
 static void open_world(struct sl_settings *settings, uint64_t n_steps, struct sl_dataset *d, struct world *w)

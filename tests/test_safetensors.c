@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/safetensors.h: round trips, the layout that other programs read, and hostile files. */
-#include "runtime/safetensors.h"
+ * runtime/files/safetensors.h: round trips, the layout that other programs read, and hostile files. */
+#include "runtime/files/safetensors.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "runtime/trainer_state.h"
+#include "runtime/train/trainer_state.h"
 
 /* t counts over the whole run: 1 at the first step, and it goes on in the second epoch. */
 static void test_adam_counts_on(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/settings.h: defaults as documented, and what options mean together. */
-#include "runtime/settings.h"
+ * runtime/plan/settings.h: defaults as documented, and what options mean together. */
+#include "runtime/plan/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables hold is seen by every test that trains.)
+ * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables hold is seen by every test that trains.)
  */
-#include "runtime/shards.h"
+#include "runtime/store/shards.h"
 
-#include "runtime/topology.h"
+#include "runtime/machine/topology.h"
 #include "tests/group_fixture.h"
 #include "tests/lock_fixture.h"
 #include "tests/starpu_fixture.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/signals.h: the first signal is a wish, the second the end. */
-#include "runtime/signals.h"
+ * runtime/machine/signals.h: the first signal is a wish, the second the end. */
+#include "runtime/machine/signals.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling through
+ * runtime/store/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling through
  * it, and what it does without memory. */
-#include "runtime/slot.h"
+#include "runtime/store/slot.h"
 
 #include "codelets/exchange.h"
 #include "tests/group_fixture.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/topology: what this process may use, which is less where its cpuset is smaller; and where memory is put.
+ * runtime/machine/topology: what this process may use, which is less where its cpuset is smaller; and where memory is put.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_setaffinity */
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/topology.h"
+#include "runtime/machine/topology.h"
 #include "tests/kernel.h"
 
 static void test_read(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/trace.h and runtime/report.h: traces of real runs, where StarPU has FxT, and what is written for made-up ones.
+ * runtime/report/trace.h and runtime/report/report.h: traces of real runs, where StarPU has FxT, and what is written for made-up ones.
  */
 #include "tests/trace_fixture.h"
 
@@ -9,10 +9,10 @@
 #include <jansson.h>
 
 #include "partition/raw.h"
-#include "runtime/report.h"
-#include "runtime/timeline.h"
-#include "runtime/trace.h"
-#include "runtime/trainer.h"
+#include "runtime/report/report.h"
+#include "runtime/report/timeline.h"
+#include "runtime/report/trace.h"
+#include "runtime/train/trainer.h"
 #include "tests/run_fixture.h"
 
 /* FxT loses ten kilobytes each time StarPU is started after the first. The leak checker asks for this by name. */

@@ -11,13 +11,13 @@
 
 #include "partition/npy.h"
 #include "partition/raw.h"
-#include "runtime/checkpoint.h"
-#include "runtime/machine.h"
-#include "runtime/pool.h"
-#include "runtime/safetensors.h"
-#include "runtime/signals.h"
-#include "runtime/trainer.h"
-#include "runtime/trainer_state.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/machine/machine.h"
+#include "runtime/machine/pool.h"
+#include "runtime/machine/signals.h"
+#include "runtime/train/trainer.h"
+#include "runtime/train/trainer_state.h"
 #include "tests/run_fixture.h"
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
@@ -460,7 +460,7 @@ static void test_describe(void **state)
 
 /* ---- the loop ---- */
 
-/* The trainer's steps are runtime/step.h's, with t = 1, 2, .. over the whole run and the rate of the epoch's schedule. */
+/* The trainer's steps are runtime/minibatch/step.h's, with t = 1, 2, .. over the whole run and the rate of the epoch's schedule. */
 static void check_loop(const char *schedule, const double *rates)
 {
     struct sl_settings settings;

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A pass of a model, forward and perhaps back: the rows of each PE by layer, and where its blocks come from. Layers (kinds.h) are
- * written over it once; a sampled minibatch (runtime/sampled.c) and all in-edges of all parts (runtime/evaluate.c) are passes.
+ * written over it once; a sampled minibatch (runtime/minibatch/sampled.c) and all in-edges of all parts (runtime/full/evaluate.c) are passes.
  *
  * Level l of a PE is its frontier S_p^l (codelets/rows.h): 0 the seeds, L the input rows. A layer takes rows of level `from` to rows
  * of level `level`, which is one less where it aggregates. With all in-edges a PE is a part, and every level is all of its rows.
@@ -12,8 +12,8 @@
 
 #include "codelets/rows.h"
 #include "codelets/task.h"
-#include "runtime/model.h"
-#include "runtime/shards.h"
+#include "runtime/model/model.h"
+#include "runtime/store/shards.h"
 
 /* Rows that a layer has of a PE; a kind uses those that it needs. */
 enum sl_role {

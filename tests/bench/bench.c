@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "runtime/trainer_state.h"
+#include "runtime/train/trainer_state.h"
 #include "support/memory.h"
 #include "tests/bench/ceilings.h"
 #include "tests/bench/probe.h"

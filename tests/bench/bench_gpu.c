@@ -492,7 +492,7 @@ static void be_quick(void)
     product_rows = 64;
 }
 
-/* What launchers take for a call stays with the device's pool, as in a run (runtime/gpus.c): events are around launches, not
+/* What launchers take for a call stays with the device's pool, as in a run (runtime/machine/gpus.c): events are around launches, not
  * around the driver's calls for memory. */
 static void keep_scratch_memory(void)
 {

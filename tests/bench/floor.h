@@ -34,7 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/settings.h"
+#include "runtime/plan/settings.h"
 
 /* What bounds a piece of work, and the unit it is counted in. */
 enum bench_limit {

@@ -17,8 +17,8 @@
 #include "partition/cache.h"
 #include "partition/generate.h"
 #include "partition/metis.h"
-#include "runtime/evaluate.h"
-#include "runtime/trainer_state.h"
+#include "runtime/full/evaluate.h"
+#include "runtime/train/trainer_state.h"
 #include "support/clock.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };

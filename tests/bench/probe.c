@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/plan.h"
-#include "runtime/metrics.h"
-#include "runtime/pool.h"
-#include "runtime/trainer_state.h"
+#include "runtime/machine/pool.h"
+#include "runtime/plan/plan.h"
+#include "runtime/report/metrics.h"
+#include "runtime/train/trainer_state.h"
 #include "support/clock.h"
 
 /* Tasks of one codelet on one worker. */

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 #include "tests/bench/floor.h"
 
 #define PROBE_MAX_REPEATS 100

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One safetensors file per folder, with a version and a checksum of its numbers. */
+#include "runtime/files/checkpoint.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/file.h"
+#include "support/memory.h"
+
+#define NAME "checkpoint.safetensors"
+#define VERSION_KEY "starling_checkpoint"
+#define VERSION "3"
+#define CHECKSUM_KEY "starling_checksum"
+#define CHECKSUM_BYTES 17
+
+/* Over the arrays in the order of the header, each with its name. */
+static void checksum_text(const struct sl_tensor *tensors, uint32_t n, char out[CHECKSUM_BYTES])
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum = sl_checksum(sum, tensors[i].name, strlen(tensors[i].name));
+        sum = sl_checksum(sum, tensors[i].data, sl_tensor_bytes(&tensors[i]));
+    }
+    snprintf(out, CHECKSUM_BYTES, "%016" PRIx64, sum);
+}
+
+enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tensors, uint32_t n,
+                                  const struct sl_metadata *metadata, uint32_t n_metadata)
+{
+    struct sl_metadata *all = NULL;
+    char *path = NULL;
+    char checksum[CHECKSUM_BYTES];
+    enum sl_status st;
+    checksum_text(tensors, n, checksum);
+    SL_TRY(st, sl_alloc((size_t)n_metadata + 2, sizeof *all, "checkpoint metadata", &all), done);
+    SL_TRY(st, sl_path_join(dir, NAME, &path), free_all);
+    SL_TRY(st, sl_folder_make(dir), free_path);
+    all[0] = (struct sl_metadata){VERSION_KEY, VERSION};
+    all[1] = (struct sl_metadata){CHECKSUM_KEY, checksum};
+    if (n_metadata > 0) {
+        memcpy(all + 2, metadata, n_metadata * sizeof *all);
+    }
+    st = sl_safetensors_write(path, tensors, n, all, n_metadata + 2);
+free_path:
+    sl_free(path);
+free_all:
+    sl_free(all);
+done:
+    return st;
+}
+
+static enum sl_status check(const char *path, const struct sl_tensors *found)
+{
+    char checksum[CHECKSUM_BYTES];
+    const char *version = sl_tensors_metadata(found, VERSION_KEY);
+    const char *stored = sl_tensors_metadata(found, CHECKSUM_KEY);
+    if (version == NULL || stored == NULL) {
+        return sl_fail(SL_EFILE, "%s: expected a checkpoint; this is another safetensors file", path);
+    }
+    if (strcmp(version, VERSION) != 0) {
+        return sl_fail(SL_EFILE,
+                       "%s: found checkpoint version %.20s, expected " VERSION "; use the version that wrote it", path,
+                       version);
+    }
+    checksum_text(found->tensors, found->n, checksum);
+    if (strcmp(stored, checksum) != 0) {
+        return sl_fail(SL_EFILE, "%s: found checksum %s, expected %.16s; the file is damaged, start without --resume",
+                       path, checksum, stored);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out)
+{
+    char *path;
+    *out = (struct sl_tensors){0};
+    enum sl_status st = sl_path_join(dir, NAME, &path);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (!sl_file_exists(path)) {
+        st = sl_fail(SL_ENOTFOUND, "%s: no checkpoint there; --resume=auto starts afresh then", path);
+        goto free_path;
+    }
+    SL_TRY(st, sl_safetensors_read(path, out), free_path);
+    st = check(path, out);
+    if (st != SL_OK) {
+        sl_tensors_free(out);
+    }
+free_path:
+    sl_free(path);
+    return st;
+}
+
+static enum sl_status bad_number(const struct sl_tensors *checkpoint, const char *key, const char *found)
+{
+    return sl_fail(SL_EFILE, "%s: metadata '%s': found '%.100s', expected a number", checkpoint->path, key,
+                   found != NULL ? found : "nothing");
+}
+
+enum sl_status sl_checkpoint_whole(const struct sl_tensors *checkpoint, const char *key, uint64_t *out)
+{
+    const char *text = sl_tensors_metadata(checkpoint, key);
+    char *end;
+    if (text == NULL || !isdigit((unsigned char)text[0])) {
+        return bad_number(checkpoint, key, text);
+    }
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*end != '\0' || errno != 0) {
+        return bad_number(checkpoint, key, text);
+    }
+    *out = value;
+    return SL_OK;
+}
+
+enum sl_status sl_checkpoint_real(const struct sl_tensors *checkpoint, const char *key, double *out)
+{
+    const char *text = sl_tensors_metadata(checkpoint, key);
+    char *end;
+    if (text == NULL || text[0] == '\0' || isspace((unsigned char)text[0])) {
+        return bad_number(checkpoint, key, text);
+    }
+    double value = strtod(text, &end);
+    if (*end != '\0') {
+        return bad_number(checkpoint, key, text);
+    }
+    *out = value;
+    return SL_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Checkpoints: all that a run needs to go on exactly, in one safetensors file DIR/checkpoint.safetensors.
+ *
+ * What the tensors and metadata are is the trainer's business (parameters, Adam moments, running statistics; step, epoch, best
+ * score, settings); this file stores and finds them. A new checkpoint replaces the old one atomically, so that a run killed at
+ * any moment leaves a whole one.
+ */
+#ifndef SL_RUNTIME_CHECKPOINT_H
+#define SL_RUNTIME_CHECKPOINT_H
+
+#include "runtime/files/safetensors.h"
+#include "support/status.h"
+
+/* Save to the folder `dir`, which is made where it is missing. The keys "starling_checkpoint" and "starling_checksum" are added
+ * to the metadata, and must not be in it. SL_EINVAL, SL_EIO, SL_ENOMEM: the old checkpoint is then still there. */
+enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tensors, uint32_t n,
+                                  const struct sl_metadata *metadata, uint32_t n_metadata);
+
+/* Load from the folder `dir`. SL_ENOTFOUND: there is none (with --resume=auto: start afresh). SL_EFILE: it is no checkpoint,
+ * of another version, or damaged. SL_EIO, SL_ENOMEM. On failure *out is empty; else sl_tensors_free it. */
+enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out);
+
+/* A metadata value as a number: the whole decimal or real number that sl_checkpoint_save's caller wrote.
+ * SL_EFILE: it is missing, or no such number. */
+enum sl_status sl_checkpoint_whole(const struct sl_tensors *checkpoint, const char *key, uint64_t *out);
+enum sl_status sl_checkpoint_real(const struct sl_tensors *checkpoint, const char *key, double *out);
+
+#endif

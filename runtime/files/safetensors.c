@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Writing and reading safetensors. The header goes through jansson; offsets and sizes are checked here. */
+#include "runtime/files/safetensors.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/file.h"
+#include "support/memory.h"
+
+#define LENGTH_BYTES 8
+#define HEADER_LIMIT ((size_t)16 << 20) /* longest header that is read: a hundred thousand tensors */
+#define FILE_LIMIT ((size_t)1 << 40)
+#define SHAPE_BYTES 80 /* of a shape in words: three numbers of 20 digits */
+#define METADATA_NAME "__metadata__"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
+
+static const struct {
+    const char *name;
+    size_t bytes; /* of one entry */
+} kinds[] = {
+    [SL_TENSOR_F32] = {"F32", 4}, [SL_TENSOR_F64] = {"F64", 8}, [SL_TENSOR_U8] = {"U8", 1},
+    [SL_TENSOR_I64] = {"I64", 8}, [SL_TENSOR_U64] = {"U64", 8},
+};
+
+#define N_KINDS (sizeof kinds / sizeof *kinds)
+
+/* ---- Shapes ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t entries_of(const struct sl_tensor *t)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        n *= t->shape[d];
+    }
+    return n;
+}
+
+/* Bytes of the array; false: they overflow. */
+static bool bytes_of(const struct sl_tensor *t, uint64_t *out)
+{
+    uint64_t bytes = kinds[t->kind].bytes;
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        if (__builtin_mul_overflow(bytes, t->shape[d], &bytes)) {
+            return false;
+        }
+    }
+    *out = bytes;
+    return true;
+}
+
+uint64_t sl_tensor_bytes(const struct sl_tensor *tensor)
+{
+    uint64_t bytes = 0;
+    return bytes_of(tensor, &bytes) ? bytes : 0;
+}
+
+/* "[40,256]" */
+static void shape_text(const struct sl_tensor *t, char *out, size_t bytes)
+{
+    int used = snprintf(out, bytes, "[");
+    for (uint32_t d = 0; d < t->n_dims; d++) {
+        used += snprintf(out + used, bytes - (size_t)used, "%s%llu", d > 0 ? "," : "", (unsigned long long)t->shape[d]);
+    }
+    snprintf(out + used, bytes - (size_t)used, "]");
+}
+
+struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint64_t rows, uint64_t columns,
+                                const void *data)
+{
+    struct sl_tensor t = {.kind = kind, .shape = {rows, columns}, .data = data};
+    t.n_dims = columns > 0 ? 2 : rows > 0 ? 1 : 0;
+    snprintf(t.name, sizeof t.name, "%s", name);
+    return t;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+
+static enum sl_status no_memory(void)
+{
+    return sl_fail(SL_ENOMEM, "safetensors header: no memory");
+}
+
+/* Where each tensor starts in the data: those with 8-byte entries first, then 4, then 1. */
+static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint64_t *begins)
+{
+    uint64_t end = 0;
+    for (size_t size = 8; size > 0; size /= 2) {
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t bytes;
+            if (kinds[tensors[i].kind].bytes != size) {
+                continue;
+            }
+            begins[i] = end;
+            if (!bytes_of(&tensors[i], &bytes) || __builtin_add_overflow(end, bytes, &end) || end > INT64_MAX) {
+                return sl_fail(SL_EINVAL, "tensor %s: its size overflows", tensors[i].name);
+            }
+        }
+    }
+    return SL_OK;
+}
+
+static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
+{
+    json_t *shape = json_array();
+    for (uint32_t d = 0; d < t->n_dims && shape != NULL; d++) {
+        if (json_array_append_new(shape, json_integer((json_int_t)t->shape[d])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", kinds[t->kind].name, "shape", shape, "data_offsets",
+                     (json_int_t)begin, (json_int_t)(begin + sl_tensor_bytes(t)));
+}
+
+/* Add a member that must be new; takes `value` over. */
+static enum sl_status add(json_t *object, const char *name, json_t *value)
+{
+    if (value == NULL) {
+        return sl_fail(SL_ENOMEM, "safetensors: no memory for '%.200s', or its text is no UTF-8", name);
+    }
+    if (json_object_get(object, name) != NULL) {
+        json_decref(value);
+        return sl_fail(SL_EINVAL, "safetensors: the name '%.200s' is there twice", name);
+    }
+    if (json_object_set_new(object, name, value) != 0) {
+        return sl_fail(SL_ENOMEM, "safetensors: no memory for the name '%.200s', or it is no UTF-8", name);
+    }
+    return SL_OK;
+}
+
+static enum sl_status metadata_json(const struct sl_metadata *metadata, uint32_t n, json_t **out)
+{
+    json_t *object = json_object();
+    enum sl_status st = object != NULL ? SL_OK : no_memory();
+    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
+        st = add(object, metadata[i].key, json_string(metadata[i].value));
+    }
+    if (st != SL_OK) {
+        json_decref(object);
+        return st;
+    }
+    *out = object;
+    return SL_OK;
+}
+
+static enum sl_status header_json(const struct sl_tensor *tensors, uint32_t n, const uint64_t *begins,
+                                  const struct sl_metadata *metadata, uint32_t n_metadata, json_t **out)
+{
+    enum sl_status st = SL_OK;
+    json_t *strings = NULL;
+    json_t *header = json_object();
+    if (header == NULL) {
+        return no_memory();
+    }
+    if (n_metadata > 0) {
+        SL_TRY(st, metadata_json(metadata, n_metadata, &strings), free_header);
+        SL_TRY(st, add(header, METADATA_NAME, strings), free_header);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, add(header, tensors[i].name, tensor_json(&tensors[i], begins[i])), free_header);
+    }
+    *out = header;
+    return SL_OK;
+
+free_header:
+    json_decref(header);
+    return st;
+}
+
+/* Write length and header, the latter with spaces up to a multiple of 8, so that the data are aligned. */
+static enum sl_status put_header(struct sl_writer *writer, const json_t *header)
+{
+    static const char spaces[LENGTH_BYTES + 1] = "        ";
+    json_free_t release;
+    json_get_alloc_funcs(NULL, &release);
+    char *text = json_dumps(header, JSON_COMPACT);
+    if (text == NULL) {
+        return no_memory();
+    }
+    size_t n = strlen(text);
+    size_t padding = (LENGTH_BYTES - n % LENGTH_BYTES) % LENGTH_BYTES;
+    uint64_t length = n + padding;
+    enum sl_status st;
+    SL_TRY(st, sl_writer_put(writer, &length, LENGTH_BYTES), free_text);
+    SL_TRY(st, sl_writer_put(writer, text, n), free_text);
+    st = sl_writer_put(writer, spaces, padding);
+free_text:
+    release(text);
+    return st;
+}
+
+/* The same order as in lay_out. */
+static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor *tensors, uint32_t n)
+{
+    for (size_t size = 8; size > 0; size /= 2) {
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t bytes = sl_tensor_bytes(&tensors[i]);
+            if (kinds[tensors[i].kind].bytes != size || bytes == 0) {
+                continue;
+            }
+            enum sl_status st = sl_writer_put(writer, tensors[i].data, bytes);
+            if (st != SL_OK) {
+                return st;
+            }
+        }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *tensors, uint32_t n,
+                                    const struct sl_metadata *metadata, uint32_t n_metadata)
+{
+    struct sl_writer writer = {0};
+    uint64_t *begins = NULL;
+    json_t *header = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *begins, "tensor offsets", &begins), done);
+    SL_TRY(st, lay_out(tensors, n, begins), free_begins);
+    SL_TRY(st, header_json(tensors, n, begins, metadata, n_metadata, &header), free_begins);
+    SL_TRY(st, sl_writer_open(path, &writer), free_header);
+    SL_TRY(st, put_header(&writer, header), abort_writer);
+    SL_TRY(st, put_data(&writer, tensors, n), abort_writer);
+    SL_TRY(st, sl_writer_sync(&writer), abort_writer);
+    st = sl_writer_close(&writer);
+    goto free_header;
+
+abort_writer:
+    sl_writer_abort(&writer);
+free_header:
+    json_decref(header);
+free_begins:
+    sl_free(begins);
+done:
+    return st;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+
+/* A file being read: what is found so far, and where the data lie. */
+struct reader {
+    const char *path;
+    const char *data;
+    uint64_t data_bytes;
+    struct sl_tensors *out;
+};
+
+static enum sl_status bad_tensor(const struct reader *r, const char *name, const char *expected)
+{
+    return sl_fail(SL_EFILE, "%s: tensor '%.127s': expected %s", r->path, name, expected);
+}
+
+static enum sl_status read_kind(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
+{
+    const char *dtype = json_string_value(value);
+    for (size_t k = 0; dtype != NULL && k < N_KINDS; k++) {
+        if (strcmp(dtype, kinds[k].name) == 0) {
+            t->kind = (enum sl_tensor_kind)k;
+            return SL_OK;
+        }
+    }
+    return sl_fail(SL_EFILE,
+                   "%s: tensor '%.127s': found type '%.20s', expected F32, F64, U8, I64 or U64; save it as float32",
+                   r->path, name, dtype != NULL ? dtype : "none");
+}
+
+static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
+{
+    size_t n = json_array_size(value); /* 0 for what is no array */
+    if (!json_is_array(value) || n > SL_TENSOR_DIMENSIONS) {
+        return bad_tensor(r, name, "a shape of at most three dimensions");
+    }
+    for (size_t d = 0; d < n; d++) {
+        const json_t *size = json_array_get(value, d);
+        if (!json_is_integer(size) || json_integer_value(size) < 0) {
+            return bad_tensor(r, name, "a shape of whole numbers");
+        }
+        t->shape[d] = (uint64_t)json_integer_value(size);
+    }
+    t->n_dims = (uint32_t)n;
+    return SL_OK;
+}
+
+/* Check that the offsets lie inside the data and agree with the shape, and point the tensor there. */
+static enum sl_status read_place(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
+{
+    const json_t *first = json_array_get(value, 0);
+    const json_t *second = json_array_get(value, 1);
+    if (json_array_size(value) != 2 || !json_is_integer(first) || !json_is_integer(second) ||
+        json_integer_value(first) < 0) {
+        return bad_tensor(r, name, "two data_offsets, whole numbers");
+    }
+    uint64_t begin = (uint64_t)json_integer_value(first);
+    uint64_t end = (uint64_t)json_integer_value(second); /* a negative one is now too large */
+    uint64_t bytes;
+    if (begin > end || end > r->data_bytes) {
+        return bad_tensor(r, name, "data_offsets inside the file; is it cut short?");
+    }
+    if (!bytes_of(t, &bytes) || bytes != end - begin) {
+        return bad_tensor(r, name, "data_offsets that span what its shape and type need");
+    }
+    t->data = r->data + begin;
+    return SL_OK;
+}
+
+static enum sl_status read_tensor(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
+{
+    enum sl_status st;
+    *t = (struct sl_tensor){0};
+    if (strlen(name) >= sizeof t->name) {
+        return bad_tensor(r, name, "a name of at most 127 bytes");
+    }
+    if (!json_is_object(value)) {
+        return bad_tensor(r, name, "an object of dtype, shape and data_offsets");
+    }
+    snprintf(t->name, sizeof t->name, "%s", name);
+    SL_TRY(st, read_kind(r, name, json_object_get(value, "dtype"), t), done);
+    SL_TRY(st, read_shape(r, name, json_object_get(value, "shape"), t), done);
+    SL_TRY(st, read_place(r, name, json_object_get(value, "data_offsets"), t), done);
+done:
+    return st;
+}
+
+/* Bytes that the metadata's strings take, with their NULs. */
+static enum sl_status metadata_bytes(const struct reader *r, json_t *metadata, size_t *out)
+{
+    const char *key;
+    json_t *value;
+    *out = 0;
+    json_object_foreach(metadata, key, value)
+    {
+        if (!json_is_string(value)) {
+            return sl_fail(SL_EFILE, "%s: metadata '%.100s': expected a string", r->path, key);
+        }
+        *out += strlen(key) + strlen(json_string_value(value)) + 2;
+    }
+    return SL_OK;
+}
+
+/* Copy a string to *to, move *to behind it, and return the copy. */
+static const char *keep(const char *text, char **to)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = *to;
+    memcpy(copy, text, n);
+    *to += n;
+    return copy;
+}
+
+static enum sl_status read_metadata(struct reader *r, json_t *metadata)
+{
+    size_t bytes;
+    if (metadata == NULL) {
+        return SL_OK;
+    }
+    if (!json_is_object(metadata)) {
+        return sl_fail(SL_EFILE, "%s: expected " METADATA_NAME " to be an object of strings", r->path);
+    }
+    enum sl_status st;
+    SL_TRY(st, metadata_bytes(r, metadata, &bytes), done);
+    SL_TRY(st, sl_alloc(bytes, 1, "metadata", &r->out->metadata_text), done);
+    SL_TRY(st, sl_alloc(json_object_size(metadata), sizeof *r->out->metadata, "metadata", &r->out->metadata), done);
+    char *to = r->out->metadata_text;
+    const char *key;
+    json_t *value;
+    json_object_foreach(metadata, key, value)
+    {
+        const char *kept = keep(key, &to);
+        r->out->metadata[r->out->n_metadata++] = (struct sl_metadata){kept, keep(json_string_value(value), &to)};
+    }
+done:
+    return st;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct sl_tensor *s = *(const struct sl_tensor *const *)a;
+    const struct sl_tensor *t = *(const struct sl_tensor *const *)b;
+    if (s->data != t->data) {
+        return (const char *)s->data < (const char *)t->data ? -1 : 1;
+    }
+    return (entries_of(s) > 0) - (entries_of(t) > 0); /* empty ones first */
+}
+
+/* The arrays must cover the data without gaps or overlap, as the format asks. */
+static enum sl_status check_cover(const struct reader *r)
+{
+    const struct sl_tensor **sorted;
+    uint32_t n = r->out->n;
+    enum sl_status st = sl_alloc(n, sizeof(void *), "tensor order", &sorted);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        sorted[i] = &r->out->tensors[i];
+    }
+    qsort(sorted, n, sizeof(void *), compare_places);
+    const char *end = r->data;
+    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
+        if (sorted[i]->data != end) {
+            st = bad_tensor(r, sorted[i]->name, "its data right behind another's, without gap or overlap");
+        }
+        end = (const char *)sorted[i]->data + sl_tensor_bytes(sorted[i]);
+    }
+    if (st == SL_OK && end != r->data + r->data_bytes) {
+        st = sl_fail(SL_EFILE, "%s: found %llu bytes of data, expected the tensors to end there, not at %llu", r->path,
+                     (unsigned long long)r->data_bytes, (unsigned long long)(end - r->data));
+    }
+    sl_free(sorted);
+    return st;
+}
+
+static enum sl_status read_header(struct reader *r, json_t *header)
+{
+    const char *name;
+    json_t *value;
+    enum sl_status st;
+    struct sl_tensors *out = r->out;
+    SL_TRY(st, sl_alloc(json_object_size(header), sizeof *out->tensors, "tensors", &out->tensors), done);
+    SL_TRY(st, read_metadata(r, json_object_get(header, METADATA_NAME)), done);
+    json_object_foreach(header, name, value)
+    {
+        if (strcmp(name, METADATA_NAME) != 0) {
+            SL_TRY(st, read_tensor(r, name, value, &out->tensors[out->n]), done);
+            out->n++;
+        }
+    }
+    st = check_cover(r);
+done:
+    return st;
+}
+
+/* The header's length, after checking it against the file's. */
+static enum sl_status header_length(const char *path, const char *bytes, size_t n, uint64_t *out)
+{
+    if (n < LENGTH_BYTES) {
+        return sl_fail(SL_EFILE, "%s: found %zu bytes, expected a safetensors file", path, n);
+    }
+    uint64_t length;
+    memcpy(&length, bytes, LENGTH_BYTES);
+    if (length > n - LENGTH_BYTES || length > HEADER_LIMIT) {
+        return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a safetensors file", path,
+                       (unsigned long long)length, n);
+    }
+    *out = length;
+    return SL_OK;
+}
+
+static enum sl_status load_header(const char *path, const char *text, size_t n, json_t **out)
+{
+    json_error_t error;
+    json_t *header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    if (header == NULL && error.text[0] == '\0') {
+        return no_memory(); /* jansson has words for every other trouble */
+    }
+    if (!json_is_object(header)) {
+        json_decref(header);
+        return sl_fail(SL_EFILE, "%s: expected a JSON object as the header: %s", path,
+                       header == NULL ? error.text : "it is another value");
+    }
+    *out = header;
+    return SL_OK;
+}
+
+enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out)
+{
+    uint64_t length = 0;
+    json_t *header = NULL;
+    enum sl_status st;
+    *out = (struct sl_tensors){0};
+    SL_TRY(st, header_length(path, bytes, n, &length), done);
+    SL_TRY(st, load_header(path, bytes + LENGTH_BYTES, length, &header), done);
+    struct reader reader = {
+        .path = path,
+        .data = bytes + LENGTH_BYTES + length,
+        .data_bytes = n - LENGTH_BYTES - length,
+        .out = out,
+    };
+    SL_TRY(st, sl_strdup(path, &out->path), free_header);
+    SL_TRY(st, read_header(&reader, header), free_header);
+    out->bytes = bytes;
+free_header:
+    json_decref(header);
+done:
+    if (st != SL_OK) {
+        sl_tensors_free(out);
+    }
+    return st;
+}
+
+enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out)
+{
+    char *bytes;
+    size_t n;
+    *out = (struct sl_tensors){0};
+    enum sl_status st = sl_file_read(path, FILE_LIMIT, &bytes, &n);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_safetensors_parse(path, bytes, n, out);
+    if (st != SL_OK) {
+        sl_free(bytes);
+    }
+    return st;
+}
+
+void sl_tensors_free(struct sl_tensors *tensors)
+{
+    if (tensors != NULL) {
+        sl_free(tensors->path);
+        sl_free(tensors->bytes);
+        sl_free(tensors->tensors);
+        sl_free(tensors->metadata);
+        sl_free(tensors->metadata_text);
+        *tensors = (struct sl_tensors){0};
+    }
+}
+
+/* ---- Looking at what was read ------------------------------------------------------------------------------------- */
+
+const struct sl_tensor *sl_tensors_find(const struct sl_tensors *tensors, const char *name)
+{
+    for (uint32_t i = 0; i < tensors->n; i++) {
+        if (strcmp(tensors->tensors[i].name, name) == 0) {
+            return &tensors->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *key)
+{
+    for (uint32_t i = 0; i < tensors->n_metadata; i++) {
+        if (strcmp(tensors->metadata[i].key, key) == 0) {
+            return tensors->metadata[i].value;
+        }
+    }
+    return NULL;
+}
+
+static bool is_real(enum sl_tensor_kind kind)
+{
+    return kind == SL_TENSOR_F32 || kind == SL_TENSOR_F64;
+}
+
+static void widen(const char *from, uint64_t n, double *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float value;
+        memcpy(&value, from + i * sizeof value, sizeof value);
+        out[i] = value;
+    }
+}
+
+static void narrow(const char *from, uint64_t n, float *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        double value;
+        memcpy(&value, from + i * sizeof value, sizeof value);
+        out[i] = (float)value;
+    }
+}
+
+static bool same_shape(const struct sl_tensor *a, const struct sl_tensor *b)
+{
+    bool same = a->n_dims == b->n_dims;
+    for (uint32_t d = 0; same && d < a->n_dims; d++) {
+        same = a->shape[d] == b->shape[d];
+    }
+    return same;
+}
+
+enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out)
+{
+    char found_shape[SHAPE_BYTES];
+    char wanted_shape[SHAPE_BYTES];
+    const struct sl_tensor *found = sl_tensors_find(tensors, wanted->name);
+    if (found == NULL) {
+        return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u; expected a model of the same options", tensors->path,
+                       wanted->name, tensors->n);
+    }
+    shape_text(found, found_shape, sizeof found_shape);
+    shape_text(wanted, wanted_shape, sizeof wanted_shape);
+    if (!same_shape(found, wanted)) {
+        return sl_fail(SL_EFILE, "%s: tensor '%s': found shape %s, expected %s; were the model's options the same?",
+                       tensors->path, wanted->name, found_shape, wanted_shape);
+    }
+    uint64_t n = entries_of(found);
+    if (found->kind == wanted->kind) {
+        memcpy(out, found->data, n * kinds[found->kind].bytes);
+    } else if (is_real(found->kind) && is_real(wanted->kind)) {
+        wanted->kind == SL_TENSOR_F64 ? widen(found->data, n, out) : narrow(found->data, n, out);
+    } else {
+        return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s", tensors->path, wanted->name,
+                       kinds[found->kind].name, kinds[wanted->kind].name);
+    }
+    return SL_OK;
+}

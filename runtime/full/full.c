@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Passes over whole parts. */
+#include "runtime/full/full.h"
+
+#include "codelets/aggregate.h"
+#include "codelets/attend.h"
+#include "runtime/model/kinds.h"
+#include "support/memory.h"
+
+struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows)
+{
+    bool by_gpus = run->gpus_first && !run->evaluate_on_cpus;
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / n_parts, by_gpus ? SL_EVALUATE_GPU_SHIFT : SL_EVALUATE_SHIFT);
+}
+
+/* ---- the source ---- */
+
+static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
+{
+    return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
+}
+
+/* Rows are read where they are. */
+static enum sl_status send(const struct sl_at *at)
+{
+    (void)at;
+    return SL_OK;
+}
+
+static void arrived(const struct sl_at *at)
+{
+    (void)at;
+}
+
+static enum sl_status attend(const struct sl_at *at, uint32_t q, uint32_t row, const struct sl_full_sources *what,
+                             int beta, starpu_data_handle_t out)
+{
+    struct sl_attend_part part = {what->offsets, what->sources, what->first, what->n_parts, q};
+    struct sl_task_args head = sl_at_head(at, q);
+    return sl_attend_full_submit(&head, &part, row, what->n_edges, at->layer->n_heads, what->rows, beta, out);
+}
+
+static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
+{
+    const struct sl_shards *shards = at->pass->shards;
+    const struct sl_shard *part = &shards->part[q];
+    const uint64_t *offsets = shards->partition->graph.offsets + part->first;
+    const struct sl_split *split = &at->pass->pe[q].split[at->level];
+    uint32_t row = sl_at_chunk_row(at, q, at->level, c);
+    struct sl_rows rows[SL_MAX_PES];
+    struct sl_edge_weights weights = {.factors = shards->factors, .scale = at->layer->scale};
+    struct sl_task_args head = sl_at_head(at, q);
+    struct sl_full_sources what = {.offsets = part->graph.offsets,
+                                   .sources = part->graph.sources,
+                                   .first = shards->first,
+                                   .n_parts = shards->n_parts,
+                                   .rows = rows,
+                                   .n_edges = offsets[row + sl_split_size(split, c)] - offsets[row],
+                                   .first_id = part->first,
+                                   .weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL};
+    for (uint32_t p = 0; p < shards->n_parts; p++) {
+        rows[p] = *sl_at_travels(at, p);
+    }
+    return at->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(at, q, row, &what, beta, out)
+                                                        : sl_aggregate_full_submit(&head, &what, row, beta, out);
+}
+
+static const struct sl_source all_edges = {.ids = ids, .send = send, .arrived = arrived, .sum = sum};
+
+/* ---- the pass ---- */
+
+/* The first layer reads the dense feature table where it is. */
+static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
+{
+    const struct sl_shards *shards = pass->shards;
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_pass_pe *pe = &pass->pe[q];
+    for (uint32_t level = 0; level <= pass->model->layer[0].from; level++) {
+        pe->split[level] = sl_evaluate_split(pass->run, shards->n_parts, part->end - part->first);
+    }
+    return shards->is_sparse
+               ? SL_OK
+               : sl_rows_register_over(&pe->split[0], shards->n_features,
+                                       shards->table + (size_t)part->first * shards->n_features, &pe->features);
+}
+
+enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
+                            struct sl_full *out)
+{
+    enum sl_status st;
+    *out = (struct sl_full){.pass = {.run = run,
+                                     .shards = shards,
+                                     .model = (struct sl_model *)(uintptr_t)model,
+                                     .n_replicas = 1,
+                                     .n_pes = shards->n_parts,
+                                     .n_groups = 1,
+                                     .stage = SL_STAGE_EVALUATE,
+                                     .source = &all_edges,
+                                     .group = &out->group}};
+    SL_TRY(st, sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe), done);
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        SL_TRY(st, open_part(&out->pass, q), done);
+    }
+done:
+    return st;
+}
+
+/* Where a layer's output is. */
+static enum sl_role result_of(const struct sl_layer *layer)
+{
+    return layer->last ? SL_ROWS_Z : SL_ROWS_H;
+}
+
+enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
+{
+    struct sl_at at = sl_pass_at(&full->pass, i);
+    enum sl_status st;
+    SL_TRY(st, sl_layer_run(&at), done);
+    for (uint32_t q = 0; q < full->pass.n_pes; q++) {
+        if (i != 1 || !at.layer->kind->reads_first) {
+            sl_at_done(&at, q, SL_ROWS_INPUT);
+        }
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            if ((enum sl_role)role != result_of(at.layer)) {
+                sl_at_done(&at, q, (enum sl_role)role);
+            }
+        }
+    }
+    sl_handle_drop(&full->group.statistics[i]);
+done:
+    return st;
+}
+
+const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint32_t q)
+{
+    return &full->pass.pe[q].layer[i][result_of(&full->pass.model->layer[i])];
+}
+
+void sl_full_close(struct sl_full *full)
+{
+    for (uint32_t q = 0; full->pass.pe != NULL && q < full->pass.n_pes; q++) {
+        sl_rows_drop(&full->pass.pe[q].features);
+        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+            for (int role = 0; role < SL_N_ROLES; role++) {
+                sl_rows_drop(&full->pass.pe[q].layer[i][role]);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+        sl_handle_drop(&full->group.statistics[i]);
+    }
+    sl_free(full->pass.pe);
+    full->pass = (struct sl_pass){0};
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * CUDA's own answers. */
+#include "runtime/machine/gpus.h"
+
+#include <starpu.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCRATCH_SHARE 16                    /* of a device's memory, one part is for launchers */
+#define LIBRARY_BYTES ((uint64_t)512 << 20) /* kernels' code, cuBLAS, cuSPARSE and what they keep */
+#define NCCL_BYTES ((uint64_t)1 << 30)      /* its channels' buffers */
+
+/* ---- what StarPU is told ---- */
+
+enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu)
+{
+    return gpu->has_pools ? SL_OK
+                          : sl_fail(SL_ENOTSUP,
+                                    "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
+                                    "driver, other GPUs "
+                                    "($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                                    index, gpu->name);
+}
+
+enum sl_status sl_gpus_check_workers(void)
+{
+    const char *wanted = getenv("STARPU_NWORKER_PER_CUDA");
+    return wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "1") == 0
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU; unset it",
+                         wanted);
+}
+
+uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
+{
+    uint64_t reserve = gpu->free_bytes / SCRATCH_SHARE + LIBRARY_BYTES + (with_nccl ? NCCL_BYTES : 0);
+    return gpu->free_bytes - (reserve < gpu->free_bytes / 2 ? reserve : gpu->free_bytes / 2);
+}
+
+#define LIMIT_BYTES 40 /* of a variable's name */
+
+static void name_limit(uint32_t gpu, char out[LIMIT_BYTES])
+{
+    snprintf(out, LIMIT_BYTES, "STARPU_LIMIT_CUDA_%u_MEM", gpu);
+}
+
+enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl)
+{
+    for (uint32_t gpu = 0; gpu < n && getenv("STARPU_LIMIT_CUDA_MEM") == NULL; gpu++) {
+        char name[LIMIT_BYTES];
+        char megabytes[24];
+        name_limit(gpu, name);
+        if (getenv(name) != NULL) {
+            continue;
+        }
+        snprintf(megabytes, sizeof megabytes, "%llu",
+                 (unsigned long long)(sl_gpus_data_bytes(&gpus[gpu], with_nccl) >> 20));
+        if (setenv(name, megabytes, 1) != 0) {
+            sl_gpus_unlimit(gpu, gpus);
+            return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+        }
+        gpus[gpu].limited = true;
+    }
+    return SL_OK;
+}
+
+void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus)
+{
+    for (uint32_t gpu = 0; gpu < n; gpu++) {
+        char name[LIMIT_BYTES];
+        name_limit(gpu, name);
+        if (gpus[gpu].limited) {
+            unsetenv(name);
+        }
+    }
+}
+
+/* ---- what CUDA says ---- */
+
+#if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
+
+#include <starpu_cublas_v2.h>
+#include <starpu_cusparse.h>
+
+bool sl_gpus_built(void)
+{
+    return true;
+}
+
+uint32_t sl_gpus_count(void)
+{
+    int n = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess || n < 0) {
+        cudaGetLastError(); /* nobody else is to find this error */
+        return 0;
+    }
+    return n < STARPU_MAXCUDADEVS ? (uint32_t)n : STARPU_MAXCUDADEVS;
+}
+
+void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
+{
+    struct cudaDeviceProp properties;
+    out[0] = '\0';
+    if (cudaGetDeviceProperties(&properties, (int)gpu) == cudaSuccess) {
+        snprintf(out, bytes, "%.64s, %.1f GiB", properties.name, (double)properties.totalGlobalMem / (1 << 30));
+    }
+}
+
+uint32_t sl_gpus_list(int *devices, int *nodes)
+{
+    uint32_t n = 0;
+    for (unsigned w = 0; w < starpu_worker_get_count(); w++) {
+        if (starpu_worker_get_type((int)w) == STARPU_CUDA_WORKER) {
+            devices[n] = starpu_worker_get_devid((int)w);
+            nodes[n++] = (int)starpu_worker_get_memory_node(w);
+        }
+    }
+    return n;
+}
+
+/* As CUDA says it; the last error is not left for somebody else to find. */
+static enum sl_status refused(uint32_t gpu, const char *what, cudaError_t error)
+{
+    cudaGetLastError();
+    return sl_fail(SL_ECUDA, "GPU %u: CUDA failed to %s: %s; is another program using all of it?", gpu, what,
+                   cudaGetErrorString(error));
+}
+
+enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
+{
+    struct cudaDeviceProp properties;
+    int has_pools = 0;
+    int current = 0; /* the caller's device, which it is to find again */
+    size_t free_bytes = 0;
+    size_t bytes = 0;
+    cudaError_t error = cudaGetDeviceProperties(&properties, (int)gpu);
+    if (error == cudaSuccess) {
+        error = cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, (int)gpu);
+    }
+    if (error != cudaSuccess) {
+        return refused(gpu, "tell its properties", error);
+    }
+    cudaGetDevice(&current);
+    error = cudaSetDevice((int)gpu);
+    if (error == cudaSuccess) {
+        error = cudaMemGetInfo(&free_bytes, &bytes);
+    }
+    cudaSetDevice(current);
+    if (error != cudaSuccess) {
+        return refused(gpu, "start there", error);
+    }
+    *out = (struct sl_gpu){.bytes = bytes, .free_bytes = free_bytes, .has_pools = has_pools != 0};
+    snprintf(out->name, sizeof out->name, "%.60s", properties.name);
+    return SL_OK;
+}
+
+bool sl_gpus_reach(const void *memory)
+{
+    void *mapped;
+    bool reached = cudaHostGetDevicePointer(&mapped, (void *)(uintptr_t)memory, 0) == cudaSuccess;
+    cudaGetLastError();
+    return reached;
+}
+
+/* What launchers take and give back for each task (codelets/kernel.cuh, sl_scratch) stays with the device's pool, up to a share
+ * that StarPU does not count on: by itself the pool returns all of it to the driver whenever the device is waited for. */
+static void keep_scratch_memory(void)
+{
+    int devices[STARPU_MAXCUDADEVS];
+    int nodes[STARPU_MAXCUDADEVS];
+    uint32_t n = sl_gpus_list(devices, nodes);
+    for (uint32_t i = 0; i < n; i++) {
+        cudaMemPool_t pool;
+        struct sl_gpu gpu;
+        if (sl_gpus_read((uint32_t)devices[i], &gpu) == SL_OK &&
+            cudaDeviceGetDefaultMemPool(&pool, devices[i]) == cudaSuccess) {
+            uint64_t kept = gpu.free_bytes / SCRATCH_SHARE;
+            cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
+        }
+    }
+}
+
+void sl_gpus_open_libraries(void)
+{
+    starpu_cublas_init();
+    starpu_cusparse_init();
+    keep_scratch_memory();
+}
+
+void sl_gpus_close_libraries(void)
+{
+    starpu_cusparse_shutdown();
+    starpu_cublas_shutdown();
+}
+
+#else
+
+bool sl_gpus_built(void)
+{
+    return false;
+}
+
+uint32_t sl_gpus_count(void)
+{
+    return 0;
+}
+
+void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
+{
+    (void)gpu;
+    (void)bytes;
+    out[0] = '\0';
+}
+
+uint32_t sl_gpus_list(int *devices, int *nodes)
+{
+    (void)devices;
+    (void)nodes;
+    return 0;
+}
+
+enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
+{
+    *out = (struct sl_gpu){0};
+    return sl_fail(SL_ENOTSUP, "GPU %u: this build has no CUDA", gpu);
+}
+
+bool sl_gpus_reach(const void *memory)
+{
+    (void)memory;
+    return true;
+}
+
+void sl_gpus_open_libraries(void)
+{
+}
+
+void sl_gpus_close_libraries(void)
+{
+}
+
+#endif

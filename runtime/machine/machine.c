@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * StarPU's configuration in one place. The environment is set where only the environment decides. */
+#include "runtime/machine/machine.h"
+
+#include <errno.h>
+#include <starpu.h>
+#include <starpu_sched_ctx.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/dense.h"
+#include "runtime/machine/gpus.h"
+#include "runtime/machine/pool.h"
+#include "runtime/report/trace.h"
+#include "support/memory.h"
+
+/* With GPUs it matters where a task's data are and how long it takes there. */
+#define DEFAULT_SCHED "lws"
+#define DEFAULT_SCHED_GPUS "dmdas"
+
+/* " eager prio lws .." */
+static void list_policies(char *out, size_t bytes)
+{
+    struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; policies[i] != NULL && used < bytes; i++) {
+        used += (size_t)snprintf(out + used, bytes - used, " %s", policies[i]->policy_name);
+    }
+}
+
+static enum sl_status check_sched(const char *name)
+{
+    char known[640];
+    struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
+    for (int i = 0; policies[i] != NULL; i++) {
+        if (strcmp(policies[i]->policy_name, name) == 0) {
+            return SL_OK;
+        }
+    }
+    list_policies(known, sizeof known);
+    return sl_fail(SL_EINVAL, "--sched: StarPU has no scheduler '%.100s'; it has%s", name, known);
+}
+
+/* Set a variable, or remove it where `value` is NULL. */
+static enum sl_status set_variable(const char *name, const char *value)
+{
+    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
+    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set the environment");
+}
+
+/* The GPUs that StarPU will use. */
+struct gpus {
+    uint32_t n;
+    struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* of a StarPU without CUDA there are none */
+};
+
+/* Of those that are there, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
+static enum sl_status read_gpus(uint32_t n, struct gpus *out)
+{
+    enum sl_status st;
+    SL_TRY(st, n > 0 ? sl_gpus_check_workers() : SL_OK, done);
+    out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
+    for (uint32_t i = 0; i < out->n; i++) {
+        SL_TRY(st, sl_gpus_read(i, &out->gpu[i]), done);
+        SL_TRY(st, sl_gpus_check(i, &out->gpu[i]), done);
+    }
+done:
+    return st;
+}
+
+/* starpu_init with its environment: only that says whether StarPU traces, $STARPU_SCHED beats the configuration, and
+ * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak); and only that bounds what it
+ * takes of a GPU's memory.
+ * The caller's $STARPU_SCHED is put back, for the next run of this process. *error_out: what StarPU says. */
+static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
+                                  int *error_out)
+{
+    const char *inherited = getenv("STARPU_SCHED");
+    char *kept = NULL;
+    enum sl_status st;
+    SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
+    SL_TRY(st, sl_trace_prepare(settings), done);
+    SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
+    SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
+    SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
+    *error_out = starpu_init(conf);
+restore:
+    set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
+done:
+    sl_gpus_unlimit(gpus->n, gpus->gpu);
+    sl_free(kept);
+    return st;
+}
+
+static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_gpus)
+{
+    const char *inherited = getenv("STARPU_SCHED");
+    if (settings->sched != NULL) {
+        return settings->sched;
+    }
+    return inherited != NULL && inherited[0] != '\0' ? inherited : n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
+}
+
+/* NCCL's kernel on one GPU waits for those on the others, and CUDA may wait for a GPU to be idle before it loads a kernel that is
+ * started for the first time (CUDA's programming guide, Lazy Loading): with NCCL all are loaded at CUDA's start, unless the user
+ * wants it otherwise. CUDA looks at the variable once, so it stays. */
+static enum sl_status load_kernels_early(const struct sl_settings *settings)
+{
+    bool wanted = settings->gpus > 0 && settings->transport == SL_TRANSPORT_NCCL;
+    return wanted && getenv("CUDA_MODULE_LOADING") == NULL ? set_variable("CUDA_MODULE_LOADING", "EAGER") : SL_OK;
+}
+
+/* Of those that are there, as many as were asked for. */
+static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *out)
+{
+    uint32_t asked = settings->gpus;
+    uint32_t there = asked > 0 ? sl_gpus_count() : 0;
+    if (asked != SL_GPUS_ALL && asked > there) {
+        return sl_gpus_built()
+                   ? sl_fail(SL_ENODEV,
+                             "--gpus: found %u, expected at most %u, the devices that CUDA finds; does nvidia-smi list "
+                             "them, and does $CUDA_VISIBLE_DEVICES hide none?",
+                             asked, there)
+                   : sl_fail(SL_ENOTSUP,
+                             "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
+                             "leave out --gpus",
+                             asked);
+    }
+    *out = asked < there ? asked : there;
+    return SL_OK;
+}
+
+static enum sl_status count_cpus(const struct sl_settings *settings, const struct sl_machine *machine, uint32_t *out)
+{
+    uint32_t unasked = machine->n_gpus > 0 ? 1 : machine->topology.n_workers;
+    *out = settings->cpus == 0 ? unasked : settings->cpus;
+    return *out <= STARPU_MAXCPUS
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", *out,
+                         STARPU_MAXCPUS);
+}
+
+/* Once StarPU is up: its GPUs, and each worker's libraries. */
+static enum sl_status set_up_workers(const struct sl_machine *machine)
+{
+    unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
+    if (n != machine->n_gpus) {
+        return sl_fail(SL_ENODEV, "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n,
+                       machine->n_gpus);
+    }
+    if (n > 0) {
+        sl_gpus_open_libraries();
+    }
+    sl_dense_setup();
+    return SL_OK;
+}
+
+static void stop_workers(const struct sl_machine *machine)
+{
+    if (machine->n_gpus > 0) {
+        sl_gpus_close_libraries();
+    }
+    starpu_shutdown();
+}
+
+enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
+{
+    struct starpu_conf conf;
+    struct sl_machine machine = {0};
+    struct gpus gpus = {0};
+    uint32_t n_cpus = 0;
+    enum sl_status st;
+    SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
+    SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
+    SL_TRY(st, read_gpus(machine.n_gpus, &gpus), failed);
+    snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
+    SL_TRY(st, check_sched(machine.sched), failed);
+    SL_TRY(st, sl_topology_read(&machine.topology), failed);
+    SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
+    machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0;
+    starpu_conf_init(&conf);
+    conf.precedence_over_environment_variables = 1;
+    conf.sched_policy_name = machine.sched;
+    conf.ncpus = (int)n_cpus;
+    conf.ncuda = (int)machine.n_gpus;
+    conf.nopencl = 0;
+    conf.catch_signals = 0;
+    if (machine.n_gpus == 0) {
+        sl_pool_install();
+    }
+    int error = 0;
+    SL_TRY(st, init_starpu(settings, &gpus, &conf, &error), no_pool);
+    if (error != 0) {
+        st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
+                              : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        goto no_pool;
+    }
+    SL_TRY(st, set_up_workers(&machine), stop);
+    machine.started = true;
+    machine.n_workers = starpu_worker_get_count();
+    *out = machine;
+    return SL_OK;
+stop:
+    starpu_shutdown();
+no_pool:
+    sl_pool_remove();
+failed:
+    *out = (struct sl_machine){0};
+    return st;
+}
+
+void sl_machine_stop(struct sl_machine *machine)
+{
+    if (machine->started) {
+        starpu_task_wait_for_all();
+        stop_workers(machine);
+        sl_pool_remove();
+    }
+    *machine = (struct sl_machine){0};
+}
+
+void sl_machine_worker_name(unsigned worker, char *out, size_t bytes)
+{
+    out[0] = '\0';
+    starpu_worker_get_name((int)worker, out, bytes);
+}

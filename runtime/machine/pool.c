@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Free lists by size class. Sizes differ a little from step to step, so that a class that has run out borrows from the larger
+ * ones; each block knows the class it goes back to. */
+#include "runtime/machine/pool.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <starpu.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define N_CLASSES 512
+#define NEAR_CLASSES 16 /* a block of up to four times the size serves too */
+#define LINE_BYTES 64
+#define HUGE_PAGE (2u << 20)
+
+/* jemalloc's, where the program was linked with it. */
+extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes) __attribute__((weak));
+
+/* What stands in the line before each block. */
+struct header {
+    struct header *next; /* in its free list */
+    size_t bytes;        /* without this line */
+    unsigned class;
+    bool used; /* ever: only then it holds memory */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct header *free_lists[N_CLASSES];
+static uint64_t n_blocks;
+static uint64_t n_bytes;
+static uint64_t n_free_bytes;           /* of these, used before and on the free lists */
+static uint32_t n_unmatched[N_CLASSES]; /* blocks taken since the last reserve */
+
+/* The class of a size and its blocks' size: eight steps to a power of two, and one class for all that is small. */
+static unsigned size_class(size_t bytes, size_t *rounded)
+{
+    size_t n = bytes < SL_POOL_SMALLEST_BYTES ? SL_POOL_SMALLEST_BYTES : bytes;
+    unsigned power = 63 - (unsigned)__builtin_clzll(n);
+    size_t step = (size_t)1 << (power - 3);
+    *rounded = (n + step - 1) / step * step;
+    power = 63 - (unsigned)__builtin_clzll(*rounded);
+    return power * 8 + (unsigned)((*rounded >> (power - 3)) & 7);
+}
+
+static struct header *header_of(void *block)
+{
+    return (struct header *)(void *)((char *)block - LINE_BYTES);
+}
+
+static void *block_of(struct header *header)
+{
+    return (char *)header + LINE_BYTES;
+}
+
+/* What the allocator keeps of blocks that were freed goes back to the system, of all of jemalloc's arenas (their number is 4096) or
+ * of the C library's. */
+static void give_back_kept(void)
+{
+    if (mallctl != NULL) {
+        mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
+    } else {
+        malloc_trim(0);
+    }
+}
+
+static struct header *fresh_block(unsigned class, size_t bytes)
+{
+    void *header = NULL;
+    size_t whole = bytes + LINE_BYTES;
+    if (posix_memalign(&header, whole >= HUGE_PAGE ? HUGE_PAGE : LINE_BYTES, whole) != 0) {
+        return NULL;
+    }
+    *(struct header *)header = (struct header){.bytes = bytes, .class = class};
+    return header;
+}
+
+/* A block is about to be used: only now it may take up huge pages, of which one would hold a whole unused block's header. */
+static void put_to_use(struct header *header)
+{
+    size_t whole = header->bytes + LINE_BYTES;
+    if (!header->used && whole >= HUGE_PAGE) {
+        madvise(header, whole, MADV_HUGEPAGE);
+    }
+    header->used = true;
+}
+
+/* The smallest free block that will do, or NULL. The lock is held. */
+static struct header *take_free(unsigned class)
+{
+    for (unsigned c = class; c <= class + NEAR_CLASSES && c < N_CLASSES; c++) {
+        struct header *header = free_lists[c];
+        if (header != NULL) {
+            free_lists[c] = header->next;
+            n_free_bytes -= header->used ? header->bytes : 0;
+            return header;
+        }
+    }
+    return NULL;
+}
+
+/* Give free blocks back to the system: all, or those that were never used. The lock is held. */
+static void release_free_blocks(bool used_too)
+{
+    for (unsigned c = 0; c < N_CLASSES; c++) {
+        struct header **link = &free_lists[c];
+        while (*link != NULL) {
+            struct header *header = *link;
+            if (header->used && !used_too) {
+                link = &header->next;
+                continue;
+            }
+            *link = header->next;
+            n_bytes -= header->bytes;
+            n_free_bytes -= header->used ? header->bytes : 0;
+            free(header);
+        }
+    }
+    give_back_kept();
+}
+
+/* A block from the system; where it has no more, the free blocks of other sizes go first. The lock is held. */
+static struct header *take_fresh(unsigned class, size_t bytes)
+{
+    struct header *header = fresh_block(class, bytes);
+    if (header == NULL) {
+        release_free_blocks(true);
+        header = fresh_block(class, bytes);
+    }
+    if (header != NULL) {
+        n_blocks++;
+        n_bytes += bytes;
+        n_unmatched[class]++;
+    }
+    return header;
+}
+
+static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
+{
+    size_t rounded;
+    unsigned class = size_class(bytes, &rounded);
+    (void)node;
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    struct header *header = take_free(class);
+    if (header == NULL) {
+        header = take_fresh(class, rounded);
+    }
+    pthread_mutex_unlock(&lock);
+    if (header == NULL) {
+        return -ENOMEM;
+    }
+    put_to_use(header);
+    *out = block_of(header);
+    return 0;
+}
+
+static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t bytes, int flags)
+{
+    struct header *header = header_of(block);
+    (void)node;
+    (void)bytes;
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    header->next = free_lists[header->class];
+    free_lists[header->class] = header;
+    n_free_bytes += header->bytes;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static __attribute__((unused)) int system_malloc(unsigned node, void **out, size_t bytes, int flags)
+{
+    (void)node;
+    (void)flags;
+    *out = malloc(bytes);
+    return *out == NULL ? -ENOMEM : 0;
+}
+
+static __attribute__((unused)) int system_free(unsigned node, void *block, size_t bytes, int flags)
+{
+    (void)node;
+    (void)bytes;
+    (void)flags;
+    free(block);
+    return 0;
+}
+
+void sl_pool_install(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    starpu_malloc_set_hooks(system_malloc, system_free); /* a pool would hide what runs over a block's end */
+#else
+    starpu_malloc_set_hooks(pool_malloc, pool_free);
+#endif
+}
+
+void sl_pool_remove(void)
+{
+    starpu_malloc_set_hooks(NULL, NULL);
+    release_free_blocks(true);
+    n_blocks = 0;
+    n_bytes = 0;
+    memset(n_unmatched, 0, sizeof n_unmatched);
+}
+
+void sl_pool_trim(void)
+{
+    pthread_mutex_lock(&lock);
+    if (n_free_bytes > SL_POOL_KEPT_BYTES) {
+        release_free_blocks(true);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Put one more block on the free list of a class. The lock is held. */
+static bool add_block(unsigned class)
+{
+    size_t bytes = (size_t)(8 + class % 8) << (class / 8 - 3);
+    struct header *header = fresh_block(class, bytes);
+    if (header == NULL) {
+        return false;
+    }
+    header->next = free_lists[class];
+    free_lists[class] = header;
+    n_blocks++;
+    n_bytes += bytes;
+    return true;
+}
+
+void sl_pool_reserve(void)
+{
+    bool more = true;
+    pthread_mutex_lock(&lock);
+    for (unsigned c = 0; more && c + 1 < N_CLASSES; c++) {
+        for (; more && n_unmatched[c] > 0; n_unmatched[c]--) {
+            more = add_block(c + 1);
+        }
+    }
+    if (!more) {
+        memset(n_unmatched, 0, sizeof n_unmatched);
+        release_free_blocks(false);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t sl_pool_blocks(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = n_blocks;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+uint64_t sl_pool_bytes(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t n = n_bytes;
+    pthread_mutex_unlock(&lock);
+    return n;
+}

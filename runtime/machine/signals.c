@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A flag, and default actions from the second signal on. */
+#include "runtime/machine/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define N_SIGNALS 3
+
+static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1};
+
+static struct sigaction before[N_SIGNALS];
+static bool caught[N_SIGNALS]; /* ours is in place of before[i] */
+static bool installed;
+static atomic_int seen; /* lock-free, hence safe in a handler */
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
+
+/* Note the signal, and let the next one of any of the three end the process. Only async-signal-safe calls. */
+static void note(int number)
+{
+    int saved = errno;
+    struct sigaction end_at_once = {.sa_handler = SIG_DFL};
+    atomic_store(&seen, number);
+    for (int i = 0; i < N_SIGNALS; i++) {
+        if (caught[i]) {
+            sigaction(signals[i], &end_at_once, NULL);
+        }
+    }
+    errno = saved;
+}
+
+static enum sl_status refused(int number)
+{
+    return sl_fail(SL_EIO, "cannot catch signal %d: %s", number, strerror(errno));
+}
+
+/* Put our handler in place of signal i's, unless that is to ignore it. */
+static enum sl_status catch_signal(int i)
+{
+    struct sigaction ours = {.sa_handler = note, .sa_flags = SA_RESTART};
+    sigfillset(&ours.sa_mask);
+    if (sigaction(signals[i], NULL, &before[i]) != 0) {
+        return refused(signals[i]);
+    }
+    if ((before[i].sa_flags & SA_SIGINFO) == 0 && before[i].sa_handler == SIG_IGN) {
+        return SL_OK;
+    }
+    caught[i] = true;
+    if (sigaction(signals[i], &ours, NULL) != 0) {
+        caught[i] = false;
+        return refused(signals[i]);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_signals_install(void)
+{
+    if (installed) {
+        return sl_fail(SL_EINVAL, "signals are caught already; expected sl_signals_restore first");
+    }
+    installed = true;
+    atomic_store(&seen, 0);
+    for (int i = 0; i < N_SIGNALS; i++) {
+        enum sl_status st = catch_signal(i);
+        if (st != SL_OK) {
+            sl_signals_restore();
+            return st;
+        }
+    }
+    return SL_OK;
+}
+
+int sl_signals_seen(void)
+{
+    return atomic_load_explicit(&seen, memory_order_relaxed);
+}
+
+void sl_signals_restore(void)
+{
+    for (int i = 0; i < N_SIGNALS; i++) {
+        if (caught[i]) {
+            caught[i] = false;
+            sigaction(signals[i], &before[i], NULL);
+        }
+    }
+    installed = false;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The only file that includes hwloc. */
+#include "runtime/machine/topology.h"
+
+#include <hwloc.h>
+#include <unistd.h>
+
+/* Memory of the allowed nodes. The system's count is larger where memory was added after the start, but knows of no cpuset. */
+static uint64_t machine_memory(hwloc_topology_t topology)
+{
+    uint64_t nodes = hwloc_get_root_obj(topology)->total_memory;
+    if (!hwloc_bitmap_isequal(hwloc_topology_get_allowed_nodeset(topology),
+                              hwloc_topology_get_complete_nodeset(topology))) {
+        return nodes;
+    }
+    long pages = sysconf(_SC_PHYS_PAGES);
+    uint64_t system = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return nodes > system ? nodes : system;
+}
+
+static uint32_t count_inside(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_type_t type)
+{
+    int n = hwloc_get_nbobjs_inside_cpuset_by_type(topology, set, type);
+    return n < 1 ? 1 : (uint32_t)n;
+}
+
+/* The next NUMA node, after `node` (NULL: the first), that has at least one hardware thread of the set; NULL: none is left. */
+static hwloc_obj_t next_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_t node)
+{
+    do {
+        node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node);
+    } while (node != NULL && (node->cpuset == NULL || !hwloc_bitmap_intersects(node->cpuset, set)));
+    return node;
+}
+
+static uint32_t count_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
+{
+    uint32_t n = 0;
+    for (hwloc_obj_t node = NULL; (node = next_numa(topology, set, node)) != NULL;) {
+        n++;
+    }
+    return n == 0 ? 1 : n;
+}
+
+/* hwloc's view, and the hardware threads that this process is bound to and allowed to use. */
+static enum sl_status open_machine(hwloc_topology_t *topology_out, hwloc_cpuset_t *set_out)
+{
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) != 0) {
+        return sl_fail(SL_EINTERNAL, "hwloc cannot start; is the machine out of memory?");
+    }
+    if (hwloc_topology_load(topology) != 0) {
+        hwloc_topology_destroy(topology);
+        return sl_fail(SL_EINTERNAL, "hwloc cannot read this machine; does lstopo work?");
+    }
+    hwloc_const_cpuset_t allowed = hwloc_topology_get_allowed_cpuset(topology);
+    hwloc_cpuset_t set = hwloc_bitmap_alloc();
+    if (set == NULL || hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_PROCESS) != 0 || hwloc_bitmap_iszero(set)) {
+        hwloc_bitmap_free(set);
+        set = hwloc_bitmap_dup(allowed);
+    }
+    hwloc_bitmap_and(set, set, allowed);
+    *topology_out = topology;
+    *set_out = set;
+    return SL_OK;
+}
+
+static void close_machine(hwloc_topology_t topology, hwloc_cpuset_t set)
+{
+    hwloc_bitmap_free(set);
+    hwloc_topology_destroy(topology);
+}
+
+/* One per core, since idle workers spin; fewer where that would use up the granted processor time. */
+static uint32_t count_workers(const struct sl_topology *t)
+{
+    double granted = t->limits.processors < 1 ? 1 : t->limits.processors;
+    return granted < t->n_cores ? (uint32_t)granted : t->n_cores;
+}
+
+enum sl_status sl_topology_read(struct sl_topology *out)
+{
+    hwloc_topology_t topology;
+    hwloc_cpuset_t set;
+    enum sl_status st = open_machine(&topology, &set);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t memory = machine_memory(topology);
+    sl_limits_read(&out->limits);
+    out->n_cores = count_inside(topology, set, HWLOC_OBJ_CORE);
+    out->n_pus = count_inside(topology, set, HWLOC_OBJ_PU);
+    out->n_numa = count_numa(topology, set);
+    out->n_workers = count_workers(out);
+    out->memory_bytes = out->limits.memory_bytes < memory ? out->limits.memory_bytes : memory;
+    close_machine(topology, set);
+    return SL_OK;
+}
+
+/* ---- placement ---- */
+
+/* The node number `wanted` of the cpuset, or all of them. */
+static void choose_nodes(hwloc_topology_t topology, hwloc_const_cpuset_t set, uint32_t wanted, hwloc_nodeset_t out)
+{
+    uint32_t i = 0;
+    hwloc_bitmap_zero(out);
+    for (hwloc_obj_t node = NULL; (node = next_numa(topology, set, node)) != NULL; i++) {
+        if (wanted == SL_NUMA_ALL || wanted == i) {
+            hwloc_bitmap_or(out, out, node->nodeset);
+        }
+    }
+}
+
+static int place(hwloc_topology_t topology, const struct sl_place *place, hwloc_const_nodeset_t nodes)
+{
+    hwloc_membind_policy_t policy = place->node == SL_NUMA_ALL ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
+    return !hwloc_bitmap_iszero(nodes) && hwloc_set_area_membind(topology, place->memory, place->bytes, nodes, policy,
+                                                                 HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_MIGRATE) == 0;
+}
+
+uint32_t sl_topology_place(const struct sl_place *places, uint32_t n)
+{
+    hwloc_topology_t topology;
+    hwloc_cpuset_t set;
+    uint32_t n_granted = 0;
+    if (open_machine(&topology, &set) != SL_OK) {
+        return 0;
+    }
+    hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
+    for (uint32_t i = 0; nodes != NULL && i < n; i++) {
+        choose_nodes(topology, set, places[i].node, nodes);
+        n_granted += places[i].bytes == 0 || place(topology, &places[i], nodes);
+    }
+    hwloc_bitmap_free(nodes);
+    close_machine(topology, set);
+    return n_granted;
+}

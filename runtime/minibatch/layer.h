@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One layer of the step in hand as submissions: stages 6 to 8 forward, 10 backward, 11 and 12. What a layer computes is its kind's (runtime/model/kinds.h).
+ */
+#ifndef SL_RUNTIME_LAYER_H
+#define SL_RUNTIME_LAYER_H
+
+#include "runtime/minibatch/step.h"
+
+/* Submissions: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_layer_forward(struct sl_steps *steps, uint32_t i);
+enum sl_status sl_layer_backward(struct sl_steps *steps, uint32_t i);
+enum sl_status sl_layer_update(struct sl_steps *steps, uint64_t step, uint32_t i, const struct sl_adam *adam);
+
+#endif

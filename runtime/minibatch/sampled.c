@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows packed, aggregated and sent back, over the blocks of a slot. Rows get their shape just before their writer and are kept for a
+ * later step just after their last reader. */
+#include "runtime/minibatch/sampled.h"
+
+#include "codelets/aggregate.h"
+#include "codelets/attend.h"
+#include "codelets/exchange.h"
+#include "runtime/model/kinds.h"
+#include "runtime/plan/plan.h"
+
+static struct sl_steps *steps_of(const struct sl_at *at)
+{
+    return at->pass->owner;
+}
+
+static struct sl_slot_pe *slot_of(const struct sl_at *at, uint32_t p)
+{
+    return sl_step_slot(steps_of(at), at->pass->step, p);
+}
+
+static struct sl_block *block_of(const struct sl_at *at, uint32_t p)
+{
+    return &slot_of(at, p)->block[at->level];
+}
+
+/* The positions where each owner's ids begin in PE p's request of this hop, and how many it asks of owner q. */
+static const uint32_t *first_source(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_steps *s = steps_of(at);
+    return s->pe[p].counts + sl_counts_request(s->n_hops, s->shards->n_parts, at->level);
+}
+static uint32_t n_asked(const struct sl_at *at, uint32_t p, uint32_t q)
+{
+    return sl_list_count(first_source(at, p), q);
+}
+
+/* Sampled edges of PE p's block. */
+static uint64_t n_edges_of(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_steps *s = steps_of(at);
+    return s->pe[p].counts[sl_counts_edges(s->n_hops, at->level)];
+}
+
+/* The slot's handles for the rows that PE p gets from owner q, and for the gradients it returns. */
+static starpu_data_handle_t *kept_packed(const struct sl_at *at, uint32_t p, uint32_t q)
+{
+    return &slot_of(at, p)->packed[at->level * at->pass->shards->n_parts + q];
+}
+static starpu_data_handle_t *kept_sent(const struct sl_at *at, uint32_t p, uint32_t q)
+{
+    return &slot_of(at, p)->sent[at->level * at->pass->shards->n_parts + q];
+}
+
+/* The weights of PE p's block, into *out; NULL: means. */
+static const struct sl_edge_weights *weights_of(const struct sl_at *at, uint32_t p, struct sl_edge_weights *out)
+{
+    *out = (struct sl_edge_weights){.factors = at->pass->shards->factors,
+                                    .frontier = slot_of(at, p)->frontier,
+                                    .request = block_of(at, p)->request,
+                                    .scale = at->layer->scale};
+    return at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? out : NULL;
+}
+
+static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
+{
+    return (struct sl_ids_of){sl_step_slot(pass->owner, pass->step, p)->frontier, 0};
+}
+
+static struct sl_partials *partials(const struct sl_at *at, uint32_t p, int parameter)
+{
+    struct sl_steps *s = steps_of(at);
+    return sl_step_partials(s, at->i, sl_step_replica(s, p), sl_crossing_sum_of(s, p), parameter);
+}
+
+/* ---- forward ---- */
+
+/* PE `owner` packs the rows that the other PEs of its group asked it for. */
+static enum sl_status pack(const struct sl_at *at, uint32_t owner)
+{
+    struct sl_steps *s = steps_of(at);
+    uint32_t n_parts = s->shards->n_parts;
+    uint32_t q = owner % n_parts;
+    const struct sl_rows *rows = sl_at_travels(at, owner);
+    uint32_t requester[SL_MAX_PES];
+    starpu_data_handle_t packed[SL_MAX_PES];
+    starpu_data_handle_t *kept;
+    uint32_t n = 0;
+    struct sl_task_args head = sl_at_head(at, owner);
+    enum sl_status st = SL_OK;
+    for (uint32_t peer = 0; peer < n_parts; peer++) {
+        uint32_t p = sl_step_peer(s, owner, peer);
+        if (p == owner || n_asked(at, p, q) == 0) {
+            continue;
+        }
+        kept = kept_packed(at, p, q);
+        SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), rows->n_columns, sizeof(sl_real), kept), done);
+        requester[n] = peer;
+        packed[n++] = s->pe[p].packed[q] = *kept;
+    }
+    if (n > 0) {
+        st = sl_pack_submit(&head, rows, n_parts, block_of(at, owner)->inverse, n, requester, packed);
+    }
+done:
+    return st;
+}
+
+/* Rows go to the PEs of the group that asked for them. */
+static enum sl_status send(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
+        st = pack(at, p);
+    }
+    return st == SL_OK ? sl_crossing_rows(steps_of(at), at->pass->step, at->level, false) : st;
+}
+
+static bool attends(const struct sl_at *at)
+{
+    return at->layer->kind->weigh == SL_WEIGH_ATTENTION;
+}
+
+/* Nobody reads what has been packed for others any more. */
+static void keep_packed(const struct sl_at *at)
+{
+    struct sl_steps *s = steps_of(at);
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        for (uint32_t q = 0; q < s->shards->n_parts; q++) {
+            s->pe[p].packed[q] = NULL;
+            sl_matrix_keep(kept_packed(at, p, q));
+        }
+    }
+    sl_crossing_keep(s, at->pass->step, at->level, false);
+}
+
+/* Attention reads it again on the way back. */
+static void arrived(const struct sl_at *at)
+{
+    if (!attends(at)) {
+        keep_packed(at);
+    }
+}
+
+/* The sources of PE p's block. */
+static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, const struct sl_edge_weights *weights)
+{
+    const struct sl_steps *s = steps_of(at);
+    uint32_t n_parts = s->shards->n_parts;
+    return (struct sl_source_handles){.n_owners = n_parts,
+                                      .own = p % n_parts,
+                                      .first = first_source(at, p),
+                                      .rows = sl_at_travels(at, p),
+                                      .inverse = block_of(at, p)->inverse,
+                                      .packed = s->pe[p].packed,
+                                      .weights = weights};
+}
+
+/* Sampled edges of the destinations of chunk c, about. */
+static uint64_t chunk_edges(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    const struct sl_split *split = &at->pass->pe[p].split[at->level];
+    return n_edges_of(at, p) * sl_split_size(split, c) / split->n_rows;
+}
+
+static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
+{
+    const struct sl_block *block = block_of(at, p);
+    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    struct sl_edge_weights weights;
+    struct sl_source_handles sources = sources_of(at, p, weights_of(at, p, &weights));
+    struct sl_task_args head = sl_at_head(at, p);
+    return attends(at) ? sl_attend_forward_submit(&head, block, row, chunk_edges(at, p, c), &sources, beta, out,
+                                                  sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c])
+                       : sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row,
+                                                     chunk_edges(at, p, c), &sources, beta, out);
+}
+
+/* ---- backward ---- */
+
+/* PE p packs, for each other owner, the gradients of the rows it got from there. */
+static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
+{
+    struct sl_steps *s = steps_of(at);
+    struct sl_step_pe *pe = &s->pe[p];
+    const struct sl_block *block = block_of(at, p);
+    const uint32_t *first = first_source(at, p);
+    uint32_t n_parts = s->shards->n_parts;
+    struct sl_edge_weights weights;
+    struct sl_returned what = {.edge_offsets = block->edge_offsets,
+                               .back_offsets = block->back_offsets,
+                               .back_rows = block->back_rows,
+                               .gm = sl_at_returns(at, p),
+                               .n_parts = n_parts,
+                               .weights = weights_of(at, p, &weights)};
+    struct sl_attend_gradients gradients = {what.gm, sl_at_rows(at, p, SL_ROWS_SIDES)};
+    uint32_t t0[SL_MAX_PES];
+    starpu_data_handle_t packed[SL_MAX_PES];
+    starpu_data_handle_t sent[SL_MAX_PES];
+    starpu_data_handle_t *kept;
+    uint32_t width = attends(at) ? at->layer->travels : what.gm->n_columns;
+    uint32_t n = 0;
+    uint64_t n_rows = 0;
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        if (q == p % n_parts || n_asked(at, p, q) == 0) {
+            continue;
+        }
+        kept = kept_sent(at, p, q);
+        SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), width, sizeof(sl_real), kept), done);
+        n_rows += n_asked(at, p, q);
+        t0[n] = first[q];
+        packed[n] = pe->packed[q];
+        sent[n++] = pe->sent[q] = *kept;
+    }
+    if (n > 0) {
+        what.n_edges = n_edges_of(at, p) * n_rows / first[n_parts];
+        st = attends(at) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
+                         : sl_aggregate_backward_submit(&head, &what, n, t0, sent);
+    }
+done:
+    return st;
+}
+
+/* What PE p got on the way forward, which attention reads again. */
+static void find_packed(const struct sl_at *at, uint32_t p)
+{
+    struct sl_steps *s = steps_of(at);
+    for (uint32_t q = 0; q < s->shards->n_parts; q++) {
+        starpu_data_handle_t arrived = sl_crossing_arrived(s, at->pass->step, at->level, p, q);
+        bool asked = q != p % s->shards->n_parts && n_asked(at, p, q) > 0;
+        s->pe[p].packed[q] = !asked ? NULL : arrived != NULL ? arrived : *kept_packed(at, p, q);
+    }
+}
+
+/* Attention: what sources have to know of each of PE p's destinations. */
+static enum sl_status sides(const struct sl_at *at, uint32_t p)
+{
+    struct sl_source_handles sources;
+    struct sl_task_args head = sl_at_head(at, p);
+    const struct sl_rows *gz = sl_at_returns(at, p);
+    enum sl_status st;
+    find_packed(at, p);
+    sources = sources_of(at, p, NULL);
+    SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SIDES, at->level, 4 * at->layer->n_heads), done);
+    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+        SL_TRY(st,
+               sl_attend_sides_submit(&head, block_of(at, p), sl_at_chunk_row(at, p, at->level, c),
+                                      chunk_edges(at, p, c), &sources, gz->chunk[c],
+                                      sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c],
+                                      sl_at_rows(at, p, SL_ROWS_SIDES)->chunk[c]),
+               done);
+    }
+done:
+    return st;
+}
+
+/* The gradients of rows go back to their owners. */
+static enum sl_status send_back(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && attends(at) && p < at->pass->n_pes; p++) {
+        st = sides(at, p);
+    }
+    for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
+        st = pack_gradients(at, p);
+    }
+    return st == SL_OK ? sl_crossing_rows(steps_of(at), at->pass->step, at->level, true) : st;
+}
+
+static enum sl_status sum_back(const struct sl_at *at, uint32_t p, struct sl_rows *out)
+{
+    struct sl_steps *s = steps_of(at);
+    uint32_t n_parts = s->shards->n_parts;
+    uint32_t own = p % n_parts;
+    const struct sl_block *block = block_of(at, p);
+    starpu_data_handle_t sent[SL_MAX_PES];
+    struct sl_edge_weights weights;
+    struct sl_task_args head = sl_at_head(at, p);
+    enum sl_status st;
+    for (uint32_t peer = 0; peer < n_parts; peer++) {
+        sent[peer] = s->pe[sl_step_peer(s, p, peer)].sent[own];
+    }
+    struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
+                                   .back_offsets = block->back_offsets,
+                                   .back_rows = block->back_rows,
+                                   .t0 = first_source(at, p)[own],
+                                   .n_own = n_asked(at, p, own),
+                                   .gm = sl_at_returns(at, p),
+                                   .n_peers = n_parts,
+                                   .own = own,
+                                   .inverse = block->inverse,
+                                   .sent = sent,
+                                   .weights = weights_of(at, p, &weights)};
+    struct sl_attend_shares attended = {.block = block,
+                                        .gradients = {shares.gm, sl_at_rows(at, p, SL_ROWS_SIDES)},
+                                        .t0 = shares.t0,
+                                        .n_own = shares.n_own,
+                                        .n_peers = n_parts,
+                                        .own = own,
+                                        .sent = sent};
+    uint32_t width = attends(at) ? at->layer->travels : shares.gm->n_columns;
+    SL_TRY(st, sl_rows_reshape(&at->pass->pe[p].split[at->from], width, sizeof(sl_real), out), done);
+    for (uint32_t c = 0; c < out->split.n_chunks; c++) {
+        uint32_t row = sl_at_chunk_row(at, p, at->from, c);
+        SL_TRY(st,
+               attends(at)
+                   ? sl_attend_accumulate_submit(&head, &attended, row, sl_at_travels(at, p)->chunk[c], out->chunk[c])
+                   : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
+               done);
+    }
+done:
+    return st;
+}
+
+static void returned(const struct sl_at *at)
+{
+    struct sl_steps *s = steps_of(at);
+    if (at->from == at->level) {
+        return;
+    }
+    if (attends(at)) {
+        keep_packed(at);
+    }
+    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+        for (uint32_t q = 0; q < s->shards->n_parts; q++) {
+            s->pe[p].sent[q] = NULL;
+            sl_matrix_keep(kept_sent(at, p, q));
+        }
+    }
+    sl_crossing_keep(s, at->pass->step, at->level, true);
+}
+
+const struct sl_source sl_sampled = {.ids = ids,
+                                     .send = send,
+                                     .arrived = arrived,
+                                     .sum = sum,
+                                     .send_back = send_back,
+                                     .sum_back = sum_back,
+                                     .returned = returned,
+                                     .partials = partials};

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Parameters: made, named, read and written. We hold matrices input by output; files may hold them the other way round. */
+#include "runtime/model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/model/kinds.h"
+#include "support/memory.h"
+#include "support/random.h"
+
+/* ---- making ---- */
+
+static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *what, sl_real **array_out,
+                                 starpu_data_handle_t *handle_out)
+{
+    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, what, array_out);
+    if (st == SL_OK) {
+        starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
+                                    sizeof **array_out);
+    }
+    return st;
+}
+
+/* Of the shape it has. */
+static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
+{
+    uint32_t n_rows = p->n_rows;
+    uint32_t n_columns = p->n_columns;
+    enum sl_status st;
+    if ((uint64_t)n_rows * n_columns >= UINT32_MAX) {
+        return sl_fail(SL_EINVAL, "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows,
+                       n_columns);
+    }
+    SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
+    if (derived) {
+        return SL_OK;
+    }
+    SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
+    SL_TRY(st, open_array(n_rows, n_columns, "a second moment", &p->moment2, &p->moment2_handle), done);
+done:
+    return st;
+}
+
+/* Xavier uniform with ReLU's gain: U(-a, a), a = sqrt(2) sqrt(6 / (in + out)). */
+static void initialise_matrix(uint64_t seed, uint32_t layer, uint32_t which, struct sl_parameter *p)
+{
+    struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
+    double bound = sqrt(2.0) * sqrt(6.0 / ((double)p->n_rows + p->n_columns));
+    for (uint32_t r = 0; r < p->n_rows; r++) {
+        for (uint32_t c = 0; c < p->n_columns; c++) {
+            double u = sl_random_unit(&draw, r, c);
+            p->value[(size_t)r * p->n_columns + c] = (sl_real)(bound * (2 * u - 1));
+        }
+    }
+}
+
+/* An attention vector of n_heads heads side by side: the same bound, of a head's width and one. */
+static void initialise_heads(uint64_t seed, uint32_t layer, uint32_t which, uint32_t n_heads, struct sl_parameter *p)
+{
+    struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
+    double bound = sqrt(2.0) * sqrt(6.0 / (p->n_columns / n_heads + 1.0));
+    for (uint32_t c = 0; c < p->n_columns; c++) {
+        p->value[c] = (sl_real)(bound * (2 * sl_random_unit(&draw, 0, c) - 1));
+    }
+}
+
+static enum sl_status open_norm(struct sl_layer *layer)
+{
+    uint32_t width = layer->parameter[SL_NORM_WEIGHT].n_columns;
+    enum sl_status st;
+    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_WEIGHT]), done);
+    SL_TRY(st, open_parameter(false, &layer->parameter[SL_NORM_BIAS]), done);
+    for (uint32_t c = 0; c < width; c++) {
+        layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
+    }
+    if (layer->norm == SL_NORM_BATCH) {
+        SL_TRY(st, open_array(2, layer->n_out, "running statistics", &layer->running, &layer->running_handle), done);
+        for (uint32_t c = 0; c < layer->n_out; c++) {
+            layer->running[layer->n_out + c] = 1;
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status open_by_kind(uint64_t seed, uint32_t i, int k, struct sl_layer *layer)
+{
+    struct sl_parameter *p = &layer->parameter[k];
+    enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
+    enum sl_status st = SL_OK;
+    if (shape != SL_SHAPE_NONE) {
+        SL_TRY(st, open_parameter(shape == SL_SHAPE_DERIVED, p), done);
+    }
+    if (shape == SL_SHAPE_MATRIX) {
+        initialise_matrix(seed, i, (uint32_t)k, p);
+    }
+    if (shape == SL_SHAPE_HEADS) {
+        initialise_heads(seed, i, (uint32_t)k, layer->n_heads, p);
+    }
+done:
+    return st;
+}
+
+/* What a layer is by its place in the model. */
+static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
+                        bool sparse, struct sl_layer *layer)
+{
+    const struct sl_model_kind *model = sl_model_kind(settings->model);
+    uint32_t before = model->first != NULL; /* layers that do not aggregate */
+    uint32_t n_layers = sl_model_layers(settings);
+    bool aggregates = i >= before && i < before + settings->layers;
+    layer->last = i + 1 == n_layers;
+    layer->kind = i < before ? model->first : aggregates ? model->layer : model->last;
+    layer->number = i < before ? 0 : i - before;
+    layer->from = i < before ? settings->layers : settings->layers - (i - before);
+    layer->level = aggregates ? layer->from - 1 : layer->from;
+    layer->n_in = i == 0 ? n_features : settings->hidden;
+    layer->n_out = layer->last ? n_classes : settings->hidden;
+    layer->hidden = !layer->last && !layer->kind->linear;
+    layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
+                  : layer->hidden && aggregates ? settings->norm
+                                                : SL_NORM_NONE;
+    layer->project_first = layer->n_in > layer->n_out || (i == 0 && sparse);
+    layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
+    layer->travels = layer->project_first ? layer->n_out : layer->n_in;
+    layer->n_heads = 1;
+    layer->scale = 1;
+    if (layer->kind->shape != NULL) {
+        layer->kind->shape(settings, layer);
+    }
+}
+
+static void shape_parameter(const struct sl_layer *layer, int k, struct sl_parameter *p)
+{
+    enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
+    if (shape != SL_SHAPE_NONE) {
+        p->n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
+        p->n_columns = shape == SL_SHAPE_DERIVED && layer->project_first ? layer->travels : layer->n_out;
+    } else if (layer->norm != SL_NORM_NONE && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS)) {
+        p->n_rows = 1;
+        p->n_columns = layer->kind->norms_input ? layer->n_in : layer->n_out;
+    }
+}
+
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                    struct sl_model *out)
+{
+    *out = (struct sl_model){.n_layers = sl_model_layers(settings), .norm = settings->norm};
+    for (uint32_t i = 0; i < out->n_layers; i++) {
+        struct sl_layer *layer = &out->layer[i];
+        shape_layer(settings, i, n_features, n_classes, sparse, layer);
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            shape_parameter(layer, k, &layer->parameter[k]);
+        }
+    }
+}
+
+static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, struct sl_layer *layer)
+{
+    enum sl_status st = SL_OK;
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        SL_TRY(st, open_by_kind(settings->seed, i, k, layer), done);
+    }
+    st = layer->norm != SL_NORM_NONE ? open_norm(layer) : SL_OK;
+done:
+    return st;
+}
+
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                             struct sl_model *out)
+{
+    enum sl_status st = SL_OK;
+    sl_model_shape(settings, n_features, n_classes, sparse, out);
+    for (uint32_t i = 0; i < out->n_layers; i++) {
+        SL_TRY(st, open_layer(settings, i, &out->layer[i]), undo);
+    }
+    return SL_OK;
+undo:
+    sl_model_free(out);
+    return st;
+}
+
+enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica)
+{
+    enum sl_status st = SL_OK;
+    model->is_replica = true;
+    model->replica = replica;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &model->layer[i].parameter[k];
+            if (sl_parameter_trained(p)) {
+                SL_TRY(st, open_array(p->n_rows, p->n_columns, "a spare array", &p->spare, &p->spare_handle), done);
+            }
+        }
+    }
+done:
+    return st;
+}
+
+static void close_array(sl_real *array, starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_unregister(handle);
+    }
+    sl_free(array);
+}
+
+void sl_model_free(struct sl_model *model)
+{
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &layer->parameter[k];
+            close_array(p->value, p->value_handle);
+            close_array(p->gradient, p->gradient_handle);
+            close_array(p->moment1, p->moment1_handle);
+            close_array(p->moment2, p->moment2_handle);
+            close_array(p->spare, p->spare_handle);
+        }
+        close_array(layer->running, layer->running_handle);
+    }
+    *model = (struct sl_model){0};
+}
+
+/* ---- every array of a model, one after the other ---- */
+
+/* An array that is saved: `entry` of the parameter, or the running statistics. */
+struct item {
+    char name[SL_TENSOR_NAME_BYTES];
+    sl_real *array;
+    uint32_t n_rows, n_columns; /* as we hold it */
+    /* In files; of heads the latter have an axis of one in front. */
+    enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS } layout;
+    uint32_t n_heads;
+};
+
+/* The name in the table with the layer's number for #, between what replica and what state it is of. */
+static void name_item(const struct sl_model *model, struct item *item, const char *name, uint32_t number,
+                      const char *state)
+{
+    char replica[32] = "";
+    const char *mark = strchr(name, '#');
+    int before = mark != NULL ? (int)(mark - name) : (int)strlen(name);
+    if (model->is_replica) {
+        snprintf(replica, sizeof replica, "replica.%u.", model->replica);
+    }
+    if (mark != NULL) {
+        snprintf(item->name, sizeof item->name, "%s%.*s%u%s%s", replica, before, name, number, mark + 1, state);
+    } else {
+        snprintf(item->name, sizeof item->name, "%s%s%s", replica, name, state);
+    }
+}
+
+static struct sl_parameter_kind kind_of(const struct sl_layer *layer, int k)
+{
+    static const struct sl_parameter_kind norms[] = {
+        [SL_NORM_WEIGHT] = {SL_SHAPE_VECTOR, {{"norms.#.weight", 0}, {"norms.#.weight", 0}}, 0},
+        [SL_NORM_BIAS] = {SL_SHAPE_VECTOR, {{"norms.#.bias", 0}, {"norms.#.bias", 0}}, 0}};
+    return k == SL_NORM_WEIGHT || k == SL_NORM_BIAS ? norms[k] : layer->kind->parameter[k];
+}
+
+static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names names, bool state)
+{
+    switch (kind->shape) {
+    case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
+    case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
+    default: return VECTOR;
+    }
+}
+
+static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, enum sl_tensors_for what,
+                               struct item *out)
+{
+    const struct sl_parameter *p = &model->layer[i].parameter[k];
+    struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
+    bool state = what == SL_TENSORS_FOR_CHECKPOINT;
+    enum sl_names names = what == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
+    sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
+    static const char *const states[] = {"", ".moment1", ".moment2"};
+    uint32_t n = !sl_parameter_trained(p) ? 0 : state ? 3 : 1;
+    for (uint32_t j = 0; j < n; j++) {
+        out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
+        out[j].layout = layout_of(&kind, names, state);
+        out[j].n_heads = model->layer[i].n_heads;
+        name_item(model, &out[j], kind.name[names].text, model->layer[i].number, states[j]);
+    }
+    return n;
+}
+
+static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for what, struct item *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            n += list_parameter(model, i, k, what, out + n);
+        }
+        for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
+            out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
+            out[n].n_columns = layer->n_out;
+            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number, "");
+        }
+    }
+    return n;
+}
+
+/* The other order of a matrix, n_rows x n_columns in. */
+static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl_real *out)
+{
+    for (uint32_t r = 0; r < n_rows; r++) {
+        for (uint32_t c = 0; c < n_columns; c++) {
+            out[(size_t)c * n_rows + r] = in[(size_t)r * n_columns + c];
+        }
+    }
+}
+
+/* ---- files ---- */
+
+/* An axis of one in front. */
+static struct sl_tensor framed(struct sl_tensor t)
+{
+    t.shape[2] = t.shape[1];
+    t.shape[1] = t.shape[0];
+    t.shape[0] = 1;
+    t.n_dims = 3;
+    return t;
+}
+
+/* What a file has of it. */
+static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
+{
+    bool turned = item->layout == TRANSPOSED;
+    if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
+        struct sl_tensor heads =
+            sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
+        return item->layout == HEADS ? heads : framed(heads);
+    }
+    return item->layout == VECTOR ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data)
+                                  : sl_tensor_make(item->name, SL_TENSOR_REAL, turned ? item->n_columns : item->n_rows,
+                                                   turned ? item->n_rows : item->n_columns, data);
+}
+
+static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
+{
+    sl_real *data;
+    size_t n = (size_t)item->n_rows * item->n_columns;
+    enum sl_status st = sl_alloc(n, sizeof *data, "a tensor", &data);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (item->layout == TRANSPOSED) {
+        transpose(item->n_rows, item->n_columns, item->array, data);
+    } else {
+        memcpy(data, item->array, n * sizeof *data);
+    }
+    *out = tensor_of(item, data);
+    return SL_OK;
+}
+
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
+                                uint32_t *n_out)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, what, items);
+    enum sl_status st = SL_OK;
+    uint32_t i = 0;
+    for (; i < n; i++) {
+        SL_TRY(st, copy_item(&items[i], &tensors_out[i]), undo);
+    }
+    *n_out = n;
+    return SL_OK;
+undo:
+    sl_model_tensors_free(tensors_out, i);
+    return st;
+}
+
+void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        sl_free((void *)(uintptr_t)tensors[i].data);
+    }
+}
+
+/* Of each item, replace what the file calls otherwise, and heads that it has without the axis of one. */
+static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sl_tensor *found = sl_tensors_find(tensors, items[i].name);
+        if (found == NULL && sl_tensors_find(tensors, others[i].name) != NULL) {
+            items[i] = others[i];
+        }
+        if (found != NULL && items[i].layout == FRAMED_HEADS && found->n_dims == 2) {
+            items[i].layout = HEADS;
+        }
+    }
+}
+
+static enum sl_status list_from_file(const struct sl_model *model, bool state, const struct sl_tensors *tensors,
+                                     struct item *items, uint32_t *n_out)
+{
+    struct item *others;
+    enum sl_status st = SL_OK;
+    *n_out = list_items(model, state ? SL_TENSORS_FOR_CHECKPOINT : SL_TENSORS_FOR_DGL, items);
+    if (state) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *others, "names of tensors", &others), done);
+    list_items(model, SL_TENSORS_FOR_PYG, others);
+    match_items(tensors, *n_out, others, items);
+    sl_free(others);
+done:
+    return st;
+}
+
+/* Read every array into one block first, so that a bad file leaves the model alone. */
+static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct item *item = &items[i];
+        struct sl_tensor wanted = tensor_of(item, NULL);
+        SL_TRY(st, sl_tensors_get(tensors, &wanted, all), done);
+        all += (size_t)item->n_rows * item->n_columns;
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = 0;
+    size_t n_entries = 0;
+    sl_real *all = NULL;
+    enum sl_status st;
+    SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
+    for (uint32_t i = 0; i < n; i++) {
+        n_entries += (size_t)items[i].n_rows * items[i].n_columns;
+    }
+    SL_TRY(st, sl_alloc(n_entries, sizeof *all, "a model to load", &all), done);
+    SL_TRY(st, read_items(items, n, tensors, all), done);
+    const sl_real *from = all;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
+        if (items[i].layout == TRANSPOSED) {
+            transpose(items[i].n_columns, items[i].n_rows, from, items[i].array);
+        } else {
+            memcpy(items[i].array, from, count * sizeof *from);
+        }
+        from += count;
+    }
+done:
+    sl_free(all);
+    return st;
+}
+
+/* ---- host access ---- */
+
+static enum sl_status acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+{
+    if (handle == NULL || starpu_data_acquire(handle, mode) == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused to hand out a parameter");
+}
+
+enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &layer->parameter[k];
+            SL_TRY(st, acquire(p->value_handle, mode), done);
+            SL_TRY(st, acquire(p->gradient_handle, mode), done);
+            SL_TRY(st, acquire(p->moment1_handle, mode), done);
+            SL_TRY(st, acquire(p->moment2_handle, mode), done);
+        }
+        SL_TRY(st, acquire(layer->running_handle, mode), done);
+    }
+done:
+    return st;
+}
+
+static void release(starpu_data_handle_t handle)
+{
+    if (handle != NULL) {
+        starpu_data_release(handle);
+    }
+}
+
+void sl_model_release(struct sl_model *model)
+{
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &layer->parameter[k];
+            release(p->value_handle);
+            release(p->gradient_handle);
+            release(p->moment1_handle);
+            release(p->moment2_handle);
+        }
+        release(layer->running_handle);
+    }
+}
+
+size_t sl_model_entries(const struct sl_model *model)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
+    size_t n_entries = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        n_entries += (size_t)items[i].n_rows * items[i].n_columns;
+    }
+    return n_entries;
+}
+
+void sl_model_read(const struct sl_model *model, sl_real *values_out)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
+        memcpy(values_out, items[i].array, count * sizeof *values_out);
+        values_out += count;
+    }
+}
+
+void sl_model_write(struct sl_model *model, const sl_real *values)
+{
+    struct item items[SL_MODEL_TENSORS];
+    uint32_t n = list_items(model, SL_TENSORS_FOR_DGL, items);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t count = (size_t)items[i].n_rows * items[i].n_columns;
+        memcpy(items[i].array, values, count * sizeof *values);
+        values += count;
+    }
+}

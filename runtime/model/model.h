@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A model: its shape, its parameters in StarPU's hands, and their names in files, read off the tables of its layers' kinds
+ * (runtime/model/kinds.h). Hidden layers end in dropout(ReLU(norm(z))) (+ h).
+ */
+#ifndef SL_RUNTIME_MODEL_H
+#define SL_RUNTIME_MODEL_H
+
+#include <starpu.h>
+
+#include "runtime/files/safetensors.h"
+#include "runtime/plan/settings.h"
+#include "support/real.h"
+
+/* One trained array: rows x columns, row major, of sl_real, and the arrays that follow it. Memory is the model's. */
+struct sl_parameter {
+    uint32_t n_rows, n_columns; /* 0: this layer has none */
+    sl_real *value, *gradient, *moment1, *moment2;
+    starpu_data_handle_t value_handle, gradient_handle, moment1_handle, moment2_handle;
+    sl_real *spare; /* of a replica among several: where its values or gradients are mixed; else NULL */
+    starpu_data_handle_t spare_handle;
+};
+
+/* Of a layer; which of them it has, its kind says: one weight matrix is SL_NEIGH. SL_DERIVED is not trained, but computed from those
+ * that are, once a step. */
+enum {
+    SL_SELF,
+    SL_NEIGH,
+    SL_BIAS,
+    SL_NORM_WEIGHT,
+    SL_NORM_BIAS,
+    SL_ATTENTION_SOURCE,
+    SL_ATTENTION_TARGET,
+    SL_DERIVED,
+    SL_N_PARAMETERS
+};
+
+#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* those that aggregate, one before and one after */
+
+struct sl_layer_kind;
+
+struct sl_layer {
+    const struct sl_layer_kind *kind;
+    uint32_t n_in, n_out;
+    uint32_t from, level; /* L at the input, 0 at the seeds: of the rows it takes in, and of those it gives */
+    bool hidden;          /* ends in activation */
+    bool last;            /* gives the logits */
+    int norm;             /* enum sl_norm, of its activation */
+    bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
+    uint32_t travels;     /* width of the rows that travel to its destinations */
+    double identity;      /* GCNII's beta */
+    uint32_t n_heads;     /* of attention */
+    double scale;         /* of symmetric sums */
+    uint32_t number;      /* among the layers that aggregate, for names; of one after them how many those are */
+    bool residual;        /* hidden, asked for, and n_in == n_out */
+    struct sl_parameter parameter[SL_N_PARAMETERS]; /* matrices: n_in x n_out; the others: 1 x n_out */
+    sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
+    starpu_data_handle_t running_handle;
+};
+
+struct sl_model {
+    uint32_t n_layers;
+    int norm;         /* enum sl_norm, of the layers that --norm is for */
+    bool is_replica;  /* one of several (runtime/sync/replicas.h): */
+    uint32_t replica; /* its tensors' names begin with "replica.N." */
+    struct sl_layer layer[SL_MAX_MODEL_LAYERS];
+};
+
+/* The layers and the parameters' shapes of the model that the settings describe: no array, no handle, nothing to free. */
+void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                    struct sl_model *out);
+
+/* Make the model that the settings describe: Xavier uniform with gain sqrt 2 for matrices (Glorot, Bengio 2010), biases
+ * zero, norms one and zero, moments zero. Each entry is a function of (seed, parameter, row, column). StarPU is up.
+ * SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
+                             struct sl_model *out);
+
+/* Make a fresh model replica number `replica` of several: spare arrays, and names of its own. SL_ENOMEM. */
+enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
+
+/* Whether a layer has this parameter, and it is trained. */
+static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
+{
+    return parameter->moment1_handle != NULL;
+}
+
+/* Unregister the handles (waits for the tasks that use them) and release the memory. An empty model is allowed. */
+void sl_model_free(struct sl_model *model);
+
+/* The most tensors that sl_model_tensors lists for one model. */
+#define SL_MODEL_TENSORS (SL_MAX_MODEL_LAYERS * (3 * SL_N_PARAMETERS + 2))
+
+/* What a model's tensors are listed for. */
+enum sl_tensors_for {
+    SL_TENSORS_FOR_DGL = SL_NAMES_DGL, /* names and shapes of DGL's layers, in a ModuleList `layers` */
+    SL_TENSORS_FOR_PYG = SL_NAMES_PYG, /* of PyTorch Geometric's, in `convs` */
+    SL_TENSORS_FOR_CHECKPOINT /* DGL's names, heads without an axis of one, and Adam's moments (.moment1, .moment2) */
+};
+
+/* List the model's tensors with the names and shapes that the tables of its layers' kinds give (runtime/model), and of norms
+ * norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var. Data are copies, to be released with
+ * sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
+                                uint32_t *n_out);
+void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
+
+/* Fill the model from a checkpoint's tensors (`state`), or from a file's with either library's names: each tensor is looked for by
+ * DGL's, then by the other. Heads may lack their axis of one. SL_EFILE: a tensor is missing, or its shape is not this model's
+ * (message: both shapes). On failure the model is as it was. The same rule of acquiring. */
+enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
+
+/* Wait until no task writes the parameters any more, so that the host may read or write the arrays; pair with a release. */
+enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);
+void sl_model_release(struct sl_model *model);
+
+/* Copies of all values and running statistics, for keeping the best; the array has sl_model_entries elements. */
+size_t sl_model_entries(const struct sl_model *model);
+void sl_model_read(const struct sl_model *model, sl_real *values_out);
+void sl_model_write(struct sl_model *model, const sl_real *values);
+
+#endif

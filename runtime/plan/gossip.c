@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Permutations and partners. */
+#include "runtime/plan/gossip.h"
+
+#include "support/random.h"
+
+enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n)
+{
+    if (n == 0 || n > SL_MAX_NODES) {
+        return sl_fail(SL_EINVAL, "gossip among %u nodes; expected 1 to %d", n, SL_MAX_NODES);
+    }
+    if (topology == SL_GOSSIP_CUBE && n > 1 && n % 2 == 1) {
+        return sl_fail(SL_EINVAL, "gossip on a cube: found %u nodes, expected an even number; use dissemination", n);
+    }
+    return SL_OK;
+}
+
+uint32_t sl_gossip_period(uint32_t n)
+{
+    uint32_t period = 1;
+    while (1ull << period < n) {
+        period++;
+    }
+    return period;
+}
+
+/* Fisher, Yates. */
+static void shuffle(uint32_t n, const struct sl_draw *draw, uint32_t *order)
+{
+    for (uint32_t i = n; i-- > 1;) {
+        uint32_t bits[4];
+        sl_random4(draw, i, 0, bits);
+        uint32_t k = sl_random_below(bits[0], i + 1);
+        uint32_t swapped = order[i];
+        order[i] = order[k];
+        order[k] = swapped;
+    }
+}
+
+void sl_gossip_permutation(uint32_t n, uint64_t index, uint64_t seed, uint32_t *permutation_out)
+{
+    struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GOSSIP};
+    for (uint32_t i = 0; i < n; i++) {
+        permutation_out[i] = i;
+    }
+    for (draw.step = 0; draw.step <= index % n; draw.step++) {
+        shuffle(n, &draw, permutation_out);
+    }
+}
+
+void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint32_t *permutation, uint32_t j,
+                        struct sl_partners *partners_out)
+{
+    uint32_t distance = 1u << j;
+    for (uint32_t pos = 0; pos < n; pos++) {
+        struct sl_partners *partners = &partners_out[permutation[pos]];
+        if (topology == SL_GOSSIP_DISSEMINATION) {
+            partners->to = permutation[(pos + distance) % n];
+            partners->from = permutation[(pos + n - distance % n) % n];
+        } else {
+            uint32_t peer = pos ^ distance;
+            partners->to = permutation[peer < n ? peer : pos];
+            partners->from = partners->to;
+        }
+    }
+}
+
+enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
+                                  struct sl_partners *partners_out)
+{
+    uint32_t permutation[SL_MAX_NODES];
+    enum sl_status st = sl_gossip_check(topology, n);
+    if (st == SL_OK) {
+        uint32_t period = sl_gossip_period(n);
+        sl_gossip_permutation(n, step / period, seed, permutation);
+        sl_gossip_partners(topology, n, permutation, (uint32_t)(step % period), partners_out);
+    }
+    return st;
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The option table of coop_sage, and what its options mean together. */
+#include "runtime/plan/settings.h"
+
+#include <string.h>
+
+#include "codelets/attend.h"
+#include "partition/dataset.h"
+#include "partition/number.h"
+#include "partition/partition.h"
+#include "support/memory.h"
+
+/* The choices below are written in the order of these enums. */
+_Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1, "--normalize-features");
+_Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
+_Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
+_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4, "--model");
+_Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
+_Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
+_Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
+_Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
+_Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
+_Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
+_Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
+_Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
+_Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
+_Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
+_Static_assert(SL_MAX_LAYERS == 16, "--layers");
+
+#define FANOUT_PER_LAYER 10
+#define HEADS 8 /* defaults of what one model has */
+#define ALPHA 0.1
+#define LAMBDA 0.5
+#define MAX_WIDTH 65536     /* hidden units: a weight matrix then has 2^33 entries at most */
+#define MAX_BATCH (1 << 24) /* seeds */
+#define MAX_PES 256
+
+#define FIELD(name) offsetof(struct sl_settings, name)
+
+/* clang-format off */
+static const struct sl_option options[] = {
+    {.name = "dataset", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(dataset), .initial = "arxiv",
+     .argument = "NAME|DIR",
+     .help = "Dataset: a name looked up on the data path, or its folder. arxiv is generated where it is not found"},
+    {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),
+     .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",
+     .help = "Folders to look for datasets in"},
+    {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split), .shown = "the only one there is",
+     .argument = "NAME", .help = "Split into training, validation and test vertices"},
+    {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(features),
+     .shown = "the dataset's own", .argument = "FILE", .help = "Feature file, relative to the dataset's folder"},
+    {.name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),
+     .help = "Keep edges as they are; without it each edge's reverse is added"},
+    {.name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),
+     .choices = "none,row", .initial = "none", .help = "Scale features; row: each vertex's features sum to 1"},
+    {.name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),
+     .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",
+     .help = "Folder for the binary copies of datasets and partitions; none: keep no copies"},
+
+    {.name = "model", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
+     .choices = "sage,gcn,gat,gcnii,resgcn", .initial = "sage",
+     .help = "sage: GraphSAGE with the mean over in-neighbours; gcn: graph convolution; gat: graph attention; gcnii: deep graph "
+             "convolution with initial residual and identity mapping; resgcn: residual graph convolutions after layer norm. The "
+             "sampled sums of gcn, gcnii and resgcn estimate the exact ones without bias"},
+    {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
+     .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
+     .help = "Attention heads of a hidden layer, side by side in its --hidden units, which they must divide (gat only)"},
+    {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
+     .argument = "X", .help = "Share of the first layer's output in the sums of every later one (gcnii only)"},
+    {.name = "lambda", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(lambda), .initial = "0.5",
+     .argument = "X", .help = "Layer l takes beta = ln(lambda / l + 1) of its weights and 1 - beta of the identity (gcnii only)"},
+    {.name = "layers", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(layers), .initial = "3", .min = 1,
+     .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers", .help = "Layers that aggregate, which is also hops sampled"},
+    {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
+     .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers"},
+    {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5", .max = 1,
+     .below = true, .argument = "X", .help = "Probability with which a hidden unit is dropped in training"},
+    {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout), .initial = "0",
+     .max = 1, .below = true, .argument = "X", .help = "The same for input features"},
+    {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
+     .initial = "none", .help = "Normalisation of the hidden layers, before ReLU"},
+    {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
+     .help = "Add a layer's input to its output where their widths are equal"},
+    {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
+     .help = "Start from the weights in this safetensors file, as --save writes it"},
+
+    {.name = "pes", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(pes), .min = 1, .max = MAX_PES,
+     .shown = "one per GPU; else 2, or the NUMA nodes if more", .argument = "N",
+     .help = "Processing elements: shares of the work with a part of the graph and a frontier each"},
+    {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
+     .max = MAX_PES, .shown = "all PEs; 1 with gossip", .argument = "N",
+     .help = "PEs that cooperate on one minibatch; 1: independent minibatches. Must divide --pes"},
+    {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size), .initial = "1024",
+     .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds", .help = "Seed vertices per PE and step"},
+    {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
+     .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .shown = "10 per layer", .argument = "N,N,...",
+     .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds)"},
+    {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
+     .choices = "neighbor,labor,full", .initial = "neighbor",
+     .help = "neighbor: uniform without replacement; labor: LABOR-0, which shares vertices; full: all in-neighbours"},
+    {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
+     .help = "Use the same random numbers at every hop (labor only)"},
+    {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
+     .argument = "N", .unit = "steps",
+     .help = "Steps over which samples change slowly (labor only); 1: independent steps; 0: the same samples for ever"},
+    {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
+     .max = 64, .argument = "N", .unit = "batches", .help = "Minibatches sampled ahead of the one that computes"},
+    {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
+     .shown = "so that all workers have some", .argument = "N", .help = "Row blocks each PE's work is split into"},
+    {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
+     .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
+     .help = "Keep the feature table in main memory, and a cache of this many rows for each PE on its device; 0: devices "
+             "hold the whole table of their parts; auto: that, unless it is too large for the GPUs, which then cache what "
+             "they have room for"},
+    {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
+     .help = "lru: rows not wanted for the longest time give way; degree: the rows of the vertices that are most often a "
+             "source, for the whole run"},
+    {.name = "partition", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
+     .choices = "metis,random,none", .initial = "metis",
+     .help = "How the graph is cut into parts, one per PE of a group; none: equal ranges of the dataset's order"},
+
+    {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
+     .choices = "allreduce,dissemination,cube", .initial = "allreduce",
+     .help = "How the groups' gradients come together; allreduce: summed in every step; the others are gossip "
+             "(GossipGraD): each group trains a replica of its own and mixes with one partner a step. Scores, "
+             "--save, --predict and --embed are then of the average of all replicas"},
+    {.name = "gossip-what", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(gossip_what),
+     .choices = "grad,weight", .initial = "weight",
+     .help = "What partners mix; grad: gradients before the update, as GossipGraD's public code does (replicas drift "
+             "apart); weight: weights after it"},
+    {.name = "gossip-average-every", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_average_every),
+     .initial = "0", .argument = "N", .unit = "steps",
+     .help = "Steps between full averages of the weights; 0: never"},
+    {.name = "gossip-local-size", .group = "gradients", .kind = SL_OPTION_U32, .offset = FIELD(gossip_local_size),
+     .initial = "1", .min = 1, .max = MAX_PES, .argument = "N", .unit = "replicas",
+     .help = "Replicas that are averaged among themselves in every step and gossip as one. Must divide their number"},
+    {.name = "gossip-ring", .group = "gradients", .kind = SL_OPTION_FLAG, .offset = FIELD(gossip_ring),
+     .help = "Pass each minibatch's seeds on to the next group after use, instead of shuffling them anew every epoch"},
+
+    {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
+     .argument = "N", .unit = "epochs", .help = "Passes over the training vertices; 0: only evaluate (and predict)"},
+    {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
+     .argument = "X", .help = "Learning rate of Adam"},
+    {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
+     .choices = "none,cosine,step", .initial = "none",
+     .help = "Learning rate over the epochs; cosine: down to 0; step: a tenth of it after each third"},
+    {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay), .initial = "0",
+     .argument = "X", .help = "L2 penalty, added to the gradients"},
+    {.name = "patience", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(patience), .initial = "0",
+     .argument = "N", .unit = "evaluations",
+     .help = "Stop after this many evaluations without a better validation score; 0: never"},
+    {.name = "seed", .group = "training", .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1", .argument = "N",
+     .help = "Seed of all random choices"},
+    {.name = "eval-every", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(eval_every), .initial = "1",
+     .argument = "N", .unit = "epochs", .help = "Epochs between evaluations; 0: only after the last"},
+
+    {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
+     .help = "Write metrics, one JSON object a line; -: to standard output. With --resume the file is gone on with, from the "
+             "checkpoint"},
+    {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
+     .help = "Metrics of each step, too"},
+    {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
+     .help = "Save the weights at the end, as safetensors"},
+    {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names), .choices = "dgl,pyg",
+     .initial = "dgl", .help = "Whose names and shapes --save writes: those of DGL's layers or of PyTorch Geometric's; --load knows both"},
+    {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
+     .help = "Write the class scores of all vertices at the end, as .npy"},
+    {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
+     .help = "Write the last hidden rows of all vertices at the end, as .npy"},
+    {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint), .argument = "DIR",
+     .help = "Save the whole state in this folder after each epoch and when interrupted"},
+    {.name = "resume", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(resume), .choices = "no,yes,auto",
+     .initial = "no", .bare = "yes", .argument = "auto",
+     .help = "Go on from the state in the --checkpoint folder; auto: start afresh where there is none"},
+    {.name = "trace", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace), .argument = "DIR",
+     .help = "Trace steps with StarPU's FxT, and write a timeline, a report and the traces into this folder"},
+    {.name = "trace-steps", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace_steps),
+     .shown = "the first epoch", .argument = "FIRST:LAST", .unit = "steps",
+     .help = "Steps to trace, counted from 0 over the whole run; both ends belong to them"},
+    {.name = "quiet", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(quiet),
+     .help = "Print nothing but errors"},
+    {.name = "json", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(json),
+     .help = "Print the metrics on standard output instead of lines for people"},
+
+    {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
+     .shown = "one per core allowed; one beside GPUs", .argument = "N",
+     .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota, or, where GPUs are used, one for the "
+             "few tasks that GPUs cannot do. Other numbers beside GPUs: CPUs and GPUs share all work"},
+    {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
+     .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA; 0: CPUs alone"},
+    {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
+     .argument = "NAME", .help = "StarPU's scheduler: lws without GPUs and dmdas with them, unless $STARPU_SCHED names another"},
+    {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
+     .choices = "free,home,auto", .initial = "auto",
+     .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "
+             "only, its part's tables in that worker's memory; auto: home with several GPUs and a PE or more for each, unless "
+             "--cpus has CPUs share their work, else free"},
+    {.name = "transport", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(transport),
+     .choices = "starpu,nccl", .initial = "starpu",
+     .help = "What rows and gradients travel by between GPUs. starpu: StarPU's copies; nccl: NCCL, which wants --gpus"},
+    {.name = "means", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(means),
+     .choices = "kernel,fastest", .initial = "kernel",
+     .help = "Means over neighbours on GPUs. kernel: Starling's, the same bits in every run; fastest: that or cuSPARSE, whichever "
+             "a scheduler with performance models (dmdas) finds faster, so that two runs may differ in the last bits"},
+};
+/* clang-format on */
+
+const struct sl_option_table sl_settings_table = {
+    .program = "coop_sage",
+    .summary = "train graph neural networks by cooperative minibatches on a partitioned graph, as a StarPU task graph",
+    .description =
+        "coop_sage trains a graph neural network (--model) to classify the vertices of a graph. The graph is cut "
+        "into "
+        "parts; the processing elements (PEs) of a group work on one minibatch together, each on the vertices of its "
+        "own "
+        "part, and exchange the rows they need of each other. Every step is a graph of StarPU tasks, and the sampling "
+        "of "
+        "later minibatches runs while earlier ones compute.\n\n"
+        "Accuracy is measured with all in-neighbours, never by sampling. The same seed gives the same losses for any "
+        "partition and any number of workers.\n\n"
+        "A first interrupt, SIGTERM or SIGUSR1 finishes the step and saves; a second one ends at once.",
+    .env_prefix = "STARLING_",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+};
+
+enum sl_status sl_settings_init(struct sl_settings *settings)
+{
+    memset(settings, 0, sizeof *settings);
+    return sl_option_defaults(&sl_settings_table, settings);
+}
+
+void sl_settings_free(struct sl_settings *settings)
+{
+    if (settings != NULL) {
+        sl_option_free(&sl_settings_table, settings);
+        memset(settings, 0, sizeof *settings);
+    }
+}
+
+/* ---- What options mean together ----------------------------------------------------------------------------------- */
+
+static enum sl_status check_fanout(struct sl_settings *s)
+{
+    if (s->n_fanout == 0) {
+        for (uint32_t l = 0; l < s->layers; l++) {
+            s->fanout[l] = FANOUT_PER_LAYER;
+        }
+        s->n_fanout = s->layers;
+    }
+    if (s->n_fanout != s->layers) {
+        return sl_fail(SL_EINVAL, "--fanout: found %u number%s, expected one per layer, and --layers is %u",
+                       s->n_fanout, s->n_fanout == 1 ? "" : "s", s->layers);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_model(const struct sl_settings *s)
+{
+    bool gat = s->model == SL_MODEL_GAT;
+    bool gcnii = s->model == SL_MODEL_GCNII;
+    bool resgcn = s->model == SL_MODEL_RESGCN;
+    const char *other = !gat && s->heads != HEADS       ? "heads"
+                        : !gcnii && s->alpha != ALPHA   ? "alpha"
+                        : !gcnii && s->lambda != LAMBDA ? "lambda"
+                                                        : NULL;
+    if (other != NULL) {
+        return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other,
+                       other[0] == 'h' ? "gat" : "gcnii");
+    }
+    if (gat && s->hidden % s->heads != 0) {
+        return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,
+                       s->hidden);
+    }
+    if (resgcn && s->norm != SL_NORM_NONE) {
+        return sl_fail(SL_EINVAL,
+                       "--norm: expected none of it with --model resgcn, whose layers begin with a layer norm");
+    }
+    if ((resgcn || gcnii) && s->residual) {
+        return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",
+                       resgcn ? "resgcn" : "gcnii");
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_sampler(const struct sl_settings *s)
+{
+    if (s->sampler == SL_SAMPLER_LABOR) {
+        return SL_OK;
+    }
+    if (s->kappa != 1) {
+        return sl_fail(SL_EINVAL, "--kappa: found %u, expected 1 unless --sampler is labor", s->kappa);
+    }
+    if (s->layer_dependency) {
+        return sl_fail(SL_EINVAL, "--layer-dependency: expected --sampler labor with it");
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_groups(struct sl_settings *s)
+{
+    if (s->pes == 0) {
+        return SL_OK; /* sl_trainer_open decides, and checks again */
+    }
+    if (s->group_size == 0) {
+        s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;
+    }
+    if (s->group_size > s->pes || s->pes % s->group_size != 0) {
+        return sl_fail(SL_EINVAL, "--group-size: found %u, expected a divisor of --pes, which is %u", s->group_size,
+                       s->pes);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_gossip(const struct sl_settings *s)
+{
+    uint32_t n = s->pes == 0 ? 0 : s->pes / s->group_size;
+    uint32_t local = s->gossip_local_size;
+    if (s->sync == SL_SYNC_ALLREDUCE) {
+        const char *given = s->gossip_average_every > 0 ? "gossip-average-every"
+                            : local > 1                 ? "gossip-local-size"
+                            : s->gossip_ring            ? "gossip-ring"
+                                                        : NULL;
+        return given == NULL ? SL_OK : sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
+    }
+    if (n > 0 && n % local != 0) {
+        return sl_fail(SL_EINVAL, "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u",
+                       local, n);
+    }
+    if (s->sync == SL_SYNC_CUBE && n / local > 1 && n / local % 2 == 1) {
+        return sl_fail(
+            SL_EINVAL,
+            "--sync: found cube with %u nodes (--pes / --group-size / --gossip-local-size), expected an even "
+            "number; use dissemination",
+            n / local);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_outputs(const struct sl_settings *s)
+{
+    if (s->resume != SL_RESUME_NO && s->checkpoint == NULL) {
+        return sl_fail(SL_EINVAL, "--resume: expected --checkpoint DIR with it, the folder to go on from");
+    }
+    if (s->resume == SL_RESUME_YES && s->load != NULL) {
+        return sl_fail(SL_EINVAL, "--resume: expected no --load with it; a checkpoint brings its own weights");
+    }
+    if (s->patience > 0 && s->eval_every == 0) {
+        return sl_fail(SL_EINVAL, "--patience: found %u with --eval-every 0, expected an evaluation every epoch or so",
+                       s->patience);
+    }
+    if (s->embed != NULL && s->layers == 1) {
+        return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
+    }
+    if (s->save_names != SL_NAMES_DGL && s->save == NULL) {
+        return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
+    }
+    if (s->metrics_steps && s->metrics == NULL && !s->json) {
+        return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
+    }
+    return SL_OK;
+}
+
+bool sl_settings_trace_steps(const struct sl_settings *s, uint64_t *first_out, uint64_t *last_out)
+{
+    if (s->trace_steps == NULL) {
+        return false;
+    }
+    const char *end = s->trace_steps + strlen(s->trace_steps);
+    const char *colon = sl_number_u64(s->trace_steps, end, first_out);
+    if (colon == NULL || *colon != ':' || sl_number_u64(colon + 1, end, last_out) != end) {
+        return false;
+    }
+    return *first_out <= *last_out;
+}
+
+static enum sl_status check_trace(const struct sl_settings *s)
+{
+    uint64_t first;
+    uint64_t last;
+    if (s->trace_steps == NULL) {
+        return SL_OK;
+    }
+    if (s->trace == NULL) {
+        return sl_fail(SL_EINVAL, "--trace-steps: expected --trace DIR with it, the folder for the traces");
+    }
+    if (!sl_settings_trace_steps(s, &first, &last)) {
+        return sl_fail(SL_EINVAL,
+                       "--trace-steps: found '%.100s', expected FIRST:LAST, two steps counted from 0, such as 10:14",
+                       s->trace_steps);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_files(const struct sl_settings *s)
+{
+    const struct {
+        const char *name;
+        const char *path;
+    } written[] = {{"metrics", s->metrics}, {"save", s->save}, {"predict", s->predict}, {"embed", s->embed}};
+    size_t n = sizeof written / sizeof *written;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = i + 1; j < n; j++) {
+            const char *a = written[i].path;
+            const char *b = written[j].path;
+            if (a != NULL && b != NULL && strcmp(a, b) == 0 && strncmp(a, "/dev/", 5) != 0) {
+                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
+                               written[j].name, b, written[i].name);
+            }
+        }
+    }
+    return SL_OK;
+}
+
+/* `--metrics -` is another way to say --json. */
+static void name_standard_output(struct sl_settings *s)
+{
+    if (s->metrics != NULL && strcmp(s->metrics, "-") == 0) {
+        sl_free(s->metrics);
+        s->metrics = NULL;
+        s->json = true;
+    }
+}
+
+enum sl_status sl_settings_check(struct sl_settings *settings)
+{
+    enum sl_status st;
+    name_standard_output(settings);
+    SL_TRY(st, sl_option_check(&sl_settings_table, settings), done);
+    SL_TRY(st, check_fanout(settings), done);
+    SL_TRY(st, check_model(settings), done);
+    SL_TRY(st, check_sampler(settings), done);
+    SL_TRY(st, check_groups(settings), done);
+    SL_TRY(st, check_gossip(settings), done);
+    SL_TRY(st, check_outputs(settings), done);
+    SL_TRY(st, check_trace(settings), done);
+    SL_TRY(st, check_files(settings), done);
+done:
+    return st;
+}

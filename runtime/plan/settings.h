@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The settings of a run: one field per option of coop_sage, `--batch-size` = STARLING_BATCH_SIZE = batch_size.
+ */
+#ifndef SL_RUNTIME_SETTINGS_H
+#define SL_RUNTIME_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/option.h"
+
+#define SL_MAX_LAYERS 16
+#define SL_GPUS_ALL UINT32_MAX
+#define SL_FEATURE_CACHE_AUTO UINT32_MAX
+
+enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN };
+enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
+enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
+enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
+enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
+enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
+enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO };
+enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
+enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
+enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
+enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
+enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
+
+/* Strings belong to the settings (sl_settings_free). NULL: not given. */
+struct sl_settings {
+    /* data */
+    char *dataset; /* "arxiv" */
+    char *data_path;
+    char *split;
+    char *features;
+    bool directed;
+    int normalize_features; /* enum sl_normalize */
+    char *cache;
+    /* model */
+    uint32_t heads;       /* gat, hidden layers */
+    double alpha, lambda; /* gcnii */
+    int model;            /* enum sl_model_name */
+    uint32_t layers;      /* 1 .. SL_MAX_LAYERS */
+    uint32_t hidden;
+    double dropout;       /* [0, 1) */
+    double input_dropout; /* [0, 1) */
+    int norm;             /* enum sl_norm */
+    bool residual;
+    char *load;
+    /* minibatch */
+    uint32_t pes;                   /* P; 0 until sl_trainer_open decides */
+    uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
+    uint32_t batch_size;            /* B, seeds per PE and step */
+    uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
+    uint32_t n_fanout;              /* 0: 10 per layer */
+    int sampler;                    /* enum sl_sampler */
+    bool layer_dependency;
+    uint32_t kappa;           /* 0: the same variates for ever */
+    uint32_t depth;           /* ring slots: batches sampled ahead, >= 1 */
+    uint32_t chunks;          /* row blocks a PE's frontier is split into; 0 until sl_trainer_open decides */
+    int partition;            /* enum sl_partition_method */
+    uint32_t feature_cache;   /* rows of each PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_trainer_open decides */
+    int feature_cache_policy; /* enum sl_feature_cache_policy */
+    /* gradients */
+    int sync;                      /* enum sl_sync; the others are gossip (runtime/sync/replicas.h) */
+    int gossip_what;               /* enum sl_gossip_what */
+    uint32_t gossip_average_every; /* steps; 0: never */
+    uint32_t gossip_local_size;    /* replicas of a node, >= 1 */
+    bool gossip_ring;
+    /* training */
+    uint32_t epochs;
+    double lr;
+    int lr_schedule;     /* enum sl_lr_schedule; cosine to 0 over the epochs; step: times 0.1 at each third of them */
+    double weight_decay; /* coupled L2 */
+    uint32_t patience;   /* evaluations without a better validation score before stopping; 0: never */
+    uint64_t seed;
+    uint32_t eval_every; /* epochs; 0: only after the last */
+    /* output */
+    char *metrics;
+    bool metrics_steps;
+    char *save;
+    int save_names; /* enum sl_names */
+    char *predict;
+    char *embed;
+    char *checkpoint;
+    int resume;        /* enum sl_resume */
+    char *trace;       /* folder; NULL: nothing is traced */
+    char *trace_steps; /* "FIRST:LAST", as typed; NULL: the run's first epoch */
+    bool quiet;
+    bool json; /* the metrics on standard output, instead of the lines for people */
+    /* StarPU */
+    uint32_t cpus; /* CPU workers; 0: one per core of the cpuset, or, beside GPUs, one for what GPUs cannot do */
+    uint32_t
+        gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_trainer_open puts their number here */
+    char *sched; /* NULL: $STARPU_SCHED, else lws, with GPUs dmdas */
+    int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_trainer_open decides */
+    int transport; /* enum sl_transport_by */
+    int means;     /* enum sl_means_by */
+};
+
+/* The option table of coop_sage: order, groups, defaults, help. */
+extern const struct sl_option_table sl_settings_table;
+
+/* Fill with the defaults. SL_ENOMEM. */
+enum sl_status sl_settings_init(struct sl_settings *settings);
+
+/* Refuse what the command line would not take (a number out of its range; the settings of a program that fills them by itself are
+ * held to the same) and what contradicts itself, before any work is done: fanout length, kappa without labor, group size that does not divide
+ * pes, resume without checkpoint, and so on. Fills in what follows from the rest (group_size, fanout).
+ * SL_EINVAL with the option's name, what was found, and what would do. */
+enum sl_status sl_settings_check(struct sl_settings *settings);
+
+/* The steps of --trace-steps, counted from 0 over the whole run; true where it was given and is right. */
+bool sl_settings_trace_steps(const struct sl_settings *settings, uint64_t *first_out, uint64_t *last_out);
+
+/* Release the strings and empty the struct. */
+void sl_settings_free(struct sl_settings *settings);
+
+#endif

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * JSON lines. */
+#include "runtime/report/metrics.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/memory.h"
+
+/* ---- Values ------------------------------------------------------------------------------------------------------- */
+
+static json_t *real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *real_if(bool there, double value)
+{
+    return there ? real(value) : json_null();
+}
+
+/* JSON integers end at 2^63 here; a larger one (a seed) is written as a string of digits. */
+static json_t *whole(uint64_t value)
+{
+    return value <= INT64_MAX ? json_integer((json_int_t)value) : json_sprintf("%llu", (unsigned long long)value);
+}
+
+/* A string; bytes that are no UTF-8 (a path can hold any) become '?'. */
+static json_t *text(const char *value)
+{
+    if (value == NULL) {
+        return json_null();
+    }
+    json_t *json = json_string(value);
+    char *copy;
+    if (json != NULL || sl_strdup(value, &copy) != SL_OK) {
+        return json;
+    }
+    for (char *c = copy; *c != '\0'; c++) {
+        *c = (unsigned char)*c >= 0x80 ? '?' : *c;
+    }
+    json = json_string(copy);
+    sl_free(copy);
+    return json;
+}
+
+static json_t *wholes(const uint64_t *values, uint32_t n)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < n && array != NULL; i++) {
+        if (json_array_append_new(array, whole(values[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
+}
+
+static json_t *texts(const char *const *values, uint32_t n)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < n && array != NULL; i++) {
+        if (json_array_append_new(array, text(values[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
+}
+
+/* ---- Settings ----------------------------------------------------------------------------------------------------- */
+
+static json_t *list_value(const struct sl_option *option, const struct sl_settings *settings)
+{
+    uint64_t entries[SL_MAX_OPTION_LIST];
+    const uint32_t *values = (const void *)((const char *)settings + option->offset);
+    uint32_t n = *(const uint32_t *)(const void *)((const char *)settings + option->offset_n);
+    for (uint32_t i = 0; i < n; i++) {
+        entries[i] = values[i];
+    }
+    return wholes(entries, n);
+}
+
+static json_t *choice_value(const struct sl_option *option, int position)
+{
+    char name[64];
+    sl_option_choice_name(option, position, name, sizeof name);
+    return json_string(name);
+}
+
+static json_t *option_value(const struct sl_option *option, const struct sl_settings *settings)
+{
+    const void *value = (const char *)settings + option->offset;
+    switch (option->kind) {
+    case SL_OPTION_FLAG: return json_boolean(*(const bool *)value);
+    case SL_OPTION_U32: return whole(*(const uint32_t *)value);
+    case SL_OPTION_U64: return whole(*(const uint64_t *)value);
+    case SL_OPTION_REAL: return real(*(const double *)value);
+    case SL_OPTION_STRING: return text(*(char *const *)value);
+    case SL_OPTION_CHOICE: return choice_value(option, *(const int *)value);
+    case SL_OPTION_U32_LIST: return list_value(option, settings);
+    }
+    return NULL;
+}
+
+static json_t *options_value(const struct sl_settings *settings)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; i < sl_settings_table.n_options && object != NULL; i++) {
+        const struct sl_option *option = &sl_settings_table.options[i];
+        char name[64];
+        size_t n = 0;
+        for (const char *c = option->name; *c != '\0' && n + 1 < sizeof name; c++) {
+            name[n++] = *c == '-' ? '_' : *c;
+        }
+        name[n] = '\0';
+        if (json_object_set_new(object, name, option_value(option, settings)) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+/* ---- Lines -------------------------------------------------------------------------------------------------------- */
+
+/* One member of a line; `value` is this file's own fresh one, NULL where there was no memory. */
+struct member {
+    const char *name;
+    json_t *value;
+};
+
+/* An object of the members that have a name; takes the values over, also on failure, which is NULL. */
+static json_t *object_of(const struct member *members, size_t n)
+{
+    json_t *object = json_object();
+    bool failed = object == NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (failed || members[i].value == NULL) {
+            failed = true;
+            json_decref(members[i].value);
+        } else {
+            failed = json_object_set_new(object, members[i].name, members[i].value) != 0;
+        }
+    }
+    if (failed) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+#define OBJECT(members) object_of(members, sizeof(members) / sizeof *(members))
+
+static enum sl_status put(FILE *stream, const char *line)
+{
+    if (stream == NULL || (fputs(line, stream) >= 0 && fputc('\n', stream) != EOF && fflush(stream) == 0)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
+}
+
+/* Write a line and release it; NULL: there was no memory to make it. */
+static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
+{
+    char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(line);
+    if (dump == NULL) {
+        return sl_fail(SL_ENOMEM, "a line of metrics: no memory");
+    }
+    enum sl_status st = put(metrics->file, dump);
+    enum sl_status second = put(metrics->stream, dump);
+    json_free_t release;
+    json_get_alloc_funcs(NULL, &release);
+    release(dump);
+    return st != SL_OK ? st : second;
+}
+
+static bool nowhere(const struct sl_metrics *metrics)
+{
+    return metrics->file == NULL && metrics->stream == NULL;
+}
+
+enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_metrics_config *c)
+{
+    if (nowhere(metrics)) {
+        return SL_OK;
+    }
+    const struct member members[] = {
+        {"event", text("config")},
+        {"version", text(c->version)},
+        {"dataset", text(c->dataset)},
+        {"synthetic", json_boolean(c->synthetic)},
+        {"vertices", whole(c->vertices)},
+        {"edges", whole(c->edges)},
+        {"features", whole(c->features)},
+        {"classes", whole(c->classes)},
+        {"pes", whole(c->pes)},
+        {"group_size", whole(c->group_size)},
+        {"devices", texts(c->devices, c->n_devices)},
+        {"options", options_value(c->options)},
+        {"edge_cut", whole(c->edge_cut)},
+    };
+    return write_line(metrics, OBJECT(members));
+}
+
+enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint64_t step, double loss)
+{
+    if (nowhere(metrics)) {
+        return SL_OK;
+    }
+    const struct member members[] = {
+        {"event", text("step")},
+        {"epoch", whole(epoch)},
+        {"step", whole(step)},
+        {"loss", real(loss)},
+    };
+    return write_line(metrics, OBJECT(members));
+}
+
+static json_t *bytes_object(const struct sl_metrics_bytes *b)
+{
+    const struct member members[] = {
+        {"ids", whole(b->ids)},         {"rows", whole(b->rows)},         {"row_gradients", whole(b->row_gradients)},
+        {"weights", whole(b->weights)}, {"features", whole(b->features)},
+    };
+    return OBJECT(members);
+}
+
+static json_t *stages_object(const struct sl_metrics_stages *s)
+{
+    const struct member members[] = {
+        {"sample", real(s->sample)},       {"exchange", real(s->exchange)}, {"gather", real(s->gather)},
+        {"aggregate", real(s->aggregate)}, {"dense", real(s->dense)},       {"loss", real(s->loss)},
+        {"backward", real(s->backward)},   {"sync", real(s->sync)},         {"optimise", real(s->optimise)},
+    };
+    return OBJECT(members);
+}
+
+static json_t *cache_object(const struct sl_metrics_cache *c)
+{
+    const struct member members[] = {{"rows", whole(c->rows)}, {"hits", whole(c->hits)}};
+    return OBJECT(members);
+}
+
+enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *e)
+{
+    if (nowhere(metrics)) {
+        return SL_OK;
+    }
+    const struct sl_metrics_scores *s = &e->scores;
+    const struct member members[] = {
+        {"event", text("epoch")},
+        {"epoch", whole(e->epoch)},
+        {"train_loss", real(e->train_loss)},
+        {"valid_loss", real_if(e->evaluated, s->valid_loss)},
+        {"valid_acc", real_if(e->evaluated, s->valid_acc)},
+        {"test_acc", real_if(e->evaluated, s->test_acc)},
+        {"valid_f1", real_if(e->evaluated, s->valid_f1)},
+        {"test_f1", real_if(e->evaluated, s->test_f1)},
+        {"seconds", real(e->seconds)},
+        {"eval_seconds", real(e->eval_seconds)},
+        {"overlap", real(e->overlap)},
+        {"vertices", wholes(e->vertices, e->layers + 1)},
+        {"edges", wholes(e->edges, e->layers)},
+        {"bytes", bytes_object(&e->bytes)},
+        {"stage_seconds", stages_object(&e->stages)},
+        {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
+        /* The last two are for two classes only. */
+        {"valid_auc", real_if(e->evaluated, s->valid_auc)},
+        {"test_auc", real_if(e->evaluated, s->test_auc)},
+    };
+    json_t *line = OBJECT(members);
+    if (line != NULL && !e->cached) {
+        json_object_del(line, "feature_cache");
+    }
+    if (line != NULL && !e->two_classes) {
+        json_object_del(line, "valid_auc");
+        json_object_del(line, "test_auc");
+    }
+    return write_line(metrics, line);
+}
+
+enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_metrics_summary *s)
+{
+    if (nowhere(metrics)) {
+        return SL_OK;
+    }
+    const struct member members[] = {
+        {"event", text("summary")},
+        {"best_valid_acc", real_if(s->evaluated, s->best_valid_acc)},
+        {"test_acc_at_best", real_if(s->evaluated, s->test_acc_at_best)},
+        {"best_epoch", s->evaluated ? whole(s->best_epoch) : json_null()},
+        {"seconds", real(s->seconds)},
+        {"peak_rss_bytes", whole(s->peak_rss_bytes)},
+    };
+    return write_line(metrics, OBJECT(members));
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+/* The length of a file without a last line that lacks its end; what cannot be read counts as whole. */
+static long whole_lines(FILE *file, long bytes)
+{
+    long end = bytes;
+    while (end > 0) {
+        if (fseek(file, end - 1, SEEK_SET) != 0) {
+            return bytes;
+        }
+        int c = fgetc(file);
+        if (c == '\n') {
+            return end;
+        }
+        if (c == EOF) {
+            return bytes;
+        }
+        end--;
+    }
+    return 0;
+}
+
+/* Remove a last line that was cut short, from a regular file. */
+static enum sl_status mend(const char *path, FILE *file)
+{
+    struct stat about;
+    if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
+        return SL_OK;
+    }
+    long end = whole_lines(file, (long)about.st_size);
+    if (end < (long)about.st_size && ftruncate(fileno(file), end) != 0) {
+        return sl_fail(SL_EIO, "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
+    }
+    return fseek(file, 0, SEEK_END) == 0 ? SL_OK : sl_fail(SL_EIO, "%s: cannot append: %s", path, strerror(errno));
+}
+
+enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out)
+{
+    *out = (struct sl_metrics){0};
+    FILE *file = NULL;
+    if (path != NULL) {
+        file = fopen(path, append ? "a+" : "w");
+        if (file == NULL) {
+            return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
+        }
+        enum sl_status st = append ? mend(path, file) : SL_OK;
+        if (st != SL_OK) {
+            fclose(file);
+            return st;
+        }
+    }
+    *out = (struct sl_metrics){.file = file, .stream = stream, .appends = append};
+    return SL_OK;
+}
+
+/* ---- Going back to a checkpoint ----------------------------------------------------------------------------------- */
+
+/* Where a line lies, seen from the checkpoint. */
+enum place { NOWHERE, BEFORE, BEYOND };
+
+/* The scan of a file's lines. */
+struct scan {
+    uint64_t n_epochs, n_steps; /* the checkpoint */
+    bool begins;                /* neither step nor epoch since the last config */
+    size_t cut;                 /* the first line beyond the checkpoint that none before it follows; SIZE_MAX: none */
+};
+
+static bool is_event(const json_t *line, const char *event)
+{
+    const char *found = json_string_value(json_object_get(line, "event"));
+    return found != NULL && strcmp(found, event) == 0;
+}
+
+static uint64_t count_in(const json_t *line, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(line, key));
+}
+
+static enum place place_of(const struct scan *scan, const json_t *line)
+{
+    if (is_event(line, "step")) {
+        return count_in(line, "step") < scan->n_steps ? BEFORE : BEYOND;
+    }
+    if (is_event(line, "epoch")) { /* epoch 0 is an end, as the summary */
+        uint64_t epoch = count_in(line, "epoch");
+        return epoch > 0 && epoch <= scan->n_epochs ? BEFORE : BEYOND;
+    }
+    return is_event(line, "summary") ? BEYOND : NOWHERE;
+}
+
+/* A config and then the first step, or the first epoch: what stands before is of another run. */
+static bool starts_run(struct scan *scan, const json_t *line)
+{
+    bool step = is_event(line, "step");
+    bool epoch = is_event(line, "epoch");
+    bool first = (step && count_in(line, "step") == 0) || (epoch && count_in(line, "epoch") == 1);
+    bool starts = scan->begins && first;
+    scan->begins = is_event(line, "config") || (scan->begins && !step && !epoch);
+    return starts;
+}
+
+static void scan_line(struct scan *scan, const json_t *line, size_t at)
+{
+    enum place place = place_of(scan, line);
+    if (starts_run(scan, line) || place == BEFORE) {
+        scan->cut = SIZE_MAX;
+    }
+    if (place == BEYOND && scan->cut == SIZE_MAX) {
+        scan->cut = at;
+    }
+}
+
+/* Lines that are no JSON are not ours. */
+static void scan_lines(struct scan *scan, const char *lines, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const char *end = memchr(lines + at, '\n', bytes - at);
+        size_t next = end != NULL ? (size_t)(end - lines) + 1 : bytes;
+        json_t *line = json_loadb(lines + at, next - at, 0, NULL);
+        scan_line(scan, line, at);
+        json_decref(line);
+        at = next;
+    }
+}
+
+enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, uint64_t n_steps)
+{
+    FILE *file = metrics->file;
+    struct scan scan = {.n_epochs = n_epochs, .n_steps = n_steps, .cut = SIZE_MAX};
+    struct stat about;
+    char *lines = NULL;
+    enum sl_status st = SL_OK;
+    if (file == NULL || !metrics->appends || fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
+        return SL_OK;
+    }
+    size_t bytes = (size_t)about.st_size;
+    SL_TRY(st, sl_alloc(bytes, 1, "the metrics so far", &lines), done);
+    if (fseek(file, 0, SEEK_SET) != 0 || fread(lines, 1, bytes, file) != bytes) {
+        st = sl_fail(SL_EIO, "cannot read the metrics so far: %s", strerror(errno));
+        goto done;
+    }
+    scan_lines(&scan, lines, bytes);
+    if ((scan.cut < bytes && ftruncate(fileno(file), (off_t)scan.cut) != 0) || fseek(file, 0, SEEK_END) != 0) {
+        st = sl_fail(SL_EIO, "cannot cut the metrics back to the checkpoint: %s", strerror(errno));
+    }
+done:
+    sl_free(lines);
+    return st;
+}
+
+/* ---- Closing ------------------------------------------------------------------------------------------------------ */
+
+enum sl_status sl_metrics_close(struct sl_metrics *metrics)
+{
+    FILE *file = metrics->file;
+    *metrics = (struct sl_metrics){0};
+    if (file != NULL && fclose(file) != 0) {
+        return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
+    }
+    return SL_OK;
+}
+
+uint64_t sl_metrics_peak_rss_bytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}

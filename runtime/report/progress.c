@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Lines and bars. */
+#include "runtime/report/progress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "support/clock.h"
+
+#define REDRAW_S 0.1
+#define BAR_MAX 40
+#define BAR_MIN 8
+#define COLUMNS_UNKNOWN 80
+
+enum sl_progress_mode sl_progress_mode_of(FILE *stream)
+{
+    const char *terminal = getenv("TERM");
+    bool moves = terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+    return moves && isatty(fileno(stream)) ? SL_PROGRESS_BAR : SL_PROGRESS_LINES;
+}
+
+void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs, uint32_t steps_per_epoch,
+                      struct sl_progress *out)
+{
+    *out = (struct sl_progress){
+        .stream = stream,
+        .mode = mode,
+        .epochs = epochs,
+        .steps_per_epoch = steps_per_epoch,
+        .start_s = sl_clock_s(),
+        .valid_acc = NAN,
+    };
+}
+
+/* ---- The bar ------------------------------------------------------------------------------------------------------ */
+
+static int terminal_columns(FILE *stream)
+{
+    struct winsize size;
+    bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
+/* Seconds until the last step of the last epoch, at the mean pace so far, evaluations included. */
+static double time_left_s(const struct sl_progress *p, uint32_t epoch, uint32_t step)
+{
+    uint64_t at = (uint64_t)(epoch - 1) * p->steps_per_epoch + step;
+    uint64_t all = (uint64_t)p->epochs * p->steps_per_epoch;
+    if (p->steps_done == 0 || at >= all) {
+        return 0;
+    }
+    return (sl_clock_s() - p->start_s) / (double)p->steps_done * (double)(all - at);
+}
+
+/* "1:02:03", "2:03"; at most 99 hours. */
+static void print_duration(double seconds, char *out, size_t bytes)
+{
+    unsigned s = seconds < 359999 ? (unsigned)(seconds + 0.5) : 359999;
+    if (s >= 3600) {
+        snprintf(out, bytes, "%u:%02u:%02u", s / 3600, s / 60 % 60, s % 60);
+    } else {
+        snprintf(out, bytes, "%u:%02u", s / 60, s % 60);
+    }
+}
+
+/* "67.12 %"; NaN: "-". Always eight columns wide. */
+static void print_percent(double fraction, char *out, size_t bytes)
+{
+    if (isfinite(fraction)) {
+        snprintf(out, bytes, "%6.2f %%", 100 * fraction);
+    } else {
+        snprintf(out, bytes, "%8s", "-");
+    }
+}
+
+/* "[######......] " of the width that is left on the line; nothing where that is too narrow. */
+static void print_bar(FILE *stream, int width, uint32_t step, uint32_t steps)
+{
+    width = width > BAR_MAX ? BAR_MAX : width;
+    if (width < BAR_MIN || steps == 0) {
+        return;
+    }
+    int full = (int)((uint64_t)width * (step < steps ? step : steps) / steps);
+    fputc('[', stream);
+    for (int i = 0; i < width; i++) {
+        fputc(i < full ? '#' : '.', stream);
+    }
+    fputs("] ", stream);
+}
+
+static void draw(struct sl_progress *p, uint32_t epoch, uint32_t step, double loss)
+{
+    char head[64];
+    char tail[128];
+    char valid[16];
+    char left[16];
+    print_percent(p->valid_acc, valid, sizeof valid);
+    print_duration(time_left_s(p, epoch, step), left, sizeof left);
+    snprintf(head, sizeof head, "epoch %u/%u ", epoch, p->epochs);
+    snprintf(tail, sizeof tail, "%u/%u  loss %.4f  valid %s  left %s", step, p->steps_per_epoch, loss,
+             valid + strspn(valid, " "), left);
+    int room = terminal_columns(p->stream) - (int)(strlen(head) + strlen(tail)) - 4;
+    fprintf(p->stream, "\r%s", head);
+    print_bar(p->stream, room, step, p->steps_per_epoch);
+    fprintf(p->stream, "%s\033[K", tail);
+    fflush(p->stream);
+}
+
+void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t step, double loss)
+{
+    progress->steps_done++;
+    if (progress->mode != SL_PROGRESS_BAR) {
+        return;
+    }
+    double now = sl_clock_s();
+    if (progress->bar_shown && now - progress->drawn_s < REDRAW_S && step != progress->steps_per_epoch) {
+        return;
+    }
+    draw(progress, epoch, step, loss);
+    progress->drawn_s = now;
+    progress->bar_shown = 1;
+}
+
+void sl_progress_clear(struct sl_progress *progress)
+{
+    if (progress->bar_shown) {
+        fputs("\r\033[K", progress->stream);
+        fflush(progress->stream);
+        progress->bar_shown = 0;
+    }
+}
+
+/* ---- Lines -------------------------------------------------------------------------------------------------------- */
+
+static int digits(uint32_t n)
+{
+    return snprintf(NULL, 0, "%u", n);
+}
+
+void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *e)
+{
+    char valid[16];
+    char test[16];
+    char loss[32];
+    sl_progress_clear(progress);
+    if (e->evaluated) {
+        progress->valid_acc = e->scores.valid_acc;
+    }
+    if (progress->mode == SL_PROGRESS_NONE) {
+        return;
+    }
+    print_percent(e->evaluated ? e->scores.valid_acc : NAN, valid, sizeof valid);
+    print_percent(e->evaluated ? e->scores.test_acc : NAN, test, sizeof test);
+    snprintf(loss, sizeof loss, isfinite(e->train_loss) ? "%7.4f" : "      -", e->train_loss);
+    fprintf(progress->stream, "epoch %*u/%u  loss %s  valid %s  test %s  time %8.3f s  eval %7.3f s\n",
+            digits(progress->epochs), e->epoch, progress->epochs, loss, valid, test, e->seconds, e->eval_seconds);
+    fflush(progress->stream);
+}
+
+void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary)
+{
+    char valid[16];
+    char test[16];
+    sl_progress_clear(progress);
+    if (progress->mode == SL_PROGRESS_NONE || !summary->evaluated) {
+        return;
+    }
+    print_percent(summary->best_valid_acc, valid, sizeof valid);
+    print_percent(summary->test_acc_at_best, test, sizeof test);
+    fprintf(progress->stream, "best epoch %u  valid %s  test %s  time %.3f s\n", summary->best_epoch,
+            valid + strspn(valid, " "), test + strspn(test, " "), summary->seconds);
+    fflush(progress->stream);
+}

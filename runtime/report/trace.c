@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * FxT on and off, its conversion, and the colours of the Paje trace. */
+#include "runtime/report/trace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <starpu.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/report/report.h"
+#include "runtime/report/trace_read.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#if defined(STARPU_USE_FXT) && (STARPU_MAJOR_VERSION > 1 || (STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION >= 4))
+#define CAN_TRACE 1
+#else
+#define CAN_TRACE 0
+#endif
+
+#define RAW_NAME "trace.fxt"       /* what is kept */
+#define WRITTEN_NAME "trace.fxt_0" /* what StarPU makes of it: the process's rank is appended */
+
+/* ---- the window ---- */
+
+#if CAN_TRACE
+
+/* Set a variable, or remove it where `value` is NULL. */
+static enum sl_status set_variable(const char *name, const char *value)
+{
+    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
+    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+}
+
+/* A trace that an earlier run was killed before it could convert. */
+static enum sl_status remove_raw(const char *folder)
+{
+    char *path = NULL;
+    enum sl_status st = sl_path_join(folder, WRITTEN_NAME, &path);
+    if (st == SL_OK && unlink(path) != 0 && errno != ENOENT) {
+        st = sl_fail(SL_EIO, "%s: cannot replace it: %s", path, strerror(errno));
+    }
+    sl_free(path);
+    return st;
+}
+
+static enum sl_status prepare(const char *folder)
+{
+    char *prefix = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_folder_make(folder), done);
+    if (!sl_folder_writable(folder)) {
+        st = sl_fail(SL_EIO, "%s: cannot write traces into this folder; give --trace another", folder);
+        goto done;
+    }
+    SL_TRY(st, remove_raw(folder), done);
+    SL_TRY(st, sl_format(&prefix, "%s/", folder), done);
+    SL_TRY(st, set_variable("STARPU_FXT_TRACE", "1"), done);
+    SL_TRY(st, set_variable("STARPU_FXT_PREFIX", prefix), done);
+    SL_TRY(st, set_variable("STARPU_FXT_SUFFIX", RAW_NAME), done);
+    SL_TRY(st, set_variable("STARPU_GENERATE_TRACE", "0"), done); /* sl_trace_finish does it */
+    starpu_fxt_autostart_profiling(0);
+done:
+    sl_free(prefix);
+    return st;
+}
+
+#else
+
+static enum sl_status no_fxt(void)
+{
+    return sl_fail(SL_ENOTSUP,
+                   "--trace: StarPU %d.%d here was built without FxT, expected 1.4 with it; ./bootstrap builds "
+                   "one, as does StarPU's configure --with-fxt",
+                   STARPU_MAJOR_VERSION, STARPU_MINOR_VERSION);
+}
+
+#endif
+
+enum sl_status sl_trace_prepare(const struct sl_settings *settings)
+{
+    if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp unless told not to */
+        return setenv("STARPU_FXT_TRACE", "0", 1) == 0 ? SL_OK
+                                                       : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    }
+#if CAN_TRACE
+    return prepare(settings->trace);
+#else
+    return no_fxt();
+#endif
+}
+
+enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_step, uint64_t n_steps,
+                             uint32_t n_per_epoch, struct sl_trace *out)
+{
+    struct sl_trace trace = {.wanted = true, .ahead = settings->depth};
+    *out = (struct sl_trace){0};
+    if (settings->trace == NULL) {
+        return SL_OK;
+    }
+    if (first_step >= n_steps) {
+        return sl_fail(SL_EINVAL, "--trace: found no step to train, expected at least one; raise --epochs");
+    }
+    if (!sl_settings_trace_steps(settings, &trace.first, &trace.last)) { /* the rest of the run's first epoch */
+        trace.first = first_step;
+        trace.last = (first_step / n_per_epoch + 1) * n_per_epoch - 1;
+    }
+    if (trace.first < first_step || trace.last >= n_steps) {
+        return sl_fail(SL_EINVAL,
+                       "--trace-steps: found %llu:%llu, expected steps from %llu to %llu, which this run trains",
+                       (unsigned long long)trace.first, (unsigned long long)trace.last, (unsigned long long)first_step,
+                       (unsigned long long)n_steps - 1);
+    }
+    *out = trace;
+    return SL_OK;
+}
+
+void sl_trace_before_step(struct sl_trace *trace, uint64_t step)
+{
+#if CAN_TRACE
+    if (!trace->wanted) {
+        return;
+    }
+    if (!trace->on && step + trace->ahead >= trace->first) {
+        starpu_task_wait_for_all();
+        starpu_fxt_start_profiling();
+        trace->on = true;
+        trace->opened = true;
+    }
+    if (trace->on) {
+        char mark[32];
+        snprintf(mark, sizeof mark, "step%llu", (unsigned long long)step);
+        starpu_fxt_trace_user_event_string(mark);
+    }
+#else
+    (void)trace;
+    (void)step;
+#endif
+}
+
+void sl_trace_after_step(struct sl_trace *trace, uint64_t step)
+{
+    if (trace->on && step >= trace->last) {
+        sl_trace_stop(trace);
+    }
+}
+
+void sl_trace_stop(struct sl_trace *trace)
+{
+#if CAN_TRACE
+    if (trace->on) {
+        starpu_task_wait_for_all();
+        starpu_fxt_trace_user_event_string("end");
+        starpu_fxt_stop_profiling();
+    }
+#endif
+    trace->on = false;
+    trace->wanted = false;
+}
+
+void sl_trace_discard(const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, WRITTEN_NAME);
+    unlink(path);
+}
+
+/* ---- the conversion ---- */
+
+#if CAN_TRACE
+
+/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user. */
+static void convert_here(const char *folder)
+{
+    struct starpu_fxt_options options;
+    static char input[] = "../" WRITTEN_NAME;
+    int nowhere = open("/dev/null", O_WRONLY);
+    if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
+        _exit(1);
+    }
+    starpu_fxt_options_init(&options);
+    options.ninputfiles = 1;
+    options.filenames[0] = input;
+    options.per_task_colour = 1;
+    options.use_task_color = 1;
+    starpu_fxt_generate_trace(&options);
+    _exit(0);
+}
+
+static enum sl_status convert(const char *folder, const char *raw)
+{
+    int status;
+    pid_t child = fork();
+    if (child < 0) {
+        return sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
+    }
+    if (child == 0) {
+        convert_here(folder);
+    }
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return sl_fail(SL_ESTARPU, "StarPU's converter was lost: %s", strerror(errno));
+        }
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        return sl_fail(SL_ESTARPU,
+                       "StarPU could not convert its trace %s; is the disk full? 'starpu_fxt_tool -i' on it tells more",
+                       raw);
+    }
+    return SL_OK;
+}
+
+/* ---- the Paje trace ---- */
+
+/* A definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours of 0..255 where viewers expect
+ * 0..1, and defines each state again for ten scheduling contexts that we do not use: write it once, with its stage's colour.
+ * False: it is something else. */
+static bool mend_state(const char *line, size_t n, FILE *stream)
+{
+    struct sl_trace_name name;
+    const char *tab = n > 2 && line[0] == '6' && line[1] == '\t' ? memchr(line + 2, '\t', n - 2) : NULL;
+    if (tab == NULL) {
+        return false;
+    }
+    const char *type = tab + 1;
+    size_t left = n - (size_t)(type - line);
+    size_t alias = (size_t)(tab - line) - 2;
+    if (left > 3 && memcmp(type, "Ctx", 3) == 0) { /* NAME_1 .. NAME_10 */
+        while (alias > 0 && line[2 + alias - 1] != '_') {
+            alias--;
+        }
+        return alias > 0 && sl_trace_name_parse(line + 2, alias - 1, &name);
+    }
+    if (left < 3 || memcmp(type, "WS\t", 3) != 0 || !sl_trace_name_parse(line + 2, alias, &name)) {
+        return false;
+    }
+    unsigned c = sl_stage_colour(name.stage);
+    fprintf(stream, "6\t%.*s\tWS\t%.*s\t\"%.3f %.3f %.3f\"\n", (int)alias, line + 2, (int)alias, line + 2,
+            (c >> 16 & 255) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
+    return true;
+}
+
+/* A task's mark: it is for the report, and in a viewer would hide those of the steps. */
+static bool is_mark(const char *line, size_t n)
+{
+    static const char value[] = "\"" SL_TASK_MARK;
+    size_t bytes = sizeof value - 1;
+    const char *quote = n > 0 && line[0] == '9' ? memchr(line, '"', n) : NULL;
+    return quote != NULL && n - (size_t)(quote - line) >= bytes && memcmp(quote, value, bytes) == 0;
+}
+
+static enum sl_status copy_paje(const char *from, const char *to)
+{
+    struct sl_map map;
+    struct sl_writer writer;
+    enum sl_status st = sl_file_map(from, &map);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_writer_open(to, &writer), unmap);
+    const char *text = (const char *)map.data;
+    for (size_t at = 0; at < map.bytes;) {
+        const char *end = memchr(text + at, '\n', map.bytes - at);
+        size_t n = end == NULL ? map.bytes - at : (size_t)(end - (text + at)) + 1;
+        if (!is_mark(text + at, n) && !mend_state(text + at, n, writer.stream)) {
+            fwrite(text + at, 1, n, writer.stream);
+        }
+        at += n;
+    }
+    st = sl_writer_close(&writer);
+unmap:
+    sl_file_unmap(&map);
+    return st;
+}
+
+/* ---- files into place ---- */
+
+static enum sl_status move(const char *from_folder, const char *from_name, const char *to_folder, const char *to_name)
+{
+    char *from = NULL;
+    char *to = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_path_join(from_folder, from_name, &from), done);
+    SL_TRY(st, sl_path_join(to_folder, to_name, &to), done);
+    if (strcmp(from_name, "paje.trace") == 0) {
+        st = copy_paje(from, to);
+    } else if (rename(from, to) != 0) {
+        st = sl_fail(SL_EIO, "%s: cannot move the trace there: %s", to, strerror(errno));
+    }
+done:
+    sl_free(to);
+    sl_free(from);
+    return st;
+}
+
+/* Remove a folder of plain files. */
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry = dir == NULL ? NULL : readdir(dir); entry != NULL; entry = readdir(dir)) {
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    rmdir(folder);
+}
+
+static enum sl_status convert_and_move(const char *folder, const char *work, const char *raw)
+{
+    static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
+    enum sl_status st;
+    SL_TRY(st, convert(work, raw), done);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
+    }
+    st = move(folder, WRITTEN_NAME, folder, RAW_NAME);
+done:
+    return st;
+}
+
+enum sl_status sl_trace_finish(const char *folder)
+{
+    char *raw = NULL;
+    char *work = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_path_join(folder, WRITTEN_NAME, &raw), done);
+    if (!sl_file_exists(raw)) {
+        st = sl_fail(SL_EIO, "%s: expected StarPU's trace there, found none", raw);
+        goto done;
+    }
+    SL_TRY(st, sl_format(&work, "%s/convert-XXXXXX", folder), done);
+    if (mkdtemp(work) == NULL) {
+        st = sl_fail(SL_EIO, "%s: cannot make a folder there: %s", folder, strerror(errno));
+        goto done;
+    }
+    st = convert_and_move(folder, work, raw);
+    remove_folder(work);
+    SL_TRY(st, st, done);
+    st = sl_report_write(folder);
+done:
+    sl_free(work);
+    sl_free(raw);
+    return st;
+}
+
+#else
+
+enum sl_status sl_trace_finish(const char *folder)
+{
+    (void)folder;
+    return no_fxt();
+}
+
+#endif

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Reading StarPU's recutils files. Every number is checked before it is used. */
+#include "runtime/report/trace_read.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "partition/number.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#define MAX_FILE ((size_t)4 << 30) /* bytes: an epoch's files have some ten million */
+#define MAX_TIME_MS 1e12           /* thirty years */
+#define MAX_NESTED 16              /* states pushed on one another by a worker */
+#define FIRST_ROOM 1024
+
+/* ---- names ---- */
+
+/* Skip `word` at *at; false where it is not there. */
+static bool skip(const char **at, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+    if ((size_t)(end - *at) < n || memcmp(*at, word, n) != 0) {
+        return false;
+    }
+    *at += n;
+    return true;
+}
+
+/* "WORD<number>", then a dot or the end. */
+static bool skip_number(const char **at, const char *end, const char *word, uint64_t *out)
+{
+    const char *next = skip(at, end, word) ? sl_number_u64(*at, end, out) : NULL;
+    if (next == NULL || (next != end && *next != '.')) {
+        return false;
+    }
+    *at = next;
+    return true;
+}
+
+/* The first of our stages that the name begins with, dot included. */
+static bool skip_stage(const char **at, const char *end, enum sl_stage *out)
+{
+    for (int s = 0; s < SL_N_STAGES; s++) {
+        const char *here = *at;
+        if (skip(&here, end, sl_stage_name((enum sl_stage)s)) && skip(&here, end, ".")) {
+            *at = here;
+            *out = (enum sl_stage)s;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
+{
+    char copy[SL_TASK_NAME_BYTES];
+    uint64_t hop;
+    uint64_t pe;
+    if (n >= sizeof copy) {
+        return false;
+    }
+    memcpy(copy, text, n);
+    copy[n] = '\0'; /* behind which no number goes on */
+    const char *end = copy + n;
+    const char *at = copy;
+    if (!skip_stage(&at, end, &out->stage) ||
+        (!skip(&at, end, "fwd.") && !skip(&at, end, "bwd.") && !skip(&at, end, "upd."))) {
+        return false;
+    }
+    const char *dot = memchr(at, '.', (size_t)(end - at)); /* behind the operation */
+    at = dot;
+    if (dot == NULL || !skip_number(&at, end, ".hop", &hop) || !skip_number(&at, end, ".pe", &pe) ||
+        !skip_number(&at, end, ".step", &out->step) || at != end || hop > UINT32_MAX || pe > UINT32_MAX) {
+        return false;
+    }
+    out->hop = (uint32_t)hop;
+    out->pe = (uint32_t)pe;
+    return true;
+}
+
+/* Foreign tasks' stages: as many colours as are told apart, again and again; no grey, which is StarPU's. */
+static unsigned foreign_colour(uint32_t i)
+{
+    static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
+                                       0x8c564b, 0xe377c2, 0xbcbd22, 0x17becf};
+    return colours[i % (sizeof colours / sizeof *colours)];
+}
+
+/* The stage of a foreign task: its name up to the first digit or bracket. */
+static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size_t n)
+{
+    char name[SL_TRACE_STAGE_BYTES];
+    size_t used = 0;
+    while (used < n && used + 1 < sizeof name && (text[used] < '0' || text[used] > '9') && text[used] != '(') {
+        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used] : '_'; /* it is printed */
+        used++;
+    }
+    name[used] = '\0';
+    if (used == 0) {
+        snprintf(name, sizeof name, "unnamed");
+    }
+    for (uint32_t s = SL_N_STAGES; s < data->n_stages; s++) {
+        if (strcmp(data->stage[s].name, name) == 0) {
+            return s;
+        }
+    }
+    if (data->n_stages == SL_TRACE_MAX_STAGES) {
+        return SL_TRACE_MAX_STAGES - 1;
+    }
+    struct sl_trace_stage *stage = &data->stage[data->n_stages];
+    stage->colour = foreign_colour(data->n_stages);
+    snprintf(stage->name, sizeof stage->name, "%s", data->n_stages == SL_TRACE_MAX_STAGES - 1 ? "others" : name);
+    return data->n_stages++;
+}
+
+/* ---- lines ---- */
+
+struct lines {
+    const char *path;
+    const char *at;
+    const char *end;
+    uint64_t number; /* of the line in hand */
+};
+
+/* The next line: false at the end. */
+static bool next_line(struct lines *lines, const char **line, const char **line_end)
+{
+    if (lines->at >= lines->end) {
+        return false;
+    }
+    const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+    *line = lines->at;
+    *line_end = newline == NULL ? lines->end : newline;
+    lines->at = *line_end + 1;
+    lines->number++;
+    return true;
+}
+
+/* The value behind "Key: "; NULL where the line has another key. */
+static const char *value_of(const char *line, const char *end, const char *key)
+{
+    return skip(&line, end, key) && skip(&line, end, ": ") ? line : NULL;
+}
+
+static enum sl_status unexpected(const struct lines *lines, const char *expected, const char *found, const char *end)
+{
+    int n = end - found > 60 ? 60 : (int)(end - found);
+    return sl_fail(SL_EFILE, "%s, line %llu: expected %s, found '%.*s'", lines->path, (unsigned long long)lines->number,
+                   expected, n, found);
+}
+
+static enum sl_status read_u64(const struct lines *lines, const char *at, const char *end, uint64_t *out)
+{
+    return sl_number_u64(at, end, out) == end ? SL_OK : unexpected(lines, "a whole number", at, end);
+}
+
+/* Milliseconds. */
+static enum sl_status read_time(const struct lines *lines, const char *at, const char *end, double *out)
+{
+    if (sl_number_real(at, end, out) != end || !(fabs(*out) <= MAX_TIME_MS)) {
+        return unexpected(lines, "a time in milliseconds", at, end);
+    }
+    return SL_OK;
+}
+
+/* Room for one more element. */
+static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *what)
+{
+    if (n < *capacity) {
+        return SL_OK;
+    }
+    size_t wanted = *capacity == 0 ? FIRST_ROOM : 2 * *capacity;
+    enum sl_status st = sl_realloc(block, wanted, size, what);
+    if (st == SL_OK) {
+        *capacity = wanted;
+    }
+    return st;
+}
+
+/* ---- tasks.rec ---- */
+
+/* While tasks.rec is read. Times are still StarPU's. */
+struct tasks {
+    struct sl_trace_data *data;
+    struct sl_trace_task now; /* the record in hand */
+    bool has_job, has_worker, has_start, has_end, has_submit;
+    double submit_ms;
+    double begin_ms; /* of the trace */
+    size_t task_room, dep_room;
+    uint64_t *dep_job; /* data->n_deps */
+};
+
+static enum sl_status read_deps(const struct lines *lines, const char *at, const char *end, struct tasks *t)
+{
+    enum sl_status st = SL_OK;
+    while (at < end) {
+        uint64_t job;
+        const char *next = sl_number_u64(at, end, &job);
+        if (next == NULL || (next < end && *next != ' ') || t->now.n_deps == UINT32_MAX) {
+            return unexpected(lines, "tasks' numbers", at, end);
+        }
+        SL_TRY(st, make_room(&t->dep_job, t->data->n_deps, &t->dep_room, sizeof *t->dep_job, "dependencies"), done);
+        t->dep_job[t->data->n_deps++] = job;
+        t->now.n_deps++;
+        at = next < end ? next + 1 : end;
+    }
+done:
+    return st;
+}
+
+static enum sl_status read_field(const struct lines *lines, const char *line, const char *end, struct tasks *t)
+{
+    const char *v;
+    uint64_t n = 0;
+    enum sl_status st = SL_OK;
+    if ((v = value_of(line, end, "Name")) != NULL) {
+        t->now.name = v;
+        t->now.n_name = end - v > UINT32_MAX ? 0 : (uint32_t)(end - v);
+    } else if ((v = value_of(line, end, "JobId")) != NULL) {
+        t->has_job = true;
+        st = read_u64(lines, v, end, &t->now.job);
+    } else if ((v = value_of(line, end, "DependsOn")) != NULL) {
+        st = read_deps(lines, v, end, t);
+    } else if ((v = value_of(line, end, "WorkerId")) != NULL) {
+        t->has_worker = true;
+        st = read_u64(lines, v, end, &n);
+        if (st == SL_OK && n >= SL_TRACE_MAX_WORKERS) {
+            st = unexpected(lines, "a WorkerId of a worker that can be", v, end);
+        }
+        t->now.worker = (uint32_t)n;
+    } else if ((v = value_of(line, end, "SubmitTime")) != NULL) {
+        t->has_submit = true;
+        st = read_time(lines, v, end, &t->submit_ms);
+    } else if ((v = value_of(line, end, "StartTime")) != NULL) {
+        t->has_start = true;
+        st = read_time(lines, v, end, &t->now.start_s);
+    } else if ((v = value_of(line, end, "EndTime")) != NULL) {
+        t->has_end = true;
+        st = read_time(lines, v, end, &t->now.end_s);
+    }
+    return st;
+}
+
+/* A record is complete: keep its task. */
+static enum sl_status end_task(const struct lines *lines, struct tasks *t)
+{
+    struct sl_trace_data *data = t->data;
+    struct sl_trace_name name = {0};
+    enum sl_status st = SL_OK;
+    if (!t->has_job && t->now.n_name == 0 && t->now.n_deps == 0) {
+        goto done; /* a comment, or two empty lines */
+    }
+    if (!t->has_job) {
+        return unexpected(lines, "a JobId in the record that ends here", "", "");
+    }
+    t->now.ran = t->has_worker && t->has_start && t->has_end;
+    if (t->now.ran && t->now.end_s < t->now.start_s) {
+        return unexpected(lines, "an EndTime behind the StartTime in the record that ends here", "", "");
+    }
+    if (t->now.ran) {
+        t->now.ours = sl_trace_name_parse(t->now.name, t->now.n_name, &name);
+        t->now.stage = t->now.ours ? (uint32_t)name.stage : foreign_stage(data, t->now.name, t->now.n_name);
+        t->begin_ms = fmin(t->begin_ms, t->has_submit ? fmin(t->submit_ms, t->now.start_s) : t->now.start_s);
+        data->makespan_s = fmax(data->makespan_s, t->now.end_s);
+    }
+    if (t->now.ours) {
+        t->now.hop = name.hop;
+        t->now.pe = name.pe;
+        t->now.step = name.step;
+    }
+    SL_TRY(st, make_room(&data->task, data->n_tasks, &t->task_room, sizeof *data->task, "tasks"), done);
+    data->task[data->n_tasks++] = t->now;
+done:
+    t->now = (struct sl_trace_task){.name = "", .first_dep = data->n_deps};
+    t->has_job = t->has_worker = t->has_start = t->has_end = t->has_submit = false;
+    return st;
+}
+
+static int compare_jobs(const void *a, const void *b)
+{
+    uint64_t x = ((const struct sl_trace_task *)a)->job;
+    uint64_t y = ((const struct sl_trace_task *)b)->job;
+    return (x > y) - (x < y);
+}
+
+static struct sl_trace_task *find_job(const struct sl_trace_data *data, uint64_t job)
+{
+    struct sl_trace_task key = {.job = job};
+    return bsearch(&key, data->task, data->n_tasks, sizeof key, compare_jobs);
+}
+
+/* Turn the dependencies' numbers into positions, leaving out those outside the trace. */
+static enum sl_status resolve_deps(struct sl_trace_data *data, const uint64_t *dep_job)
+{
+    enum sl_status st;
+    size_t n = 0;
+    SL_TRY(st, sl_alloc(data->n_deps, sizeof *data->dep, "dependencies", &data->dep), done);
+    for (size_t i = 0; i < data->n_tasks; i++) {
+        struct sl_trace_task *task = &data->task[i];
+        size_t first = n;
+        for (uint32_t d = 0; d < task->n_deps; d++) {
+            const struct sl_trace_task *dep = find_job(data, dep_job[task->first_dep + d]);
+            if (dep != NULL) {
+                data->dep[n++] = (uint32_t)(dep - data->task);
+            }
+        }
+        task->first_dep = first;
+        task->n_deps = (uint32_t)(n - first);
+    }
+    data->n_deps = n;
+done:
+    return st;
+}
+
+static enum sl_status order_tasks(const struct lines *lines, struct tasks *t)
+{
+    struct sl_trace_data *data = t->data;
+    if (isinf(t->begin_ms)) {
+        return sl_fail(SL_EFILE, "%s: no task ran in it; expected the trace of some steps", lines->path);
+    }
+    if (data->n_tasks > UINT32_MAX) {
+        return sl_fail(SL_EFILE, "%s: over 2^32 tasks; trace fewer steps", lines->path);
+    }
+    qsort(data->task, data->n_tasks, sizeof *data->task, compare_jobs);
+    data->makespan_s = (data->makespan_s - t->begin_ms) / 1e3;
+    for (size_t i = 0; i < data->n_tasks; i++) {
+        struct sl_trace_task *task = &data->task[i];
+        if (i > 0 && task->job == task[-1].job) {
+            return sl_fail(SL_EFILE, "%s: two tasks with the JobId %llu; expected one process's tasks", lines->path,
+                           (unsigned long long)task->job);
+        }
+        task->start_s = task->ran ? (task->start_s - t->begin_ms) / 1e3 : 0;
+        task->end_s = task->ran ? (task->end_s - t->begin_ms) / 1e3 : 0;
+    }
+    return resolve_deps(data, t->dep_job);
+}
+
+static enum sl_status read_tasks(const char *path, struct sl_trace_data *data, double *begin_ms_out)
+{
+    struct tasks t = {.data = data, .now.name = "", .begin_ms = INFINITY};
+    const char *line;
+    const char *end;
+    char *text = NULL;
+    size_t bytes;
+    enum sl_status st;
+    data->makespan_s = -INFINITY;
+    SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
+    data->file[0] = text;
+    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    while (next_line(&lines, &line, &end)) {
+        SL_TRY(st, line == end ? end_task(&lines, &t) : read_field(&lines, line, end, &t), done);
+    }
+    SL_TRY(st, end_task(&lines, &t), done);
+    st = order_tasks(&lines, &t);
+    *begin_ms_out = t.begin_ms;
+done:
+    sl_free(t.dep_job);
+    return st;
+}
+
+/* ---- trace.rec ---- */
+
+/* What a state is. */
+struct what {
+    enum sl_trace_kind kind;
+    uint32_t stage;
+    bool ours;
+    uint64_t step;
+};
+
+/* A worker while trace.rec is read: the state it is in, and those below. */
+struct worker {
+    struct what nested[MAX_NESTED];
+    uint32_t depth; /* the state in force is nested[depth] */
+    bool resumed;
+    double since_s;
+};
+
+/* The event in hand. Values point into the file. */
+struct event {
+    char type; /* S(et), P(ush), O: pop, M: a mark or another user event; 0: something else */
+    const char *name, *name_end;
+    const char *category, *category_end;
+    bool has_worker, has_time;
+    uint64_t worker;
+    double time_ms;
+};
+
+struct states {
+    struct sl_trace_data *data;
+    struct worker *worker; /* data->n_workers */
+    size_t worker_room, state_room;
+    double begin_ms;
+};
+
+static bool is(const char *text, const char *end, const char *word)
+{
+    return text != NULL && (size_t)(end - text) == strlen(word) && memcmp(text, word, strlen(word)) == 0;
+}
+
+static struct what what_is(struct sl_trace_data *data, const struct event *event)
+{
+    struct what what = {.kind = SL_TRACE_IDLE};
+    struct sl_trace_name name;
+    if (is(event->category, event->category_end, "Task")) {
+        what.kind = SL_TRACE_BUSY;
+        size_t n = (size_t)(event->name_end - event->name);
+        what.ours = sl_trace_name_parse(event->name, n, &name);
+        what.stage = what.ours ? (uint32_t)name.stage : foreign_stage(data, event->name, n);
+        what.step = what.ours ? name.step : 0;
+    } else if (is(event->category, event->category_end, "Runtime")) {
+        bool moves =
+            is(event->name, event->name_end, "FetchingInput") || is(event->name, event->name_end, "PushingOutput");
+        what.kind = moves ? SL_TRACE_TRANSFER : SL_TRACE_STARPU;
+    }
+    return what;
+}
+
+/* The worker's state until `now_s` goes onto the list, cut to the makespan. Before its first event in there a worker that is in
+ * no task has not been given anything yet: it is idle, whatever it did before the trace. */
+static enum sl_status close_state(struct states *s, uint32_t w, double now_s)
+{
+    struct sl_trace_data *data = s->data;
+    struct worker *worker = &s->worker[w];
+    const struct what *what = &worker->nested[worker->depth];
+    double start_s = fmax(worker->since_s, 0);
+    double end_s = fmin(now_s, data->makespan_s);
+    bool early = worker->since_s <= 0 && what->kind != SL_TRACE_BUSY;
+    enum sl_status st = SL_OK;
+    worker->since_s = fmax(now_s, worker->since_s);
+    if (end_s <= start_s) {
+        return SL_OK;
+    }
+    SL_TRY(st, make_room(&data->state, data->n_states, &s->state_room, sizeof *data->state, "states"), done);
+    data->state[data->n_states++] = (struct sl_trace_state){.worker = w,
+                                                            .kind = early ? SL_TRACE_IDLE : what->kind,
+                                                            .stage = what->stage,
+                                                            .ours = what->ours,
+                                                            .resumed = worker->resumed,
+                                                            .step = what->step,
+                                                            .start_s = start_s,
+                                                            .end_s = end_s};
+done:
+    return st;
+}
+
+static enum sl_status add_workers(struct states *s, uint32_t n)
+{
+    enum sl_status st = SL_OK;
+    while (s->data->n_workers < n) {
+        SL_TRY(st, make_room(&s->worker, s->data->n_workers, &s->worker_room, sizeof *s->worker, "workers"), done);
+        s->worker[s->data->n_workers++] = (struct worker){.since_s = -INFINITY};
+    }
+done:
+    return st;
+}
+
+/* The task whose codelet ran from `start_s` to `end_s`; NULL: it did not run then, or its worker is in no task. */
+static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double start_s, double end_s)
+{
+    struct sl_trace_task *task = find_job(s->data, job);
+    if (task == NULL || !task->ran || task->worker >= s->data->n_workers || start_s < task->start_s ||
+        end_s > task->end_s) {
+        return NULL;
+    }
+    const struct worker *worker = &s->worker[task->worker];
+    return worker->nested[worker->depth].kind == SL_TRACE_BUSY ? task : NULL;
+}
+
+/* The task, and its worker's state so far, become what its codelet took, with StarPU's work around it. */
+static enum sl_status cut_task(struct states *s, struct sl_trace_task *task, double start_s, double end_s)
+{
+    static const struct what starpu = {.kind = SL_TRACE_STARPU};
+    struct worker *worker = &s->worker[task->worker];
+    struct what *now = &worker->nested[worker->depth];
+    struct what busy = *now;
+    enum sl_status st;
+    task->start_s = start_s;
+    task->end_s = end_s;
+    *now = starpu;
+    SL_TRY(st, close_state(s, task->worker, start_s), done);
+    *now = busy;
+    SL_TRY(st, close_state(s, task->worker, end_s), done);
+    *now = starpu;
+done:
+    return st;
+}
+
+/* A user event; other than marks, they say nothing here. */
+static enum sl_status end_mark(const struct lines *lines, struct states *s, const struct event *event)
+{
+    const char *at = event->name;
+    const char *end = event->name_end;
+    uint64_t job;
+    uint64_t ns;
+    if (at == NULL || !skip(&at, end, SL_TASK_MARK)) {
+        return SL_OK;
+    }
+    if (!skip_number(&at, end, "", &job) || !skip_number(&at, end, ".", &ns) || at != end || !event->has_time) {
+        return unexpected(lines, "a mark " SL_TASK_MARK "JOB.NANOSECONDS and a time", event->name, end);
+    }
+    double end_s = (event->time_ms - s->begin_ms) / 1e3;
+    double start_s = end_s - 1e-9 * (double)ns;
+    struct sl_trace_task *task = marked_task(s, job, start_s, end_s);
+    if (task == NULL) {
+        return unexpected(lines, "the mark of a task that ran for that time", event->name, end);
+    }
+    return cut_task(s, task, start_s, end_s);
+}
+
+/* A record is complete: a state changes, where it is a worker's. */
+static enum sl_status end_event(const struct lines *lines, struct states *s, const struct event *event)
+{
+    enum sl_status st;
+    if (event->type == 'M') {
+        return end_mark(lines, s, event);
+    }
+    if (event->type == 0 || !event->has_worker) {
+        return SL_OK;
+    }
+    if (!event->has_time || event->worker >= SL_TRACE_MAX_WORKERS || (event->type != 'O' && event->name == NULL)) {
+        return unexpected(lines, "a worker below 4096, a name and a time in the record that ends here", "", "");
+    }
+    uint32_t w = (uint32_t)event->worker;
+    SL_TRY(st, add_workers(s, w + 1), done);
+    struct worker *worker = &s->worker[w];
+    SL_TRY(st, close_state(s, w, (event->time_ms - s->begin_ms) / 1e3), done);
+    if (event->type == 'P' && worker->depth + 1 == MAX_NESTED) {
+        return unexpected(lines, "fewer states pushed on one another", "", "");
+    }
+    worker->resumed = event->type == 'O';
+    if (event->type == 'O') { /* a push before the trace began has no state below */
+        worker->depth -= worker->depth > 0;
+    } else {
+        worker->depth = event->type == 'P' ? worker->depth + 1 : 0;
+        worker->nested[worker->depth] = what_is(s->data, event);
+    }
+done:
+    return st;
+}
+
+static enum sl_status read_event(const struct lines *lines, const char *line, const char *end, struct event *event)
+{
+    const char *v;
+    enum sl_status st = SL_OK;
+    if ((v = value_of(line, end, "E")) != NULL) {
+        event->type = is(v, end, "SetState")    ? 'S'
+                      : is(v, end, "PushState") ? 'P'
+                      : is(v, end, "PopState")  ? 'O'
+                      : is(v, end, "ProgEvent") ? 'M'
+                                                : '\0';
+    } else if ((v = value_of(line, end, "N")) != NULL) {
+        event->name = v;
+        event->name_end = end;
+    } else if ((v = value_of(line, end, "C")) != NULL) {
+        event->category = v;
+        event->category_end = end;
+    } else if ((v = value_of(line, end, "W")) != NULL) {
+        event->has_worker = v < end && *v != '-'; /* -1: a thread of the program */
+        st = event->has_worker ? read_u64(lines, v, end, &event->worker) : SL_OK;
+    } else if ((v = value_of(line, end, "S")) != NULL) {
+        event->has_time = true;
+        st = read_time(lines, v, end, &event->time_ms);
+    }
+    return st;
+}
+
+static int compare_states(const void *a, const void *b)
+{
+    const struct sl_trace_state *x = a;
+    const struct sl_trace_state *y = b;
+    if (x->worker != y->worker) {
+        return (x->worker > y->worker) - (x->worker < y->worker);
+    }
+    return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+}
+
+static enum sl_status read_states(const char *path, double begin_ms, struct sl_trace_data *data)
+{
+    struct states s = {.data = data, .begin_ms = begin_ms};
+    struct event event = {0};
+    const char *line;
+    const char *end;
+    char *text = NULL;
+    size_t bytes;
+    enum sl_status st;
+    SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
+    data->file[1] = text;
+    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    while (next_line(&lines, &line, &end)) {
+        if (line == end) {
+            SL_TRY(st, end_event(&lines, &s, &event), done);
+            event = (struct event){0};
+        } else {
+            SL_TRY(st, read_event(&lines, line, end, &event), done);
+        }
+    }
+    SL_TRY(st, end_event(&lines, &s, &event), done);
+    for (uint32_t w = 0; w < data->n_workers; w++) {
+        SL_TRY(st, close_state(&s, w, INFINITY), done);
+    }
+    if (data->n_workers == 0) {
+        st = sl_fail(SL_EFILE, "%s: no worker in it; expected the trace of some steps", path);
+        goto done;
+    }
+    qsort(data->state, data->n_states, sizeof *data->state, compare_states);
+done:
+    sl_free(s.worker);
+    return st;
+}
+
+/* ---- both ---- */
+
+enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
+{
+    char *tasks = NULL;
+    char *states = NULL;
+    double begin_ms;
+    enum sl_status st;
+    *out = (struct sl_trace_data){.n_stages = SL_N_STAGES};
+    for (int s = 0; s < SL_N_STAGES; s++) {
+        snprintf(out->stage[s].name, sizeof out->stage[s].name, "%s", sl_stage_name((enum sl_stage)s));
+        out->stage[s].colour = sl_stage_colour((enum sl_stage)s);
+    }
+    SL_TRY(st, sl_path_join(folder, "tasks.rec", &tasks), done);
+    SL_TRY(st, sl_path_join(folder, "trace.rec", &states), done);
+    SL_TRY(st, read_tasks(tasks, out, &begin_ms), done);
+    SL_TRY(st, read_states(states, begin_ms, out), done);
+done:
+    sl_free(states);
+    sl_free(tasks);
+    if (st != SL_OK) {
+        sl_trace_data_free(out);
+    }
+    return st;
+}
+
+void sl_trace_data_free(struct sl_trace_data *data)
+{
+    sl_free(data->task);
+    sl_free(data->dep);
+    sl_free(data->state);
+    sl_free(data->file[0]);
+    sl_free(data->file[1]);
+    *data = (struct sl_trace_data){0};
+}

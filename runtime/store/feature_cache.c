@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The PEs' caches of feature rows. */
+#include "runtime/store/feature_cache.h"
+
+#include <stdlib.h>
+
+#include "codelets/rows.h"
+#include "runtime/machine/gpus.h"
+#include "runtime/train/memory_need.h"
+#include "support/memory.h"
+
+/* ---- where the features are kept ---- */
+
+#define WORK_BYTES 8 /* of a slot, while an LRU cache looks for those wanted longest ago (codelets/hotrows_cuda.cu) */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
+{
+    return (uint64_t)least(room->n_pes, room->n_parts) * room->part_rows * room->n_columns * sizeof(sl_real);
+}
+
+uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
+{
+    uint64_t left = room->device_bytes > room->other_bytes ? room->device_bytes - room->other_bytes : 0;
+    if (sl_feature_room_wanted(room) <= left) {
+        return 0;
+    }
+    uint64_t lists = (uint64_t)room->n_pes * room->part_rows * sizeof(uint32_t); /* slot_of */
+    uint64_t slot = (uint64_t)room->n_columns * sizeof(sl_real) + sizeof(struct sl_hot_slot) + WORK_BYTES;
+    uint64_t n = left > lists ? (left - lists) / (room->n_pes * slot) : 0;
+    return n < 1 ? 1 : (uint32_t)n; /* fewer than part_rows: so many take more than the parts */
+}
+
+/* One GPU's share of the run. */
+static struct sl_feature_room room_of(const struct sl_settings *settings, const struct sl_run *run,
+                                      const struct sl_shards *shards, uint64_t slot_bytes)
+{
+    struct sl_feature_room room = {.device_bytes = run->gpu_bytes,
+                                   .n_pes = (settings->pes + run->n_gpus - 1) / run->n_gpus,
+                                   .n_parts = shards->n_parts,
+                                   .n_columns = shards->n_features};
+    struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus);
+    /* An evaluation that fits the GPU at all must not have to move the caches away. */
+    uint64_t work = !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
+    room.other_bytes = work + slot_bytes / settings->pes * room.n_pes;
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        uint32_t n = shards->part[q].end - shards->part[q].first;
+        room.part_rows = n > room.part_rows ? n : room.part_rows;
+    }
+    return room;
+}
+
+/* How many rows, and who says so. */
+static void choose(const struct sl_settings *settings, const struct sl_run *run, const struct sl_shards *shards,
+                   uint64_t slot_bytes, struct sl_feature_cache *out)
+{
+    if (settings->feature_cache != SL_FEATURE_CACHE_AUTO) {
+        out->n_rows = settings->feature_cache;
+    } else if (run->gpu_bytes > 0 && !shards->is_sparse) {
+        out->room = room_of(settings, run, shards, slot_bytes);
+        out->n_rows = sl_feature_room_rows(&out->room);
+        out->chosen = out->n_rows > 0;
+    }
+}
+
+/* The rows that a task which gathers has to find on a GPU: its part's, or its cache's, where the user has said so. */
+static enum sl_status check_rows(const struct sl_settings *settings, const struct sl_run *run,
+                                 const struct sl_shards *shards)
+{
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        uint32_t n_part = shards->part[q].end - shards->part[q].first;
+        n = n_part > n ? n_part : n;
+    }
+    n = settings->feature_cache > 0 && settings->feature_cache < n ? settings->feature_cache : n;
+    uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * sizeof(sl_real);
+    if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
+        bytes <= run->gpu_bytes) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ENOMEM,
+                   "--feature-cache: found %u, which has a GPU hold %llu rows, %.2f GB at once, expected no more than "
+                   "%.2f GB; try auto, or more --pes",
+                   settings->feature_cache, (unsigned long long)n, (double)bytes / 1e9, (double)run->gpu_bytes / 1e9);
+}
+
+/* The table must be where GPUs can read it. */
+static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
+{
+    double gigabytes = (double)shards->n_vertices * shards->n_features * sizeof(sl_real) / 1e9;
+    if (run->n_gpus == 0 || (sl_shards_features_pinned(shards) && sl_gpus_reach(shards->table))) {
+        return SL_OK;
+    }
+    return sl_fail(
+        SL_ENOTSUP,
+        "--feature-cache: expected %.1f GB of features locked in main memory for the GPUs to read, found that the "
+        "system refuses; try ulimit -l unlimited, a larger limit of the container, no $STARPU_DISABLE_PINNING, or "
+        "--feature-cache 0",
+        gigabytes);
+}
+
+/* ---- which vertices are hot ---- */
+
+/* How often a vertex is a source, and which it is. */
+struct use {
+    uint32_t n;
+    uint32_t vertex; /* renumbered id, then, of a part, local id */
+};
+
+/* Most often first; equal ones by id. */
+static int compare_uses(const void *a, const void *b)
+{
+    const struct use *x = a;
+    const struct use *y = b;
+    if (x->n != y->n) {
+        return x->n > y->n ? -1 : 1;
+    }
+    return (x->vertex > y->vertex) - (x->vertex < y->vertex);
+}
+
+/* The part's n most used vertices, as local ids. uses: of all vertices; the part's are put in order. */
+static void pick_most_used(const struct sl_shard *part, struct use *uses, uint32_t n, uint32_t *vertices_out)
+{
+    qsort(uses + part->first, part->end - part->first, sizeof *uses, compare_uses);
+    for (uint32_t i = 0; i < n; i++) {
+        vertices_out[i] = uses[part->first + i].vertex - part->first;
+    }
+}
+
+/* Count how often each vertex is a source of an edge. */
+static enum sl_status count_uses(const struct sl_shards *shards, struct use **out)
+{
+    const struct sl_graph *graph = &shards->partition->graph;
+    struct use *uses;
+    enum sl_status st = sl_alloc_zero(shards->n_vertices, sizeof *uses, "counts of the vertices' uses", &uses);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < shards->n_vertices; v++) {
+        uses[v].vertex = v;
+    }
+    for (uint64_t e = 0; e < graph->n_edges; e++) {
+        uses[graph->sources[e]].n++;
+    }
+    *out = uses;
+    return SL_OK;
+}
+
+/* ---- one PE ---- */
+
+static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_shard *part)
+{
+    return least(cache->n_rows, part->end - part->first);
+}
+
+/* The rows take just what they need: room for them was found to the byte, and they stay. They are no more entries than the part's
+ * table, which StarPU can count. */
+static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
+                        struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
+{
+    starpu_vector_data_register(&out->slot_of, -1, 0, part->end - part->first, sizeof(uint32_t));
+    starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_hot_slot));
+    starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
+    starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots, sizeof(sl_real));
+}
+
+/* Empty, or with the vertices that are to stay there. uses: NULL, or of all vertices. */
+static enum sl_status fill_pe(const struct sl_task_args *head, const struct sl_shard *part, struct use *uses,
+                              uint32_t n_slots, struct sl_feature_cache *cache)
+{
+    const struct sl_hotrows_handles *hot = &cache->pe[head->pe];
+    uint32_t **vertices = &cache->vertices[head->pe];
+    starpu_data_handle_t handle;
+    enum sl_status st;
+    if (uses == NULL) {
+        return sl_hotrows_fill_submit(head, hot, 0, NULL, part->features);
+    }
+    SL_TRY(st, sl_alloc(n_slots, sizeof **vertices, "the most used vertices", vertices), done);
+    pick_most_used(part, uses, n_slots, *vertices);
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)*vertices, n_slots, sizeof **vertices);
+    st = sl_hotrows_fill_submit(head, hot, n_slots, handle, part->features);
+    sl_handle_drop(&handle);
+done:
+    return st;
+}
+
+/* ---- open, close ---- */
+
+static enum sl_status open_pe(struct sl_run *run, const struct sl_shards *shards, uint32_t p, struct use *uses,
+                              struct sl_feature_cache *cache)
+{
+    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    struct sl_task_args head = {.run = run, .pe = p};
+    uint32_t n_slots = slots_of(cache, part);
+    if (n_slots == 0) {
+        return SL_OK; /* a part without vertices */
+    }
+    register_pe(shards, part, n_slots, &cache->tally[p], &cache->pe[p]);
+    return fill_pe(&head, part, uses, n_slots, cache);
+}
+
+enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
+                                     const struct sl_shards *shards, uint64_t slot_bytes, struct sl_feature_cache *out)
+{
+    struct use *uses = NULL;
+    enum sl_status st;
+    *out = (struct sl_feature_cache){0};
+    SL_TRY(st, check_rows(settings, run, shards), undo);
+    choose(settings, run, shards, slot_bytes, out);
+    if (out->n_rows == 0) {
+        return SL_OK;
+    }
+    if (shards->is_sparse) {
+        *out = (struct sl_feature_cache){0};
+        return sl_fail(SL_EINVAL,
+                       "--feature-cache: found sparse features, which are read where they are; expected dense ones");
+    }
+    SL_TRY(st, check_table(run, shards), undo);
+    out->n_pes = settings->pes;
+    out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_HOTROWS_DEGREE : SL_HOTROWS_LRU;
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
+    SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(shards, &uses) : SL_OK, undo);
+    for (uint32_t p = 0; p < out->n_pes; p++) {
+        SL_TRY(st, open_pe(run, shards, p, uses, out), undo);
+    }
+    sl_free(uses);
+    return SL_OK;
+undo:
+    sl_free(uses);
+    sl_feature_cache_close(out);
+    return st;
+}
+
+void sl_feature_cache_close(struct sl_feature_cache *cache)
+{
+    for (uint32_t p = 0; cache->vertices != NULL && p < cache->n_pes; p++) {
+        sl_handle_close(cache->pe[p].slot_of);
+        sl_handle_close(cache->pe[p].slots);
+        sl_handle_close(cache->pe[p].rows);
+        sl_handle_close(cache->pe[p].tally);
+        sl_free(cache->vertices[p]);
+    }
+    sl_free(cache->vertices);
+    sl_free(cache->pe);
+    sl_free(cache->tally);
+    *cache = (struct sl_feature_cache){0};
+}
+
+enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_hot_tally *out)
+{
+    *out = (struct sl_hot_tally){0};
+    for (uint32_t p = 0; p < cache->n_pes; p++) {
+        starpu_data_handle_t handle = cache->pe[p].tally;
+        if (handle == NULL) {
+            continue;
+        }
+        if (starpu_data_acquire(handle, STARPU_RW) != 0) {
+            return sl_fail(SL_ESTARPU, "StarPU refused to hand out a feature cache's tally");
+        }
+        out->rows += cache->tally[p].rows;
+        out->hits += cache->tally[p].hits;
+        cache->tally[p] = (struct sl_hot_tally){0};
+        starpu_data_release(handle);
+    }
+    return SL_OK;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Copies of the dataset in part order, registered part by part. */
+#include "runtime/store/shards.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/rows.h"
+#include "codelets/score.h"
+#include "runtime/machine/topology.h"
+#include "support/memory.h"
+#include "support/parallel.h"
+
+#define COPY_GRAIN 1024 /* rows that one thread copies at a time */
+
+/* ---- copies in the order of new ids ---- */
+
+/* A dense table by new id, being filled. */
+struct dense_copy {
+    const struct sl_features *from;
+    const sl_vertex *dataset_ids;
+    sl_real *table; /* zeros so far */
+};
+
+static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
+{
+    const struct dense_copy *copy = context;
+    const struct sl_features *from = copy->from;
+    size_t width = from->n_columns;
+    for (uint64_t v = begin; v < end; v++) {
+        sl_real *row = copy->table + v * width;
+        uint32_t id = copy->dataset_ids[v];
+        if (from->dense != NULL) {
+            for (size_t c = 0; c < width; c++) {
+                row[c] = from->dense[id * width + c];
+            }
+            continue;
+        }
+        for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
+            row[from->columns[e]] = from->values[e];
+        }
+    }
+}
+
+static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, sl_real **out)
+{
+    size_t n = (size_t)from->n_rows * from->n_columns + 1;
+    size_t least =
+        SL_OWN_PAGES_BYTES / sizeof **out; /* pages of their own, to be locked; what is not touched costs nothing */
+    enum sl_status st = sl_alloc_zero(n > least ? n : least, sizeof **out, "features in part order", out);
+    if (st == SL_OK) {
+        struct dense_copy copy = {.from = from, .dataset_ids = dataset_ids, .table = *out};
+        sl_parallel_for(from->n_rows, COPY_GRAIN, copy_dense_rows, &copy);
+    }
+    return st;
+}
+
+/* Part q's offsets start at entry first[q] + q and at zero: each part has its own end. */
+static enum sl_status copy_sparse(const struct sl_features *from, const struct sl_partition *partition,
+                                  struct sl_shards *out)
+{
+    enum sl_status st;
+    uint64_t n_values = from->offsets[from->n_rows];
+    SL_TRY(st, sl_alloc((size_t)from->n_rows + out->n_parts, 8, "feature offsets", &out->sparse_offsets), done);
+    SL_TRY(st, sl_alloc(n_values + 1, 4, "feature columns", &out->sparse_columns), done);
+    SL_TRY(st, sl_alloc(n_values + 1, 4, "feature values", &out->sparse_values), done);
+    SL_TRY(st, sl_alloc((size_t)out->n_parts + 1, 8, "feature parts", &out->sparse_first), done);
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        uint64_t *offsets = out->sparse_offsets + partition->first[q] + q;
+        out->sparse_first[q] = n;
+        *offsets = 0;
+        for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
+            uint64_t begin = from->offsets[partition->dataset_ids[v]];
+            uint64_t count = from->offsets[partition->dataset_ids[v] + 1] - begin;
+            memcpy(out->sparse_columns + n, from->columns + begin, count * sizeof *from->columns);
+            memcpy(out->sparse_values + n, from->values + begin, count * sizeof *from->values);
+            n += count;
+            offsets++;
+            *offsets = n - out->sparse_first[q];
+        }
+    }
+    out->sparse_first[out->n_parts] = n;
+done:
+    return st;
+}
+
+static void mark_set(const struct sl_ids *ids, const sl_vertex *new_ids, uint8_t set, uint8_t *set_of)
+{
+    for (uint32_t i = 0; i < ids->n; i++) {
+        set_of[new_ids[ids->ids[i]]] = set;
+    }
+}
+
+static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition, bool dense,
+                                  struct sl_shards *out)
+{
+    enum sl_status st;
+    uint32_t n = dataset->graph.n_vertices;
+    out->is_sparse = dataset->features.dense == NULL && !dense;
+    if (out->is_sparse) {
+        SL_TRY(st, copy_sparse(&dataset->features, partition, out), done);
+    } else {
+        SL_TRY(st, copy_dense(&dataset->features, partition->dataset_ids, &out->table), done);
+    }
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
+    SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
+    for (uint32_t v = 0; v < n; v++) {
+        out->label_of[v] = dataset->labels[partition->dataset_ids[v]];
+        out->iota[v] = v;
+    }
+    mark_set(&dataset->train, partition->new_ids, SL_SET_TRAIN, out->set_of);
+    mark_set(&dataset->valid, partition->new_ids, SL_SET_VALID, out->set_of);
+    mark_set(&dataset->test, partition->new_ids, SL_SET_TEST, out->set_of);
+done:
+    return st;
+}
+
+/* ---- registration ---- */
+
+/* A read-only vector; an empty one is registered with one element that nobody reads. */
+static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
+{
+    starpu_data_handle_t handle;
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, element);
+    starpu_data_set_sequential_consistency_flag(handle, 0);
+    return handle;
+}
+
+static enum sl_status check_size(const char *what, uint32_t part, uint64_t n)
+{
+    return n < UINT32_MAX
+               ? SL_OK
+               : sl_fail(SL_EINVAL,
+                         "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
+                         "--group-size)",
+                         part, (unsigned long long)n, what);
+}
+
+/* Entries of the fullest of n CSR rows. */
+static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t here = offsets[i + 1] - offsets[i];
+        most = here > most ? here : most;
+    }
+    return (uint32_t)most;
+}
+
+static enum sl_status register_features(struct sl_shards *out, uint32_t q)
+{
+    struct sl_shard *part = &out->part[q];
+    uint32_t n = part->end - part->first;
+    enum sl_status st;
+    if (!out->is_sparse) {
+        st = check_size("feature entries", q, (uint64_t)n * out->n_features);
+        if (st == SL_OK) {
+            starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM,
+                                        (uintptr_t)(out->table + (size_t)part->first * out->n_features),
+                                        out->n_features, out->n_features, n == 0 ? 1 : n, sizeof *out->table);
+            starpu_data_set_sequential_consistency_flag(part->features, 0);
+        }
+        return st;
+    }
+    uint64_t begin = out->sparse_first[q];
+    uint64_t n_values = out->sparse_first[q + 1] - begin;
+    st = check_size("feature values", q, n_values);
+    if (st == SL_OK) {
+        part->sparse.offsets = readable(out->sparse_offsets + part->first + q, (uint64_t)n + 1, 8);
+        part->sparse.columns = readable(out->sparse_columns + begin, n_values, 4);
+        part->sparse.values = readable(out->sparse_values + begin, n_values, 4);
+        part->sparse.dataset_ids = out->dataset_ids;
+        part->sparse.first = part->first;
+        part->sparse.max_row = fullest_row(out->sparse_offsets + part->first + q, n);
+    }
+    return st;
+}
+
+static enum sl_status register_part(struct sl_shards *out, uint32_t q)
+{
+    struct sl_shard *part = &out->part[q];
+    const struct sl_partition *partition = out->partition;
+    const uint64_t *offsets = partition->graph.offsets;
+    part->first = partition->first[q];
+    part->end = partition->first[q + 1];
+    uint32_t n = part->end - part->first;
+    for (uint32_t v = part->first; v < part->end; v++) {
+        part->n_train += out->set_of[v] == SL_SET_TRAIN;
+    }
+    uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    enum sl_status st = check_size("in-edges", q, n_edges);
+    if (st != SL_OK) {
+        return st;
+    }
+    part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
+    part->graph.offsets = readable(offsets + part->first, (uint64_t)n + 1, 8);
+    part->graph.sources = readable(partition->graph.sources + offsets[part->first], n_edges, 4);
+    part->graph.dataset_ids = out->dataset_ids;
+    part->graph.first = out->first;
+    part->labels = readable(out->label_of + part->first, n, 4);
+    part->sets = readable(out->set_of + part->first, n, 1);
+    return register_features(out, q);
+}
+
+enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                              struct sl_shards *out)
+{
+    enum sl_status st;
+    uint32_t n = dataset->graph.n_vertices;
+    *out = (struct sl_shards){.n_parts = partition->n_parts, .n_vertices = n, .partition = partition};
+    out->n_features = dataset->features.n_columns;
+    out->n_classes = dataset->n_classes;
+    out->n_train = dataset->train.n;
+    out->n_valid = dataset->valid.n;
+    out->n_test = dataset->test.n;
+    SL_TRY(st, copy_tables(dataset, partition, dense, out), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
+    out->dataset_ids = readable(partition->dataset_ids, n, 4);
+    out->new_ids = readable(partition->new_ids, n, 4);
+    out->ids = readable(out->iota, n, 4);
+    out->first = readable(partition->first, (uint64_t)out->n_parts + 1, 4);
+    out->train_ids = readable(dataset->train.ids, dataset->train.n, 4);
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        SL_TRY(st, register_part(out, q), undo);
+    }
+    return SL_OK;
+undo:
+    sl_shards_close(out);
+    return st;
+}
+
+/* ---- weights ---- */
+
+/* The in-neighbours of v other than v. */
+static uint64_t others(const struct sl_graph *graph, uint32_t v)
+{
+    uint64_t n = 0;
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        n += graph->sources[e] != v;
+    }
+    return n;
+}
+
+enum sl_status sl_shards_weigh(struct sl_shards *s)
+{
+    const struct sl_graph *graph = &s->partition->graph;
+    enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
+    for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
+        s->factor_of[2 * (size_t)v] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
+        s->factor_of[2 * (size_t)v + 1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+    }
+    if (st == SL_OK) {
+        starpu_matrix_data_register(&s->factors, STARPU_MAIN_RAM, (uintptr_t)s->factor_of, 2, 2,
+                                    s->n_vertices == 0 ? 1 : s->n_vertices, sizeof *s->factor_of);
+        starpu_data_set_sequential_consistency_flag(s->factors, 0);
+    }
+    return st;
+}
+
+/* ---- NUMA ---- */
+
+#define PLACES 6 /* ranges of a part */
+
+/* The ranges of part q; empty ones too. */
+static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_place places[PLACES])
+{
+    const struct sl_graph *graph = &s->partition->graph;
+    size_t first = s->part[q].first;
+    size_t n = s->part[q].end - first;
+    uint64_t edge = graph->offsets[first];
+    size_t n_edges = graph->offsets[first + n] - edge;
+    size_t row_bytes = s->table != NULL ? s->n_features * sizeof *s->table : 0;
+    uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
+    size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
+    places[0] = (struct sl_place){graph->offsets + first, n * sizeof *graph->offsets, node};
+    places[1] = (struct sl_place){graph->sources + edge, n_edges * sizeof *graph->sources, node};
+    places[2] = (struct sl_place){s->label_of + first, n * sizeof *s->label_of, node};
+    places[3] = (struct sl_place){s->table + first * (row_bytes > 0 ? s->n_features : 0), n * row_bytes, node};
+    places[4] = (struct sl_place){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
+    places[5] = (struct sl_place){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
+}
+
+enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out)
+{
+    struct sl_place *places;
+    uint32_t n = shards->n_parts * PLACES;
+    enum sl_status st = sl_alloc(n, sizeof *places, "places of the parts", &places);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        uint32_t node = by_part ? (uint32_t)((uint64_t)q * n_numa / shards->n_parts) : SL_NUMA_ALL;
+        list_places(shards, q, node, places + (size_t)q * PLACES);
+    }
+    *n_refused_out = n - sl_topology_place(places, n);
+    sl_free(places);
+    return SL_OK;
+}
+
+/* ---- locked in memory ---- */
+
+struct table {
+    void *memory; /* from sl_alloc, or NULL */
+    size_t bytes;
+};
+
+#define FEATURES 0 /* devices may read them where they are (--feature-cache), however few */
+
+static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_TABLES])
+{
+    const struct sl_partition *p = s->partition;
+    size_t n = s->n_vertices;
+    size_t n_values = s->is_sparse ? s->sparse_first[s->n_parts] : 0;
+    const struct table list[SL_SHARD_TABLES] = {
+        {s->table, n * s->n_features * sizeof *s->table},
+        {s->sparse_offsets, (n + s->n_parts) * sizeof *s->sparse_offsets},
+        {s->sparse_columns, n_values * sizeof *s->sparse_columns},
+        {s->sparse_values, n_values * sizeof *s->sparse_values},
+        {s->label_of, n * sizeof *s->label_of},
+        {s->iota, n * sizeof *s->iota},
+        {p->graph.offsets, (n + 1) * sizeof *p->graph.offsets},
+        {p->graph.sources, p->graph.n_edges * sizeof *p->graph.sources},
+        {p->dataset_ids, n * sizeof *p->dataset_ids},
+        {p->new_ids, n * sizeof *p->new_ids},
+    };
+    memcpy(tables, list, sizeof list);
+}
+
+uint32_t sl_shards_pin(struct sl_shards *shards)
+{
+    struct table tables[SL_SHARD_TABLES];
+    uint32_t n_refused = 0;
+    list_tables(shards, tables);
+    for (int i = 0; i < SL_SHARD_TABLES; i++) {
+        bool wanted = tables[i].memory != NULL && tables[i].bytes >= (i == FEATURES ? 1 : SL_OWN_PAGES_BYTES);
+        shards->pinned[i] = wanted && starpu_memory_pin(tables[i].memory, tables[i].bytes) == 0;
+        n_refused += wanted && !shards->pinned[i];
+    }
+    return n_refused;
+}
+
+bool sl_shards_features_pinned(const struct sl_shards *shards)
+{
+    return shards->pinned[FEATURES];
+}
+
+static void unpin(const struct sl_shards *shards)
+{
+    struct table tables[SL_SHARD_TABLES];
+    for (int i = 0; i < SL_SHARD_TABLES; i++) {
+        if (shards->pinned[i]) {
+            list_tables(shards, tables);
+            starpu_memory_unpin(tables[i].memory, tables[i].bytes);
+        }
+    }
+}
+
+void sl_shards_close(struct sl_shards *shards)
+{
+    for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
+        struct sl_shard *part = &shards->part[q];
+        sl_handle_close(part->graph.offsets);
+        sl_handle_close(part->graph.sources);
+        sl_handle_close(part->features);
+        sl_handle_close(part->sparse.offsets);
+        sl_handle_close(part->sparse.columns);
+        sl_handle_close(part->sparse.values);
+        sl_handle_close(part->labels);
+        sl_handle_close(part->sets);
+    }
+    sl_handle_close(shards->dataset_ids);
+    sl_handle_close(shards->new_ids);
+    sl_handle_close(shards->ids);
+    sl_handle_close(shards->first);
+    sl_handle_close(shards->train_ids);
+    sl_handle_close(shards->factors);
+    unpin(shards);
+    sl_free(shards->part);
+    sl_free(shards->table);
+    sl_free(shards->sparse_offsets);
+    sl_free(shards->sparse_first);
+    sl_free(shards->sparse_columns);
+    sl_free(shards->sparse_values);
+    sl_free(shards->label_of);
+    sl_free(shards->set_of);
+    sl_free(shards->iota);
+    sl_free(shards->factor_of);
+    *shards = (struct sl_shards){0};
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Capacities, memory and handles of a slot. */
+#include "runtime/store/slot.h"
+
+#include <string.h>
+
+#include "codelets/exchange.h"
+#include "codelets/rows.h"
+#include "support/memory.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Memory that the slot owns; locked in memory, on pages of its own, where the slot's lock is `from` or more. */
+static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+                                 enum sl_slot_lock from, void **out)
+{
+    struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
+    bool lock = slot->lock >= from;
+    uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
+    uint64_t room = lock && n < least ? least : n; /* what is not touched costs nothing */
+    enum sl_status st =
+        clear ? sl_alloc_zero(room, element, what, &memory->data) : sl_alloc(room, element, what, &memory->data);
+    if (st != SL_OK) {
+        return st;
+    }
+    slot->n_memory++;
+    memory->bytes = n * element;
+    memory->locked = lock && starpu_memory_pin(memory->data, memory->bytes) == 0;
+    slot->n_refused += lock && !memory->locked;
+    slot->n_bytes += memory->bytes;
+    *out = memory->data;
+    return SL_OK;
+}
+
+/* A vector of n elements over fresh memory that the slot owns. */
+static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+                                 enum sl_slot_lock from, starpu_data_handle_t *out)
+{
+    void *memory;
+    if (n >= UINT32_MAX) {
+        return sl_fail(
+            SL_EINVAL,
+            "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a smaller --batch-size or "
+            "--fanout, or more --pes",
+            what, (unsigned long long)n);
+    }
+    n = n == 0 ? 1 : n;
+    enum sl_status st = add_memory(slot, n, element, what, clear, from, &memory);
+    if (st == SL_OK) {
+        starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
+    }
+    return st;
+}
+
+/* Most rows of a part's frontier at a level, and most edges of its block. */
+static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
+{
+    return level == 0 ? smaller(shape->n_seeds, part->n_train) : part->end - part->first;
+}
+
+static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
+{
+    const uint64_t *offsets = shape->shards->partition->graph.offsets;
+    uint64_t n_edges = offsets[part->end] - offsets[part->first];
+    return shape->full ? n_edges : smaller(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
+}
+
+/* Most ids that a group asks of a part. */
+static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
+{
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < shape->shards->n_parts; q++) {
+        n += smaller(most_edges(shape, &shape->shards->part[q], hop), part->end - part->first);
+    }
+    return n;
+}
+
+/* The block of one hop. */
+static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
+{
+    const struct sl_shards *shards = shape->shards;
+    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    struct sl_block *block = &slot->pe[p].block[hop];
+    uint64_t n_rows = most_rows(shape, part, hop);
+    uint64_t n_edges = most_edges(shape, part, hop);
+    uint64_t n_sources = smaller(n_edges, shards->n_vertices);
+    uint64_t n_asked = most_asked(shape, part, hop);
+    uint64_t head = (uint64_t)slot->n_parts + 1; /* of a list by PE */
+    enum sl_status st;
+    SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets), done);
+    SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
+    SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
+    SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
+    SL_TRY(st, add_vector(slot, head + n_sources, 4, "requested ids", false, SL_SLOT_LOCK_ALL, &block->request), done);
+    SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
+done:
+    return st;
+}
+
+static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
+{
+    const struct sl_shards *shards = shape->shards;
+    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    struct sl_slot_pe *pe = &slot->pe[p];
+    uint32_t n_part = part->end - part->first;
+    size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
+    enum sl_status st;
+    SL_TRY(st,
+           add_vector(slot, n_part, 4, "frontier", false, shards->is_sparse ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL,
+                      &pe->frontier),
+           done);
+    SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index), done);
+    memset(slot->memory[slot->n_memory - 1].data, 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
+    SL_TRY(st,
+           add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, SL_SLOT_LOCK_ALL,
+                      &pe->marks),
+           done);
+    SL_TRY(st,
+           add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
+                      &pe->counts),
+           done);
+    SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->arrived, "rows of other GPUs", &pe->arrived), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->returned, "gradients of other GPUs", &pe->returned), done);
+    for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
+        SL_TRY(st, add_block(slot, shape, p, hop), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out)
+{
+    enum sl_status st;
+    *out = (struct sl_slot){
+        .n_pes = shape->n_pes, .n_hops = shape->n_hops, .n_parts = shape->shards->n_parts, .lock = shape->lock};
+    size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 6);
+    SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
+    SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
+    for (uint32_t p = 0; p < out->n_pes; p++) {
+        SL_TRY(st, add_pe(out, shape, p), undo);
+    }
+    return SL_OK;
+undo:
+    sl_slot_close(out);
+    return st;
+}
+
+static void close_block(struct sl_block *block)
+{
+    sl_handle_close(block->edge_offsets);
+    sl_handle_close(block->edge_sources);
+    sl_handle_close(block->back_offsets);
+    sl_handle_close(block->back_rows);
+    sl_handle_close(block->request);
+    sl_handle_close(block->inverse);
+}
+
+static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
+{
+    for (size_t i = 0; pairs != NULL && i < (size_t)slot->n_hops * slot->n_parts; i++) {
+        sl_handle_close(pairs[i]);
+    }
+    sl_free(pairs);
+}
+
+void sl_slot_close(struct sl_slot *slot)
+{
+    for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
+        struct sl_slot_pe *pe = &slot->pe[p];
+        sl_handle_close(pe->frontier);
+        sl_handle_close(pe->index);
+        sl_handle_close(pe->marks);
+        sl_handle_close(pe->counts);
+        for (uint32_t hop = 0; pe->block != NULL && hop < slot->n_hops; hop++) {
+            close_block(&pe->block[hop]);
+        }
+        sl_free(pe->block);
+        close_pairs(slot, pe->packed);
+        close_pairs(slot, pe->sent);
+        close_pairs(slot, pe->arrived);
+        close_pairs(slot, pe->returned);
+    }
+    for (uint32_t i = 0; i < slot->n_memory; i++) {
+        if (slot->memory[i].locked) {
+            starpu_memory_unpin(slot->memory[i].data, slot->memory[i].bytes);
+        }
+        sl_free(slot->memory[i].data);
+    }
+    sl_free(slot->memory);
+    sl_free(slot->pe);
+    *slot = (struct sl_slot){0};
+}

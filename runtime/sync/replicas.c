@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rounds of gossip as submissions: all replicas mix into their spare arrays, which then take the place of the arrays mixed. */
+#include "runtime/sync/replicas.h"
+
+#include "codelets/gossip.h"
+#include "codelets/rows.h"
+#include "runtime/plan/plan.h"
+#include "support/memory.h"
+
+uint32_t sl_replicas_count(const struct sl_settings *settings)
+{
+    return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
+}
+
+/* ---- making ---- */
+
+enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_classes,
+                                bool sparse, struct sl_model **out)
+{
+    struct sl_model *replicas;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_alloc_zero(n, sizeof *replicas, "replicas of the model", &replicas), done);
+    for (uint32_t r = 0; r < n; r++) {
+        SL_TRY(st, sl_model_init(settings, n_features, n_classes, sparse, &replicas[r]), undo);
+        SL_TRY(st, sl_model_make_replica(&replicas[r], r), undo);
+    }
+    *out = replicas;
+    return SL_OK;
+undo:
+    sl_replicas_free(replicas, n);
+done:
+    return st;
+}
+
+void sl_replicas_free(struct sl_model *replicas, uint32_t n)
+{
+    for (uint32_t r = 0; replicas != NULL && r < n; r++) {
+        sl_model_free(&replicas[r]);
+    }
+    sl_free(replicas);
+}
+
+enum sl_status sl_replicas_spread(struct sl_model *replicas, uint32_t n, const struct sl_model *model)
+{
+    sl_real *values;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(sl_model_entries(model), sizeof *values, "a model's values", &values), done);
+    sl_model_read(model, values);
+    for (uint32_t r = 0; r < n; r++) {
+        SL_TRY(st, sl_model_acquire(&replicas[r], STARPU_RW), free_values);
+        sl_model_write(&replicas[r], values);
+        sl_model_release(&replicas[r]);
+    }
+free_values:
+    sl_free(values);
+done:
+    return st;
+}
+
+/* ---- the average of all ---- */
+
+enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *replicas, uint32_t n,
+                                   struct sl_model *model)
+{
+    struct sl_task_args head = {.run = run, .stage = SL_STAGE_EVALUATE};
+    starpu_data_handle_t sources[SL_MAX_NODES];
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_layer *layer = &model->layer[i];
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            for (uint32_t r = 0; r < n; r++) {
+                sources[r] = replicas[r].layer[i].parameter[k].value_handle;
+            }
+            if (sl_parameter_trained(&layer->parameter[k])) {
+                SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->parameter[k].value_handle), done);
+            }
+        }
+        for (uint32_t r = 0; r < n; r++) {
+            sources[r] = replicas[r].layer[i].running_handle;
+        }
+        if (layer->running != NULL) {
+            SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->running_handle), done);
+        }
+    }
+done:
+    return st;
+}
+
+/* ---- the plan of a step ---- */
+
+static void plan_alone(uint32_t n, struct sl_round *round)
+{
+    round->local = 1;
+    round->inner = 1;
+    for (uint32_t b = 0; b < n; b++) {
+        round->from[b] = b;
+        round->scale[b] = 1;
+    }
+}
+
+static enum sl_status plan_gossip(const struct sl_steps *s, uint64_t step, struct sl_round *round)
+{
+    static const enum sl_gossip_topology topologies[] = {
+        [SL_SYNC_DISSEMINATION] = SL_GOSSIP_DISSEMINATION, [SL_SYNC_CUBE] = SL_GOSSIP_CUBE};
+    struct sl_partners partners[SL_MAX_NODES];
+    uint32_t local = s->settings->gossip_local_size;
+    uint32_t n = s->n_replicas / local;
+    enum sl_status st;
+    SL_TRY(st, sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, partners), done);
+    round->local = local;
+    round->inner = 1;
+    for (uint32_t b = 0; b < n; b++) {
+        round->from[b] = partners[b].from;
+    }
+done:
+    return st;
+}
+
+/* Gradients are shares of the mean over all m seeds: make them means over the seeds that they come from. */
+static void scale_gradients(const struct sl_steps *s, uint64_t step, struct sl_round *round)
+{
+    uint32_t n_seeds[SL_MAX_NODES] = {0};
+    for (uint32_t r = 0; r < s->n_replicas; r++) {
+        n_seeds[r / round->local] += sl_step_share(s, step, r).n;
+    }
+    for (uint32_t b = 0; b < s->n_replicas / round->local; b++) {
+        uint32_t n = n_seeds[b] + (round->from[b] == b ? 0 : n_seeds[round->from[b]]);
+        round->scale[b] = n == 0 ? 0 : (double)sl_step_seeds(s, step).n / n;
+    }
+}
+
+static void scale_weights(const struct sl_steps *s, struct sl_round *round)
+{
+    round->inner = 1.0 / round->local;
+    for (uint32_t b = 0; b < s->n_replicas / round->local; b++) {
+        round->scale[b] = round->from[b] == b ? 1 : 0.5;
+    }
+}
+
+enum sl_status sl_replicas_plan(struct sl_steps *s, uint64_t step)
+{
+    uint64_t every = s->settings->gossip_average_every;
+    struct sl_rounds *rounds = &s->rounds;
+    bool weights = s->settings->gossip_what == SL_GOSSIP_WEIGHT;
+    enum sl_status st = SL_OK;
+    if (s->n_replicas == 1) {
+        return SL_OK;
+    }
+    plan_alone(s->n_replicas, weights ? &rounds->gradient : &rounds->weight);
+    SL_TRY(st, plan_gossip(s, step, weights ? &rounds->weight : &rounds->gradient), done);
+    scale_gradients(s, step, &rounds->gradient);
+    scale_weights(s, &rounds->weight);
+    rounds->average = every > 0 && (step + 1) % every == 0;
+done:
+    return st;
+}
+
+/* ---- rounds ---- */
+
+/* A parameter's array and its spare, one of which becomes the other. */
+static void swap(struct sl_parameter *p, sl_real **array, starpu_data_handle_t *handle)
+{
+    sl_real *spare = p->spare;
+    starpu_data_handle_t spare_handle = p->spare_handle;
+    p->spare = *array;
+    p->spare_handle = *handle;
+    *array = spare;
+    *handle = spare_handle;
+}
+
+/* One parameter of one layer, and which of its arrays is mixed. */
+struct subject {
+    uint32_t layer;
+    int parameter;
+    bool weight;
+};
+
+static struct sl_parameter *parameter_of(const struct sl_steps *s, const struct subject *what, uint32_t r)
+{
+    return &s->model[r].layer[what->layer].parameter[what->parameter];
+}
+
+static starpu_data_handle_t array_of(const struct sl_steps *s, const struct subject *what, uint32_t r)
+{
+    const struct sl_parameter *p = parameter_of(s, what, r);
+    return what->weight ? p->value_handle : p->gradient_handle;
+}
+
+/* The head of what is done for replica r: by its first PE. */
+static struct sl_task_args head_of(const struct sl_steps *s, uint64_t step, uint32_t r)
+{
+    return sl_step_head(s, step, r * (s->n_pes / s->n_replicas), 0);
+}
+
+/* What every node brings to the exchange: its one replica's array, or a fresh sum over its replicas. */
+static enum sl_status add_inside(struct sl_steps *s, uint64_t step, const struct sl_round *round,
+                                 const struct subject *what, starpu_data_handle_t *sums)
+{
+    starpu_data_handle_t sources[SL_MAX_NODES];
+    enum sl_status st = SL_OK;
+    for (uint32_t b = 0; b < s->n_replicas / round->local; b++) {
+        const struct sl_parameter *p = parameter_of(s, what, b * round->local);
+        struct sl_task_args head = head_of(s, step, b * round->local);
+        for (uint32_t i = 0; i < round->local; i++) {
+            sources[i] = array_of(s, what, b * round->local + i);
+        }
+        if (round->local == 1) {
+            sums[b] = sources[0];
+            continue;
+        }
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), &sums[b]), done);
+        SL_TRY(st, sl_gossip_mix_submit(&head, round->local, sources, round->inner, sums[b]), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status mix(struct sl_steps *s, uint64_t step, const struct sl_round *round, const struct subject *what)
+{
+    starpu_data_handle_t sums[SL_MAX_NODES] = {NULL};
+    bool mixed[SL_MAX_NODES] = {false};
+    enum sl_status st;
+    SL_TRY(st, add_inside(s, step, round, what, sums), done);
+    for (uint32_t r = 0; r < s->n_replicas; r++) {
+        uint32_t b = r / round->local;
+        uint32_t n = round->from[b] == b ? 1 : 2;
+        starpu_data_handle_t sources[2] = {sums[b], sums[round->from[b]]};
+        struct sl_task_args head = head_of(s, step, r);
+        mixed[r] = n > 1 || round->local > 1 || round->scale[b] != 1;
+        if (mixed[r]) {
+            SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, what, r)->spare_handle),
+                   done);
+        }
+    }
+    for (uint32_t r = 0; r < s->n_replicas; r++) {
+        struct sl_parameter *p = parameter_of(s, what, r);
+        if (mixed[r]) {
+            swap(p, what->weight ? &p->value : &p->gradient, what->weight ? &p->value_handle : &p->gradient_handle);
+        }
+    }
+done:
+    for (uint32_t b = 0; round->local > 1 && b < s->n_replicas / round->local; b++) {
+        sl_handle_drop(&sums[b]);
+    }
+    return st;
+}
+
+enum sl_status sl_replicas_mix_gradients(struct sl_steps *s, uint64_t step, uint32_t layer, int parameter)
+{
+    return s->n_replicas == 1 ? SL_OK : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, false});
+}
+
+enum sl_status sl_replicas_mix_weights(struct sl_steps *s, uint64_t step, uint32_t layer, int parameter)
+{
+    struct sl_round all = {.local = s->n_replicas, .inner = 1.0 / s->n_replicas, .from = {0}, .scale = {1}};
+    struct subject what = {layer, parameter, true};
+    enum sl_status st = SL_OK;
+    if (s->n_replicas > 1) {
+        SL_TRY(st, mix(s, step, &s->rounds.weight, &what), done);
+        SL_TRY(st, s->rounds.average ? mix(s, step, &all, &what) : SL_OK, done);
+    }
+done:
+    return st;
+}
+
+/* ---- what travels ---- */
+
+static uint64_t round_traffic(uint32_t n_replicas, const struct sl_round *round)
+{
+    uint32_t n_nodes = n_replicas / round->local;
+    uint64_t n = 2 * (uint64_t)n_nodes * (round->local - 1);
+    for (uint32_t b = 0; b < n_nodes; b++) {
+        n += round->from[b] != b;
+    }
+    return n;
+}
+
+uint64_t sl_replicas_traffic(const struct sl_steps *s)
+{
+    uint64_t n = 2 * (uint64_t)(s->n_pes - s->n_replicas); /* inside the groups */
+    if (s->n_replicas > 1) {
+        n += round_traffic(s->n_replicas, &s->rounds.gradient) + round_traffic(s->n_replicas, &s->rounds.weight);
+        n += s->rounds.average ? 2 * (uint64_t)(s->n_replicas - 1) : 0;
+    }
+    return n;
+}

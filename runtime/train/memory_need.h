@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * How much memory a run needs, before any of it is taken.
+ */
+#ifndef SL_RUNTIME_MEMORY_NEED_H
+#define SL_RUNTIME_MEMORY_NEED_H
+
+#include "partition/dataset.h"
+#include "runtime/plan/settings.h"
+#include "runtime/store/shards.h"
+
+/* Estimates in bytes of what the process holds at the most, read off the model's layers. Frontiers are bounded by fanout and by the
+ * graph, so that the figures err upwards. */
+struct sl_memory_terms {
+    uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
+    uint64_t data;       /* in part order, with what vertices are weighed by and caches of features */
+    uint64_t model;      /* with its optimiser and copies */
+    uint64_t partials;   /* of gradients, losses and batch norm's sums */
+    uint64_t exchange;   /* what PEs exchange rows by */
+    uint64_t samples;    /* depth sampled blocks */
+    uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
+    uint64_t evaluation; /* rows of all vertices */
+};
+struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset);
+
+/* The most of it at a time: data, model, partials, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
+ * the pool keeps of the one during the other. */
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
+
+/* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
+ * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.
+ * training: parts, blocks, one step's rows, weights and gradients. evaluation: all vertices' rows at the widest layer, that
+ * one's output, what the chunks at work need beside, and parts. Both: the pieces. */
+#define SL_GPU_PIECES_BYTES                                                                                            \
+    ((uint64_t)64 << 20) /* StarPU takes memory for small buffers by 32 MiB, of which it has two or more */
+struct sl_gpu_need {
+    uint64_t training;
+    uint64_t evaluation;
+};
+struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
+                                      uint32_t n_gpus);
+
+#endif

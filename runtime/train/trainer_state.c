@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What a run keeps: checkpoints, the model, predictions, embeddings. */
+#include "runtime/train/trainer_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/files/checkpoint.h"
+#include "runtime/files/npyout.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/model/kinds.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+/* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
+ * `transport` nccl adds gradients by GPU first, StarPU's by PE; `means` fastest takes cuSPARSE's order here and there; `epochs` are
+ * what a schedule of the learning rate is stretched over.
+ *
+ * Not here: where and when tasks run, and where rows lie (sched, placement, depth, feature-cache), as each sum has an order of its
+ * own. What only looks at the model, or ends the run (eval-every, patience, the output group). What a checkpoint brings itself
+ * (load). Where files are (data-path, cache). The machine (cpus, gpus): a run may go on on another one, though GPUs round other
+ * than CPUs; its bits are those of one run where the same kind works on, with nccl as many GPUs, and without --cpus beside GPUs. */
+static const char *const fixed_options[] = {"dataset",
+                                            "split",
+                                            "features",
+                                            "directed",
+                                            "normalize-features",
+                                            "model",
+                                            "heads",
+                                            "alpha",
+                                            "lambda",
+                                            "layers",
+                                            "hidden",
+                                            "dropout",
+                                            "input-dropout",
+                                            "norm",
+                                            "residual",
+                                            "sync",
+                                            "pes",
+                                            "group-size",
+                                            "batch-size",
+                                            "fanout",
+                                            "sampler",
+                                            "layer-dependency",
+                                            "kappa",
+                                            "chunks",
+                                            "partition",
+                                            "gossip-what",
+                                            "gossip-average-every",
+                                            "gossip-local-size",
+                                            "gossip-ring",
+                                            "lr",
+                                            "lr-schedule",
+                                            "epochs",
+                                            "weight-decay",
+                                            "seed",
+                                            "transport",
+                                            "means"};
+#define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
+#define N_NUMBERS 8
+
+/* One number of the epoch in hand, or one for each layer, by the name that checkpoints know it by. */
+struct sum {
+    const char *name;
+    uint32_t n; /* 0: a number */
+    uint64_t *data;
+};
+#define N_SUMS 7
+
+static void list_sums(struct sl_step_sizes *sums, uint32_t n_layers, struct sum out[N_SUMS])
+{
+    out[0] = (struct sum){"epoch.vertices", n_layers + 1, sums->vertices};
+    out[1] = (struct sum){"epoch.edges", n_layers, sums->edges};
+    out[2] = (struct sum){"epoch.id_bytes", 0, &sums->id_bytes};
+    out[3] = (struct sum){"epoch.row_bytes", 0, &sums->row_bytes};
+    out[4] = (struct sum){"epoch.row_gradient_bytes", 0, &sums->row_gradient_bytes};
+    out[5] = (struct sum){"epoch.weight_bytes", 0, &sums->weight_bytes};
+    out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
+}
+
+/* ---- saving ---- */
+
+/* The metadata of a checkpoint, with room for its texts. */
+struct labels {
+    struct sl_metadata entry[N_FIXED + N_NUMBERS];
+    uint32_t n;
+    char *option[N_FIXED];
+    char key[N_FIXED][48];
+    char number[N_NUMBERS][40];
+    uint32_t n_numbers;
+};
+
+static void add_whole(struct labels *labels, const char *key, uint64_t value)
+{
+    char *text = labels->number[labels->n_numbers++];
+    snprintf(text, sizeof labels->number[0], "%" PRIu64, value);
+    labels->entry[labels->n++] = (struct sl_metadata){key, text};
+}
+
+static void add_real(struct labels *labels, const char *key, double value)
+{
+    char *text = labels->number[labels->n_numbers++];
+    snprintf(text, sizeof labels->number[0], "%.17g", value);
+    labels->entry[labels->n++] = (struct sl_metadata){key, text};
+}
+
+static enum sl_status make_labels(const struct sl_trainer *t, struct labels *labels)
+{
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < N_FIXED; i++) {
+        const struct sl_option *option = sl_option_find(&sl_settings_table, fixed_options[i]);
+        SL_TRY(st, sl_option_text(option, t->settings, &labels->option[i]), done);
+        snprintf(labels->key[i], sizeof labels->key[i], "option.%s", fixed_options[i]);
+        labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
+    }
+    add_whole(labels, "step", t->state.step);
+    add_whole(labels, "steps_per_epoch", t->steps.n_per_epoch);
+    add_whole(labels, "best_epoch", t->state.best_epoch);
+    add_whole(labels, "worse", t->state.n_worse);
+    add_real(labels, "best_valid_acc", t->state.best_valid_acc);
+    add_real(labels, "test_acc_at_best", t->state.test_acc_at_best);
+    add_real(labels, "seconds", t->state.seconds);
+    add_real(labels, "epoch_seconds", t->state.epoch_seconds);
+done:
+    return st;
+}
+
+static void free_labels(struct labels *labels)
+{
+    for (size_t i = 0; i < N_FIXED; i++) {
+        sl_free(labels->option[i]);
+    }
+}
+
+enum sl_status sl_trainer_average(struct sl_trainer *t)
+{
+    return t->n_replicas == 1 ? SL_OK : sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model);
+}
+
+/* All replicas' tensors; *n is the number made so far, also on failure. */
+static enum sl_status list_replicas(struct sl_trainer *t, struct sl_tensor *tensors, uint32_t *n)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < t->n_replicas; r++) {
+        uint32_t n_model = 0;
+        SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_R), done);
+        st = sl_model_tensors(&t->replica[r], SL_TENSORS_FOR_CHECKPOINT, tensors + *n, &n_model);
+        sl_model_release(&t->replica[r]);
+        SL_TRY(st, st, done);
+        *n += n_model;
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_trainer_save_state(struct sl_trainer *t)
+{
+    struct sl_tensor *tensors = NULL;
+    struct labels labels = {0};
+    struct sum sums[N_SUMS];
+    uint32_t n_model = 0;
+    enum sl_status st;
+    SL_TRY(st, make_labels(t, &labels), done);
+    SL_TRY(st,
+           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + N_SUMS, sizeof *tensors, "a checkpoint's tensors",
+                    &tensors),
+           done);
+    SL_TRY(st, list_replicas(t, tensors, &n_model), done);
+    uint32_t n = n_model;
+    if (t->best != NULL) {
+        tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
+    }
+    tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->steps.n_per_epoch, 0, t->losses);
+    list_sums(&t->state.sums, t->settings->layers, sums);
+    for (uint32_t i = 0; i < N_SUMS; i++) {
+        tensors[n++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
+    }
+    st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
+done:
+    sl_model_tensors_free(tensors, n_model);
+    sl_free(tensors);
+    free_labels(&labels);
+    return st;
+}
+
+/* ---- going on ---- */
+
+/* An option left open on the command line is taken from the checkpoint: 0 stands for "decide". */
+static bool left_open(const struct sl_settings *s, const char *name)
+{
+    return (strcmp(name, "pes") == 0 && s->pes == 0) || (strcmp(name, "group-size") == 0 && s->group_size == 0) ||
+           (strcmp(name, "chunks") == 0 && s->chunks == 0);
+}
+
+/* Of lr-schedule it is known by then that it is as it was. */
+static bool may_change(const struct sl_settings *s, const char *name)
+{
+    return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
+}
+
+enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const struct sl_tensors *checkpoint)
+{
+    char *now = NULL;
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < N_FIXED; i++) {
+        const char *name = fixed_options[i];
+        char key[48];
+        snprintf(key, sizeof key, "option.%s", name);
+        const char *then = sl_tensors_metadata(checkpoint, key);
+        if (then == NULL) {
+            st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of coop_sage",
+                         checkpoint->path, name);
+            goto done;
+        }
+        if (may_change(settings, name)) {
+            continue;
+        }
+        if (left_open(settings, name)) {
+            SL_TRY(st, sl_option_set(&sl_settings_table, name, then, settings), done);
+            continue;
+        }
+        SL_TRY(st, sl_option_text(sl_option_find(&sl_settings_table, name), settings, &now), done);
+        if (strcmp(now, then) != 0) {
+            st = sl_fail(
+                SL_EINVAL,
+                "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
+                "afresh in another --checkpoint folder",
+                name, now, then, settings->checkpoint);
+            goto done;
+        }
+        sl_free(now);
+        now = NULL;
+    }
+    st = sl_settings_check(settings);
+done:
+    sl_free(now);
+    return st;
+}
+
+static enum sl_status load_sums(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+{
+    struct sum sums[N_SUMS];
+    enum sl_status st = SL_OK;
+    list_sums(&t->state.sums, t->settings->layers, sums);
+    for (uint32_t i = 0; i < N_SUMS; i++) {
+        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
+        SL_TRY(st, sl_tensors_get(checkpoint, &wanted, sums[i].data), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status load_numbers(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+{
+    struct sl_progress_state *state = &t->state;
+    enum sl_status st;
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &state->step), done);
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch), done);
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "worse", &state->n_worse), done);
+    SL_TRY(st, sl_checkpoint_real(checkpoint, "best_valid_acc", &state->best_valid_acc), done);
+    SL_TRY(st, sl_checkpoint_real(checkpoint, "test_acc_at_best", &state->test_acc_at_best), done);
+    SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
+    SL_TRY(st, sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds), done);
+    st = load_sums(t, checkpoint);
+done:
+    return st;
+}
+
+enum sl_status sl_trainer_load_state(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+{
+    size_t n_entries = sl_model_entries(&t->model);
+    struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
+    enum sl_status st;
+    SL_TRY(st, load_numbers(t, checkpoint), done);
+    for (uint32_t r = 0; r < t->n_replicas; r++) {
+        SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
+        st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
+        sl_model_release(&t->replica[r]);
+        SL_TRY(st, st, done);
+    }
+    if (sl_tensors_find(checkpoint, "best") != NULL) {
+        SL_TRY(st, sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best), done);
+        SL_TRY(st, sl_tensors_get(checkpoint, &best, t->best), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_trainer_load_losses(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+{
+    uint32_t n = t->steps.n_per_epoch;
+    uint64_t then;
+    struct sl_tensor losses = sl_tensor_make("epoch.losses", SL_TENSOR_F64, n, 0, NULL);
+    enum sl_status st;
+    SL_TRY(st, sl_checkpoint_whole(checkpoint, "steps_per_epoch", &then), done);
+    if (then != n) {
+        st = sl_fail(SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed",
+                     checkpoint->path, (unsigned long long)then, n);
+        goto done;
+    }
+    SL_TRY(st, sl_tensors_get(checkpoint, &losses, t->losses), done);
+    t->n_reported = (uint32_t)(t->state.step % n);
+done:
+    return st;
+}
+
+enum sl_status sl_trainer_load_model(struct sl_trainer *t)
+{
+    struct sl_tensors tensors;
+    enum sl_status st = sl_safetensors_read(t->settings->load, &tensors);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+    st = sl_model_set_tensors(&t->model, false, &tensors);
+    sl_model_release(&t->model);
+done:
+    sl_tensors_free(&tensors);
+    return st;
+}
+
+/* ---- the last files ---- */
+
+/* The folder a file would be made in can be written; what exists and is no regular file is written in place. */
+static enum sl_status check_target(const char *option, const char *path)
+{
+    struct stat status;
+    char *folder = NULL;
+    bool exists = stat(path, &status) == 0;
+    const char *slash = strrchr(path, '/');
+    enum sl_status st;
+    if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        return SL_OK;
+    }
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
+    if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
+        st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);
+    }
+done:
+    sl_free(folder);
+    return st;
+}
+
+enum sl_status sl_trainer_check_files(const struct sl_settings *settings)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, settings->save != NULL ? check_target("save", settings->save) : SL_OK, done);
+    SL_TRY(st, settings->predict != NULL ? check_target("predict", settings->predict) : SL_OK, done);
+    SL_TRY(st, settings->embed != NULL ? check_target("embed", settings->embed) : SL_OK, done);
+    SL_TRY(st, settings->metrics != NULL ? check_target("metrics", settings->metrics) : SL_OK, done);
+    SL_TRY(st, settings->checkpoint != NULL ? sl_folder_make(settings->checkpoint) : SL_OK, done);
+done:
+    return st;
+}
+
+static enum sl_status use_best(struct sl_trainer *t)
+{
+    enum sl_status st = SL_OK;
+    if (t->best != NULL) {
+        SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+        sl_model_write(&t->model, t->best);
+        sl_model_release(&t->model);
+    }
+done:
+    return st;
+}
+
+static enum sl_status save_model(struct sl_trainer *t)
+{
+    struct sl_tensor tensors[SL_MODEL_TENSORS];
+    struct sl_metadata metadata[] = {
+        {"format", "pt"}, {"dataset", t->dataset.name}, {"model", sl_model_kind(t->settings->model)->name}};
+    uint32_t n = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
+    sl_model_release(&t->model);
+    SL_TRY(st, st, done);
+    st = sl_safetensors_write(t->settings->save, tensors, n, metadata, sizeof metadata / sizeof *metadata);
+done:
+    sl_model_tensors_free(tensors, n);
+    return st;
+}
+
+static enum sl_status write_inference(struct sl_trainer *t)
+{
+    const struct sl_settings *s = t->settings;
+    uint32_t n = t->shards.n_vertices;
+    uint32_t n_classes = t->shards.n_classes;
+    struct sl_inference wanted = {0};
+    struct sl_metrics_scores scores;
+    enum sl_status st;
+    if (s->predict != NULL) {
+        SL_TRY(st, sl_alloc((size_t)n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
+    }
+    if (s->embed != NULL) {
+        SL_TRY(st, sl_alloc((size_t)n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
+    }
+    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
+    if (s->predict != NULL) {
+        SL_TRY(st, sl_npy_write_block(s->predict, n, n_classes, wanted.scores, n_classes, t->partition.new_ids), done);
+    }
+    if (s->embed != NULL) {
+        SL_TRY(st, sl_npy_write_block(s->embed, n, s->hidden, wanted.hidden, s->hidden, t->partition.new_ids), done);
+    }
+done:
+    sl_free(wanted.scores);
+    sl_free(wanted.hidden);
+    return st;
+}
+
+enum sl_status sl_trainer_write_files(struct sl_trainer *t)
+{
+    const struct sl_settings *s = t->settings;
+    enum sl_status st = SL_OK;
+    if (s->save == NULL && s->predict == NULL && s->embed == NULL) {
+        return SL_OK;
+    }
+    SL_TRY(st, t->best == NULL ? sl_trainer_average(t) : SL_OK, done);
+    SL_TRY(st, use_best(t), done);
+    SL_TRY(st, s->save != NULL ? save_model(t) : SL_OK, done);
+    SL_TRY(st, s->predict != NULL || s->embed != NULL ? write_inference(t) : SL_OK, done);
+done:
+    return st;
+}
