@@ -43,21 +43,12 @@ unsigned sl_stage_colour(enum sl_stage stage)
 
 /* ---- one run ---- */
 
-static void find_homes(struct sl_run *run)
-{
-    int first = 0;
-    unsigned n_cuda = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
-    starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, &first, 1);
-    run->gpu_homes = n_cuda > 0;
-    run->n_homes = run->gpu_homes ? n_cuda : run->n_workers;
-    run->first_home = run->gpu_homes ? (unsigned)first : 0;
-    run->n_gpus = n_cuda;
-}
-
 static void find_gpu_bytes(struct sl_run *run)
 {
+    struct sl_homes gpus;
+    sl_homes_find(run->n_gpus, &gpus);
     for (unsigned i = 0; i < run->n_gpus; i++) {
-        starpu_ssize_t bytes = starpu_memory_get_total(starpu_worker_get_memory_node(run->first_home + i));
+        starpu_ssize_t bytes = starpu_memory_get_total(starpu_worker_get_memory_node(gpus.first_worker + i));
         if (bytes > 0 && (run->gpu_bytes == 0 || (uint64_t)bytes < run->gpu_bytes)) {
             run->gpu_bytes = (uint64_t)bytes;
         }
@@ -69,8 +60,8 @@ enum sl_status sl_run_init(struct sl_run *run)
     memset(run, 0, sizeof *run);
     atomic_init(&run->failure.state, 0);
     run->n_workers = starpu_worker_get_count();
-    run->has_cuda = starpu_cuda_worker_get_count() > 0;
-    find_homes(run);
+    run->n_gpus = starpu_cuda_worker_get_count();
+    run->has_cuda = run->n_gpus > 0;
     find_gpu_bytes(run);
     run->min_priority = starpu_sched_get_min_priority();
     run->max_priority = starpu_sched_get_max_priority();
@@ -440,10 +431,10 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     bool for_gpus_only = for_gpus && (run->gpus_first || (run->has_cuda && out->cl->specific_nodes));
     if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {
         out->where = STARPU_CPU;
-    } else if (run->pinned_pes > 0 && !(run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE) &&
-               run->n_homes > 0 && (for_gpus || !run->gpu_homes)) {
+    } else if (run->homes != NULL && !(run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE) &&
+               (for_gpus || !run->homes->gpus)) {
         out->execute_on_a_specific_worker = 1;
-        out->workerid = run->first_home + (unsigned)((uint64_t)args->pe * run->n_homes / run->pinned_pes);
+        out->workerid = (unsigned)sl_home_worker(run->homes, args->pe);
     } else if (for_gpus_only) {
         out->where = STARPU_CUDA;
     }

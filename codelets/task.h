@@ -24,6 +24,7 @@ struct sl_task_args;
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "codelets/home.h"
 #include "support/failure.h"
 #include "support/real.h"
 
@@ -71,29 +72,24 @@ struct sl_worker_log {
     double device_end_s; /* when this worker's last CUDA task ended */
 };
 
-struct sl_transport;
-
 /* One run: outlives all of its tasks. */
 struct sl_run {
     struct sl_failure failure;
     struct sl_worker_log *logs; /* one per StarPU worker */
     unsigned n_workers;
     int min_priority, max_priority; /* the scheduler's range */
-    uint32_t
-        pinned_pes; /* --placement home: P, and PE p runs on home floor(p n_homes / P) only, so that PEs spread over
-                            all NUMA nodes; 0: tasks run anywhere */
-    unsigned first_home, n_homes; /* homes are workers, one after the other: the GPUs' if there are any, else all */
-    bool gpu_homes;               /* they are GPUs': tasks without a CUDA implementation stay unpinned */
-    bool gpus_first;              /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
-    bool has_cuda;                /* there are CUDA workers */
-    uint32_t n_gpus;              /* that StarPU drives, with a worker each */
-    uint64_t gpu_bytes;           /* that data may take on one, where StarPU has least; 0: there is none */
-    bool evaluate_anywhere;       /* evaluation's tasks, which are of parts, go to no PE's home */
-    bool evaluate_on_cpus;        /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
+    const struct sl_homes
+        *homes;             /* --placement home: a PE's tasks run at its home only, those without a CUDA implementation
+                                     anywhere where homes are GPUs'; NULL: all run anywhere */
+    bool gpus_first;        /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
+    bool has_cuda;          /* there are CUDA workers */
+    uint32_t n_gpus;        /* that StarPU drives, with a worker each */
+    uint64_t gpu_bytes;     /* that data may take on one, where StarPU has least; 0: there is none */
+    bool evaluate_anywhere; /* evaluation's tasks, which are of parts, go to no PE's home */
+    bool evaluate_on_cpus;  /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
-    struct sl_transport *transport; /* codelets/transport.h; NULL: StarPU copies what GPUs exchange */
-    bool traced;                    /* tasks get the long names of sl_task_name, and their stage's colour */
+    bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

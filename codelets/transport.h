@@ -4,7 +4,7 @@
  * Between stages 6 and 7, and in 10 and 11: how rows, row gradients and gradients get from one GPU to another.
  *
  *   --transport starpu  there are no tasks for it: StarPU copies a buffer to the device of the task that reads it
- *   --transport nccl    the two tasks below. PE p is at home on GPU floor(p n / P) of n; what it sends is wanted in that GPU's
+ *   --transport nccl    the two tasks below. PEs live on GPUs (codelets/home.h); what one sends is wanted in its GPU's
  *                       memory (StarPU brings it there if it is elsewhere), and so is what it gets in its own
  *
  * move  before: pack (codelets/exchange.h) or the packing of row gradients (codelets/aggregate.h)   after: aggregate, accumulate
@@ -42,18 +42,6 @@ enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int 
 
 /* Wait for its tasks, release. An empty struct is allowed. */
 void sl_transport_close(struct sl_transport *transport);
-
-/* The GPU at which PE p of n_pes is at home, and the first PE whose home GPU g is or comes after it; the last PE where there is
- * none. */
-static inline uint32_t sl_transport_gpu(const struct sl_transport *transport, uint32_t p, uint32_t n_pes)
-{
-    return (uint32_t)((uint64_t)p * transport->n_gpus / n_pes);
-}
-static inline uint32_t sl_transport_pe(const struct sl_transport *transport, uint32_t gpu, uint32_t n_pes)
-{
-    uint32_t p = (uint32_t)(((uint64_t)gpu * n_pes + transport->n_gpus - 1) / transport->n_gpus);
-    return p < n_pes ? p : n_pes - 1;
-}
 
 /* A matrix of `source`, wanted on GPU `from`, to be copied into `target` on GPU `to`, of the same shape. */
 struct sl_transport_move {

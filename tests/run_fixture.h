@@ -10,12 +10,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
+#include "runtime/exchange/nccl.h"
 #include "runtime/full/evaluate.h"
+#include "runtime/machine/gpus.h"
 #include "runtime/machine/machine.h"
-#include "runtime/minibatch/ring.h"
 #include "runtime/minibatch/step.h"
 #include "runtime/model/kinds.h"
 #include "runtime/plan/plan.h"
+#include "runtime/train/memory_need.h"
 #include "tests/graph_fixture.h"
 #include "tests/starpu_fixture.h"
 
@@ -132,8 +134,9 @@ struct world {
     struct sl_model model;
     struct sl_model *replica; /* the model itself, or what gossip trains: n_replicas of them */
     uint32_t n_replicas;
+    struct sl_plan plan;
     struct sl_run run;
-    struct sl_transport transport; /* with --transport nccl */
+    struct sl_door door;
     struct sl_steps steps;
 };
 
@@ -141,18 +144,21 @@ struct world {
 static MAYBE_UNUSED uint32_t emulated_gpus; /* that NCCL is to connect in the next world */
 #endif
 
-/* NCCL between the GPUs there are, or between made-up ones. */
-static MAYBE_UNUSED void transport_open(struct sl_transport *out)
+/* The door of a world: of GPUs by NCCL as many as there are, or made-up ones. */
+static MAYBE_UNUSED void door_open(struct world *w)
 {
-    int devices[SL_NCCL_MAX_GPUS] = {0};
-    int nodes[SL_NCCL_MAX_GPUS] = {STARPU_MAIN_RAM};
-    uint32_t n = sl_gpus_list(devices, nodes);
+    uint32_t n_parameters = w->model.n_layers * SL_N_PARAMETERS;
 #ifdef SL_EMULATED
-    for (; n < emulated_gpus; n++) {
-        devices[n] = (int)n;
+    if (w->settings->transport == SL_TRANSPORT_NCCL) {
+        static const int nodes[SL_NCCL_MAX_GPUS] = {STARPU_MAIN_RAM};
+        static const int devices[] = {0, 1, 2, 3, 4, 5, 6, 7};
+        w->plan.homes = (struct sl_homes){.n_pes = w->plan.n_pes, .n = emulated_gpus, .gpus = true};
+        w->door = (struct sl_door){.kind = &sl_door_nccl, .plan = &w->plan, .n_sums = 1, .n_parameters = n_parameters};
+        expect_ok(sl_door_nccl_connect(&w->door, emulated_gpus, devices, nodes));
+        return;
     }
 #endif
-    expect_ok(sl_transport_open(n, devices, nodes, 60, out));
+    expect_ok(sl_door_open(w->settings, &w->plan, n_parameters, &w->door));
 }
 
 static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_settings *settings, uint64_t n_steps,
@@ -169,27 +175,30 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(
         sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));
     out->replica = &out->model;
-    out->n_replicas = sl_replicas_count(settings);
+    out->plan = sl_plan_make(settings, dataset->train.n);
+    out->plan.n_steps = n_steps;
+    out->n_replicas = out->plan.n_replicas;
     if (out->n_replicas > 1) {
         expect_ok(sl_replicas_init(settings, out->n_replicas, out->shards.n_features, out->shards.n_classes,
                                    out->shards.is_sparse, &out->replica));
     }
     expect_ok(sl_run_init(&out->run));
     out->run.gpus_first = machine.gpus_first;
-    if (settings->transport == SL_TRANSPORT_NCCL) {
-        transport_open(&out->transport);
-        out->run.transport = &out->transport;
-    }
+    door_open(out);
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;
-    expect_ok(sl_steps_open(settings, &out->run, &out->shards, out->replica, 0, n_steps, &out->steps));
+    struct sl_steps_of of = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->door};
+    expect_ok(sl_steps_open(&of, 0, &out->steps));
+    uint64_t others = sl_memory_need_gpu_others(settings, &out->shards, &out->run, sl_steps_slot_bytes(&out->steps));
+    expect_ok(sl_feature_cache_open(settings, &out->plan, &out->run, &out->shards, others, &out->steps.cache));
 }
 
 static MAYBE_UNUSED void world_close(struct world *w)
 {
     starpu_task_wait_for_all();
+    sl_feature_cache_close(&w->steps.cache);
     sl_steps_close(&w->steps);
-    sl_transport_close(&w->transport);
+    sl_door_close(&w->door);
     if (w->n_replicas > 1) {
         sl_replicas_free(w->replica, w->n_replicas);
     }

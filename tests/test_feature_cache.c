@@ -195,16 +195,17 @@ static void test_too_many_rows(void **state)
     settings.epochs = 1;
     expect_ok(sl_settings_check(&settings));
     expect_ok(sl_shards_open(&dataset, partition_of(&dataset, &settings), false, &shards));
+    struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
     settings.feature_cache = 0; /* a part has half of 3000 */
-    assert_int_equal(sl_feature_cache_open(&settings, &small, &shards, 0, &cache), SL_ENOMEM);
+    assert_int_equal(sl_feature_cache_open(&settings, &plan, &small, &shards, 0, &cache), SL_ENOMEM);
     expect_message(sl_message(), "--feature-cache", "auto");
     settings.feature_cache = 1001;
-    assert_int_equal(sl_feature_cache_open(&settings, &small, &shards, 0, &cache), SL_ENOMEM);
+    assert_int_equal(sl_feature_cache_open(&settings, &plan, &small, &shards, 0, &cache), SL_ENOMEM);
     expect_message(sl_message(), "1001 rows", "expected");
     assert_int_equal(cache.n_rows, 0);
     settings.epochs = 0; /* nothing is gathered */
     settings.feature_cache = 0;
-    expect_ok(sl_feature_cache_open(&settings, &small, &shards, 0, &cache));
+    expect_ok(sl_feature_cache_open(&settings, &plan, &small, &shards, 0, &cache));
     sl_shards_close(&shards);
     sl_settings_free(&settings);
 }
@@ -259,18 +260,20 @@ static void test_unlocked_table(void **state)
     expect_ok(sl_run_init(&run_here));
     run_here.n_gpus = 1;
     run_here.gpu_bytes = 100 * GB;
+    struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
+    uint64_t others = sl_memory_need_gpu_others(&settings, &shards, &run_here, 0);
     assert_false(sl_shards_features_pinned(&shards)); /* nobody asked */
-    assert_int_equal(sl_feature_cache_open(&settings, &run_here, &shards, 0, &cache), SL_ENOTSUP);
+    assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
     expect_message(sl_message(), "--feature-cache: expected", "ulimit -l");
     expect_message(sl_message(), "container", "--feature-cache 0");
     assert_null(strchr(sl_message(), '\n'));
     assert_true(strlen(sl_message()) < 255);
     assert_true(cache.n_pes == 0 && cache.n_rows == 0 && cache.pe == NULL);
     settings.feature_cache = SL_FEATURE_CACHE_AUTO; /* they fit: it need not be locked */
-    expect_ok(sl_feature_cache_open(&settings, &run_here, &shards, 0, &cache));
+    expect_ok(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache));
     assert_int_equal(cache.n_pes, 0);
     run_here.gpu_bytes = 1000;
-    assert_int_equal(sl_feature_cache_open(&settings, &run_here, &shards, 0, &cache), SL_ENOTSUP);
+    assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
     sl_shards_close(&shards);
     sl_run_free(&run_here);
     sl_settings_free(&settings);

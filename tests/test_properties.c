@@ -459,7 +459,8 @@ static void test_feature_cache(void **state)
     expect_ok(sl_settings_check(&settings));
     expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, &w.shards));
     expect_ok(sl_run_init(&w.run));
-    assert_int_equal(sl_feature_cache_open(&settings, &w.run, &w.shards, 0, &w.steps.cache), SL_EINVAL);
+    w.plan = sl_plan_make(&settings, w.shards.n_train);
+    assert_int_equal(sl_feature_cache_open(&settings, &w.plan, &w.run, &w.shards, 0, &w.steps.cache), SL_EINVAL);
     assert_int_equal(w.steps.cache.n_pes, 0);
     sl_shards_close(&w.shards);
     sl_run_free(&w.run);
@@ -647,10 +648,10 @@ static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
 {
     uint64_t sum = 0;
     memset(times, 0, w->shards.n_vertices * sizeof *times);
-    for (uint64_t i = 0; i < w->steps.n_per_epoch; i++) {
-        uint64_t step = epoch * w->steps.n_per_epoch + i;
+    for (uint64_t i = 0; i < w->plan.n_per_epoch; i++) {
+        uint64_t step = epoch * w->plan.n_per_epoch + i;
         expect_ok(sl_step_sample(&w->steps, step));
-        for (uint32_t p = 0; p < w->steps.n_pes; p++) {
+        for (uint32_t p = 0; p < w->plan.n_pes; p++) {
             uint32_t n;
             sl_vertex *ids = frontier_of(w, step, p, 0, &n);
             for (uint32_t k = 0; k < n; k++) {

@@ -157,13 +157,13 @@ enum { WIDTH = 5 };
 
 struct bench {
     struct sl_settings settings;
-    struct sl_shards shards;
-    struct sl_steps steps;
+    struct sl_plan plan;
+    struct sl_replicas replicas;
 };
 
 static void bench_open(int sync, int what, uint32_t n, uint32_t local, struct bench *b)
 {
-    *b = (struct bench){.shards = {.n_train = 1000 * n, .n_parts = 1}};
+    *b = (struct bench){0};
     expect_ok(sl_settings_init(&b->settings));
     b->settings.layers = 1;
     b->settings.sync = sync;
@@ -172,23 +172,21 @@ static void bench_open(int sync, int what, uint32_t n, uint32_t local, struct be
     b->settings.batch_size = 4;
     b->settings.gossip_local_size = local;
     expect_ok(sl_settings_check(&b->settings));
-    b->steps = (struct sl_steps){.settings = &b->settings, .run = &run, .shards = &b->shards};
-    b->steps.n_pes = b->steps.n_groups = b->steps.n_replicas = n;
-    b->steps.n_hops = 1;
-    b->steps.n_per_epoch = 250;
-    expect_ok(sl_replicas_init(&b->settings, n, 1, WIDTH, false, &b->steps.model));
+    b->plan = sl_plan_make(&b->settings, 1000 * n);
+    b->replicas = (struct sl_replicas){.settings = &b->settings, .plan = &b->plan, .run = &run};
+    expect_ok(sl_replicas_init(&b->settings, n, 1, WIDTH, false, &b->replicas.replica));
 }
 
 static void bench_close(struct bench *b)
 {
     starpu_task_wait_for_all();
-    sl_replicas_free(b->steps.model, b->steps.n_replicas);
+    sl_replicas_free(b->replicas.replica, b->plan.n_replicas);
     sl_settings_free(&b->settings);
 }
 
 static struct sl_parameter *weights_of(struct bench *b, uint32_t r)
 {
-    return &b->steps.model[r].layer[0].parameter[SL_SELF];
+    return &b->replicas.replica[r].layer[0].parameter[SL_SELF];
 }
 
 /* Entries of replica r's gradient or weights, before: written; after: read. No task is running. */
@@ -222,9 +220,9 @@ static void get(struct bench *b, uint32_t r, bool weight, double *out)
 
 static void mix_step(struct bench *b, uint64_t step)
 {
-    expect_ok(sl_replicas_plan(&b->steps, step));
-    expect_ok(sl_replicas_mix_gradients(&b->steps, step, 0, SL_SELF));
-    expect_ok(sl_replicas_mix_weights(&b->steps, step, 0, SL_SELF));
+    expect_ok(sl_replicas_plan(&b->replicas, step));
+    expect_ok(sl_replicas_mix_gradients(&b->replicas, step, 0, SL_SELF));
+    expect_ok(sl_replicas_mix_weights(&b->replicas, step, 0, SL_SELF));
     starpu_task_wait_for_all();
     expect_no_failure();
 }
@@ -293,8 +291,7 @@ static void test_unequal_seeds(void **state)
     fixture_start(2);
     for (int what = SL_GOSSIP_GRAD; what <= SL_GOSSIP_WEIGHT; what++) {
         bench_open(SL_SYNC_DISSEMINATION, what, 3, 1, &b);
-        b.shards.n_train = 2; /* replica 0 has none, 1 and 2 have one each */
-        b.steps.n_per_epoch = 1;
+        b.plan = sl_plan_make(&b.settings, 2); /* replica 0 has none, 1 and 2 have one each */
         struct sl_partners partners[3];
         expect_ok(sl_gossip_schedule(SL_GOSSIP_DISSEMINATION, 3, 0, b.settings.seed, partners));
         const double seeds[] = {0, 1, 1};
@@ -363,12 +360,12 @@ static double spread_and_mean(struct bench *b, double *mean_out)
     double low = INFINITY;
     double high = -INFINITY;
     *mean_out = 0;
-    for (uint32_t r = 0; r < b->steps.n_replicas; r++) {
+    for (uint32_t r = 0; r < b->plan.n_replicas; r++) {
         double x[WIDTH];
         get(b, r, true, x);
         low = fmin(low, x[3]);
         high = fmax(high, x[3]);
-        *mean_out += x[3] / b->steps.n_replicas;
+        *mean_out += x[3] / b->plan.n_replicas;
     }
     return high - low;
 }
@@ -443,24 +440,24 @@ static void test_traffic(void **state)
     for (int what = SL_GOSSIP_GRAD; what <= SL_GOSSIP_WEIGHT; what++) {
         for (size_t c = 0; c < N_COUNTS; c++) {
             bench_open(SL_SYNC_DISSEMINATION, what, counts[c], 1, &b);
-            expect_ok(sl_replicas_plan(&b.steps, 5));
-            assert_int_equal(sl_replicas_traffic(&b.steps), counts[c]);
-            b.steps.n_pes *= 4; /* groups of 4 */
-            assert_int_equal(sl_replicas_traffic(&b.steps), counts[c] * (1 + 2 * 3));
+            expect_ok(sl_replicas_plan(&b.replicas, 5));
+            assert_int_equal(sl_replicas_traffic(&b.replicas), counts[c]);
+            b.plan.n_pes *= 4; /* groups of 4 */
+            assert_int_equal(sl_replicas_traffic(&b.replicas), counts[c] * (1 + 2 * 3));
             bench_close(&b);
         }
         bench_open(SL_SYNC_CUBE, what, 6, 1, &b);
         for (uint64_t step = 0; step < 3; step++) {
-            expect_ok(sl_replicas_plan(&b.steps, step));
-            assert_int_equal(sl_replicas_traffic(&b.steps), step == 0 ? 6 : 4); /* two are idle */
+            expect_ok(sl_replicas_plan(&b.replicas, step));
+            assert_int_equal(sl_replicas_traffic(&b.replicas), step == 0 ? 6 : 4); /* two are idle */
         }
         b.settings.gossip_average_every = 1;
-        expect_ok(sl_replicas_plan(&b.steps, 3));
-        assert_int_equal(sl_replicas_traffic(&b.steps), 6 + 2 * 5);
+        expect_ok(sl_replicas_plan(&b.replicas, 3));
+        assert_int_equal(sl_replicas_traffic(&b.replicas), 6 + 2 * 5);
         bench_close(&b);
         bench_open(SL_SYNC_DISSEMINATION, what, 8, 4, &b);
-        expect_ok(sl_replicas_plan(&b.steps, 0));
-        assert_int_equal(sl_replicas_traffic(&b.steps), 2 + 2 * 2 * 3);
+        expect_ok(sl_replicas_plan(&b.replicas, 0));
+        assert_int_equal(sl_replicas_traffic(&b.replicas), 2 + 2 * 2 * 3);
         bench_close(&b);
     }
     fixture_stop();
@@ -633,16 +630,16 @@ static void test_ring(void **state)
     settings.batch_size = 11;
     settings.gossip_ring = true;
     world_open(&dataset, &settings, 1, &w);
-    uint32_t n = w.steps.n_per_epoch;
+    uint32_t n = w.plan.n_per_epoch;
     for (uint64_t step = 0; step < 5 * (uint64_t)n; step++) {
         uint32_t total = 0;
         for (uint32_t r = 0; r < 3; r++) {
-            struct sl_seeds now = sl_step_share(&w.steps, step, r);
-            struct sl_seeds then = sl_step_share(&w.steps, step % n, (r + 3 - (uint32_t)(step / n % 3)) % 3);
+            struct sl_seeds now = sl_plan_share(&w.plan, step, r);
+            struct sl_seeds then = sl_plan_share(&w.plan, step % n, (r + 3 - (uint32_t)(step / n % 3)) % 3);
             assert_true(now.first == then.first && now.n == then.n && now.epoch == step / n);
             total += now.n;
         }
-        assert_int_equal(total, sl_step_seeds(&w.steps, step).n);
+        assert_int_equal(total, sl_plan_seeds(&w.plan, step).n);
     }
     world_close(&w);
     sl_settings_free(&settings);
@@ -664,7 +661,7 @@ static void test_ring_seeds(void **state)
     settings.depth = 1;
     world_open(&dataset, &settings, 8 * 64, &w);
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
-        expect_ok(sl_step_sample(&w.steps, epoch * w.steps.n_per_epoch));
+        expect_ok(sl_step_sample(&w.steps, epoch * w.plan.n_per_epoch));
         for (uint32_t p = 0; p < 2; p++) {
             struct sl_slot_pe *pe = sl_step_slot(&w.steps, 0, p);
             assert_int_equal(starpu_data_acquire(pe->counts, STARPU_R), 0);

@@ -78,7 +78,7 @@ static void check_sizes(const struct data *data, const struct sl_slot_shape *sha
 {
     struct sl_slot slot;
     expect_ok(sl_slot_open(shape, &slot));
-    assert_int_equal(slot.n_pes, shape->n_pes);
+    assert_int_equal(slot.n_pes, shape->plan->n_pes);
     for (uint32_t p = 0; p < slot.n_pes; p++) {
         const struct sl_shard *part = &data->shards.part[p % slot.n_parts];
         uint32_t n_part = part->end - part->first;
@@ -86,8 +86,8 @@ static void check_sizes(const struct data *data, const struct sl_slot_shape *sha
         assert_int_equal(starpu_vector_get_nx(pe->frontier), at_least_one(n_part));
         assert_int_equal(starpu_vector_get_nx(pe->index), at_least_one(sl_index_bytes(n_part)));
         assert_int_equal(starpu_vector_get_nx(pe->marks), sl_marks_bytes(180, shape->max_fanout));
-        assert_int_equal(starpu_vector_get_nx(pe->counts), sl_counts_size(shape->n_hops, slot.n_parts));
-        for (uint32_t hop = 0; hop < shape->n_hops; hop++) {
+        assert_int_equal(starpu_vector_get_nx(pe->counts), sl_counts_size(shape->plan->n_layers, slot.n_parts));
+        for (uint32_t hop = 0; hop < shape->plan->n_layers; hop++) {
             check_block(data, shape, &pe->block[hop], p, hop);
         }
     }
@@ -101,13 +101,14 @@ static void test_sizes(void **state)
     struct data data;
     fixture_start(1);
     open_data(GRAPH_POWER_LAW, 4, &data);
+    struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .n_layers = 3};
     struct sl_slot_shape shape = {
-        .shards = &data.shards, .n_pes = 8, .n_hops = 3, .n_seeds = 10, .fanout = {2, 3, 100}, .max_fanout = 100};
+        .plan = &plan, .shards = &data.shards, .n_seeds = 10, .fanout = {2, 3, 100}, .max_fanout = 100};
     check_sizes(&data, &shape);
     shape.full = true;
     check_sizes(&data, &shape);
     shape.n_seeds = 1000;
-    shape.n_pes = 4;
+    plan.n_pes = 4;
     check_sizes(&data, &shape);
     close_data(&data);
     fixture_stop();
@@ -121,8 +122,8 @@ static void test_a_fresh_slot_is_clean(void **state)
     struct sl_slot slot;
     fixture_start(1);
     open_data(GRAPH_PATH, 4, &data);
-    struct sl_slot_shape shape = {
-        .shards = &data.shards, .n_pes = 4, .n_hops = 1, .n_seeds = 10, .fanout = {2}, .max_fanout = 2};
+    const struct sl_plan plan = {.n_pes = 4, .n_parts = 4, .n_layers = 1};
+    struct sl_slot_shape shape = {.plan = &plan, .shards = &data.shards, .n_seeds = 10, .fanout = {2}, .max_fanout = 2};
     expect_ok(sl_slot_open(&shape, &slot));
     for (uint32_t p = 0; p < 4; p++) {
         uint32_t n_part = data.shards.part[p].end - data.shards.part[p].first;
@@ -230,7 +231,8 @@ static void test_the_worst_case_fits(void **state)
         for (int m = 0; m < 3; m++) {
             uint32_t n_train = data.dataset.train.n;
             struct sl_slot slot;
-            struct sl_slot_shape shape = {.shards = &data.shards, .n_pes = 8, .n_hops = 3, .n_seeds = n_train};
+            const struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .n_layers = 3};
+            struct sl_slot_shape shape = {.plan = &plan, .shards = &data.shards, .n_seeds = n_train};
             shape.full = methods[m] == SL_SAMPLE_FULL;
             shape.max_fanout = 4;
             memcpy(shape.fanout, (uint32_t[]){2, 4, 3}, 3 * sizeof(uint32_t));
@@ -255,8 +257,9 @@ static void test_too_many_edges(void **state)
     struct sl_partition partition = {.graph = {.n_vertices = 2, .offsets = offsets}};
     struct sl_shard part = {.first = 0, .end = 2, .n_train = 2};
     struct sl_shards shards = {.n_parts = 1, .n_vertices = 2, .part = &part, .partition = &partition};
+    const struct sl_plan plan = {.n_pes = 1, .n_parts = 1, .n_layers = 1};
     struct sl_slot_shape shape = {
-        .shards = &shards, .n_pes = 1, .n_hops = 1, .n_seeds = 2, .full = true, .fanout = {5}, .max_fanout = 5};
+        .plan = &plan, .shards = &shards, .n_seeds = 2, .full = true, .fanout = {5}, .max_fanout = 5};
     struct sl_slot slot;
     fixture_start(1);
     assert_int_equal(sl_slot_open(&shape, &slot), SL_EINVAL);
@@ -276,8 +279,9 @@ static void test_out_of_memory(void **state)
     struct sl_slot slot;
     fixture_start(1);
     open_data(GRAPH_PATH, 2, &data);
+    const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .n_layers = 2};
     struct sl_slot_shape shape = {
-        .shards = &data.shards, .n_pes = 2, .n_hops = 2, .n_seeds = 9, .fanout = {2, 2}, .max_fanout = 2};
+        .plan = &plan, .shards = &data.shards, .n_seeds = 9, .fanout = {2, 2}, .max_fanout = 2};
     long live = sl_memory_live();
     long allowed = 0;
     enum sl_status st = SL_ENOMEM;
@@ -317,13 +321,9 @@ static bool is_locked(starpu_data_handle_t handle)
 /* What the host reads is locked, or everything, or nothing; what the system refuses is counted. */
 static void check_locks(const struct data *data, enum sl_slot_lock lock, bool frontier, bool counts, bool others)
 {
-    struct sl_slot_shape shape = {.shards = &data->shards,
-                                  .n_pes = 2,
-                                  .n_hops = 2,
-                                  .n_seeds = 9,
-                                  .fanout = {2, 2},
-                                  .max_fanout = 2,
-                                  .lock = lock};
+    const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .n_layers = 2};
+    struct sl_slot_shape shape = {
+        .plan = &plan, .shards = &data->shards, .n_seeds = 9, .fanout = {2, 2}, .max_fanout = 2, .lock = lock};
     struct sl_slot slot;
     uint64_t n_bytes = 0;
     n_wishes = 0;

@@ -172,7 +172,9 @@ static void test_evaluation_anywhere(void **state)
     if (fixture_on_gpu) {
         skip();
     }
-    run.pinned_pes = 2;
+    struct sl_homes homes;
+    sl_homes_find(2, &homes);
+    run.homes = &homes;
     for (int i = 0; i < 4; i++) {
         run.evaluate_anywhere = i % 2 == 1;
         args.head.stage = i < 2 ? SL_STAGE_EVALUATE : SL_STAGE_DENSE;
@@ -181,7 +183,31 @@ static void test_evaluation_anywhere(void **state)
         assert_int_equal(seen.is_pinned, i != 1);
     }
     run.evaluate_anywhere = false;
-    run.pinned_pes = 0;
+    run.homes = NULL;
+}
+
+/* PEs spread over homes in order, evenly, and each home knows its first PE. */
+static void test_homes(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 5; n++) {
+        for (uint32_t n_pes = 1; n_pes <= 9; n_pes++) {
+            struct sl_homes homes = {.n_pes = n_pes, .n = n};
+            uint32_t of[5] = {0};
+            for (uint32_t p = 0; p < n_pes; p++) {
+                assert_true(p == 0 ? sl_home_of(&homes, p) == 0 : sl_home_of(&homes, p) >= sl_home_of(&homes, p - 1));
+                of[sl_home_of(&homes, p)]++;
+            }
+            for (uint32_t home = 0; home < n; home++) {
+                uint32_t first = 0; /* by counting */
+                while (first < n_pes && sl_home_of(&homes, first) < home) {
+                    first++;
+                }
+                assert_in_range(of[home], n_pes / n, (n_pes + n - 1) / n);
+                assert_int_equal(sl_home_first_pe(&homes, home), first < n_pes ? first : n_pes - 1);
+            }
+        }
+    }
 }
 
 /* The CPU workers as homes, of which there is one beside a GPU. */
@@ -193,15 +219,18 @@ static void test_home_placement(void **state)
     }
     struct note_args args = {.head = head};
     const uint32_t wanted[][6] = {{0}, {0, 1}, {0, 1, 2}, {0, 0, 1, 2}, {0, 0, 1, 1, 2}, {0, 0, 1, 1, 2, 2}};
-    for (run.pinned_pes = 1; run.pinned_pes <= 6; run.pinned_pes++) {
-        for (uint32_t i = 0; i < 3 * run.pinned_pes; i++) {
+    struct sl_homes homes;
+    run.homes = &homes;
+    for (uint32_t n_pes = 1; n_pes <= 6; n_pes++) {
+        sl_homes_find(n_pes, &homes);
+        for (uint32_t i = 0; i < 3 * n_pes; i++) {
             args.head.pe = i / 3; /* three in a row: no scheduler that takes turns passes */
             expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
             starpu_task_wait_for_all();
-            assert_int_equal(seen.worker, (int)wanted[run.pinned_pes - 1][args.head.pe]);
+            assert_int_equal(seen.worker, (int)wanted[n_pes - 1][args.head.pe]);
         }
     }
-    run.pinned_pes = 0;
+    run.homes = NULL;
 }
 
 static void test_no_worker(void **state)
@@ -228,14 +257,17 @@ static void test_evaluation_on_cpus(void **state)
         skip(); /* what the CPUs do not get, the GPU does */
     }
     run.evaluate_on_cpus = true;
-    for (run.pinned_pes = 0; run.pinned_pes <= 2; run.pinned_pes += 2) {
+    struct sl_homes homes;
+    sl_homes_find(2, &homes);
+    for (int pinned = 0; pinned < 2; pinned++) {
+        run.homes = pinned ? &homes : NULL;
         seen.worker = -1;
         sl_task_begin(&task, &nowhere_cl);
         expect_ok(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL));
         starpu_task_wait_for_all();
         assert_true(seen.worker >= 0 && starpu_worker_get_type(seen.worker) == STARPU_CPU_WORKER);
     }
-    run.pinned_pes = 0;
+    run.homes = NULL;
     args.head.stage = SL_STAGE_DENSE;
     sl_task_begin(&task, &nowhere_cl);
     assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
@@ -300,7 +332,9 @@ static void test_spans(void **state)
     struct note_args args = {.head = head};
     const struct sl_worker_log *log = &run.logs[starpu_worker_get_by_type(STARPU_CPU_WORKER, 0)];
     sl_run_log_reset(&run);
-    run.pinned_pes = 1;
+    struct sl_homes homes;
+    sl_homes_find(1, &homes);
+    run.homes = &homes;
     for (uint64_t i = 0; i < N; i++) {
         args.head.step = i / 10;
         args.head.stage = i % 2 == 0 ? SL_STAGE_GATHER : SL_STAGE_BACKWARD;
@@ -325,7 +359,7 @@ static void test_spans(void **state)
         expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
     }
     starpu_task_wait_for_all();
-    run.pinned_pes = 0;
+    run.homes = NULL;
     assert_int_equal(log->n_compute, N / 10 + 1);
     assert_true(log->compute[N / 10].end_s - log->compute[N / 10].start_s >= 0.004);
 }
@@ -475,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_buffers),
         cmocka_unit_test(test_fixed_buffers_must_agree),
         cmocka_unit_test(test_priority_stays_in_the_range),
+        cmocka_unit_test(test_homes),
         cmocka_unit_test(test_home_placement),
         cmocka_unit_test(test_no_worker),
         cmocka_unit_test(test_evaluation_anywhere),

@@ -379,7 +379,7 @@ static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl
     assert_ok(sl_settings_check(&settings));
     assert_ok(sl_trainer_open(&settings, &trainer));
     assert_int_equal(settings.placement, wanted);
-    assert_int_equal(trainer->run.pinned_pes, wanted == SL_PLACEMENT_HOME ? settings.pes : 0);
+    assert_ptr_equal(trainer->run.homes, wanted == SL_PLACEMENT_HOME ? &trainer->plan.homes : NULL);
     sl_trainer_close(trainer);
     sl_settings_free(&settings);
 }

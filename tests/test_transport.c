@@ -416,23 +416,6 @@ static void test_stuck_run(void **state)
 }
 #endif
 
-static void test_homes(void **state)
-{
-    (void)state;
-    for (uint32_t n_gpus = 1; n_gpus <= 5; n_gpus++) {
-        for (uint32_t n_pes = 1; n_pes <= 9; n_pes++) {
-            struct sl_transport transport = {.n_gpus = n_gpus};
-            for (uint32_t gpu = 0; gpu < n_gpus; gpu++) {
-                uint32_t first = 0; /* by counting */
-                while (first < n_pes && sl_transport_gpu(&transport, first, n_pes) < gpu) {
-                    first++;
-                }
-                assert_int_equal(sl_transport_pe(&transport, gpu, n_pes), first < n_pes ? first : n_pes - 1);
-            }
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,7 +424,6 @@ int main(void)
         cmocka_unit_test(test_connected), cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
 #endif
         cmocka_unit_test(test_tasks),     cmocka_unit_test(test_lane),     cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

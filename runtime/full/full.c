@@ -90,12 +90,11 @@ enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, 
                             struct sl_full *out)
 {
     enum sl_status st;
-    *out = (struct sl_full){.pass = {.run = run,
+    *out = (struct sl_full){.plan = sl_plan_of_parts(shards->n_parts),
+                            .pass = {.plan = &out->plan,
+                                     .run = run,
                                      .shards = shards,
                                      .model = (struct sl_model *)(uintptr_t)model,
-                                     .n_replicas = 1,
-                                     .n_pes = shards->n_parts,
-                                     .n_groups = 1,
                                      .stage = SL_STAGE_EVALUATE,
                                      .source = &all_edges,
                                      .group = &out->group}};
@@ -118,7 +117,7 @@ enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
     struct sl_at at = sl_pass_at(&full->pass, i);
     enum sl_status st;
     SL_TRY(st, sl_layer_run(&at), done);
-    for (uint32_t q = 0; q < full->pass.n_pes; q++) {
+    for (uint32_t q = 0; q < full->pass.plan->n_pes; q++) {
         if (i != 1 || !at.layer->kind->reads_first) {
             sl_at_done(&at, q, SL_ROWS_INPUT);
         }
@@ -140,7 +139,7 @@ const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint3
 
 void sl_full_close(struct sl_full *full)
 {
-    for (uint32_t q = 0; full->pass.pe != NULL && q < full->pass.n_pes; q++) {
+    for (uint32_t q = 0; full->pass.pe != NULL && q < full->pass.plan->n_pes; q++) {
         sl_rows_drop(&full->pass.pe[q].features);
         for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
             for (int role = 0; role < SL_N_ROLES; role++) {

@@ -18,6 +18,7 @@ struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, ui
 
 /* A pass without a way back. */
 struct sl_full {
+    struct sl_plan plan; /* a PE for each part */
     struct sl_pass pass;
     struct sl_pass_group group;
 };

@@ -4,9 +4,7 @@
  * A step's layers: the model's, over the step's blocks, and what becomes of their gradients. */
 #include "runtime/minibatch/layer.h"
 
-#include "codelets/reduce.h"
 #include "runtime/model/kinds.h"
-#include "runtime/plan/plan.h"
 
 enum sl_status sl_layer_forward(struct sl_steps *s, uint32_t i)
 {
@@ -17,7 +15,7 @@ enum sl_status sl_layer_forward(struct sl_steps *s, uint32_t i)
 /* All of this layer is done with, but GH of its input, which is the next layer's output. */
 static void step_down(const struct sl_at *at)
 {
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         for (int role = 0; role < SL_N_ROLES; role++) {
             sl_at_done(at, p, role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role);
         }
@@ -42,16 +40,13 @@ static enum sl_status reduce(const struct sl_at *at, int k)
 {
     struct sl_steps *s = at->pass->owner;
     bool summed = at->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
-    uint32_t n_pes = s->n_pes / s->n_replicas;
     enum sl_status st = SL_OK;
-    if (!summed && s->crossing.share != NULL) {
-        return sl_crossing_gradient(s, at->pass->step, at->i, k);
-    }
-    for (uint32_t p = 0; !summed && p < s->n_pes; p += n_pes) {
-        struct sl_partials *partials = at->pass->source->partials(at, p, k);
-        const struct sl_layer *layer = &s->model[sl_step_replica(s, p)].layer[at->i];
-        struct sl_task_args head = sl_step_head(s, at->pass->step, p, 0);
-        SL_TRY(st, sl_reduce_submit(&head, partials->n, partials->handle, layer->parameter[k].gradient_handle), done);
+    for (uint32_t r = 0; !summed && r < s->plan->n_replicas; r++) {
+        struct sl_task_args head = sl_step_head(s, at->pass->step, sl_plan_first_of(s->plan, r), 0);
+        struct sl_door_sum sum = {.parameter = at->i * SL_N_PARAMETERS + (uint32_t)k,
+                                  .lists = sl_step_partials(s, at->i, r, k),
+                                  .sum = s->model[r].layer[at->i].parameter[k].gradient_handle};
+        SL_TRY(st, sl_door_add(s->door, &head, &sum), done);
     }
 done:
     return st;
@@ -61,9 +56,9 @@ static enum sl_status optimise(const struct sl_at *at, int k, const struct sl_ad
 {
     struct sl_steps *s = at->pass->owner;
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < s->n_replicas; r++) {
+    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         const struct sl_parameter *parameter = &s->model[r].layer[at->i].parameter[k];
-        struct sl_task_args head = sl_step_head(s, at->pass->step, r * (s->n_pes / s->n_replicas), 0);
+        struct sl_task_args head = sl_step_head(s, at->pass->step, sl_plan_first_of(s->plan, r), 0);
         SL_TRY(st,
                sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
                                   parameter->moment1_handle, parameter->moment2_handle),
@@ -78,7 +73,7 @@ static enum sl_status underive(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, reduce(at, SL_DERIVED), done);
-    for (uint32_t v = 0; v < at->pass->n_replicas; v++) {
+    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
         SL_TRY(st, at->layer->kind->derive_back(at, v), done);
     }
 done:
@@ -95,9 +90,9 @@ enum sl_status sl_layer_update(struct sl_steps *s, uint64_t step, uint32_t i, co
             continue;
         }
         SL_TRY(st, at.layer->kind->parameter[k].by_derived ? SL_OK : reduce(&at, k), done);
-        SL_TRY(st, sl_replicas_mix_gradients(s, step, i, k), done);
+        SL_TRY(st, sl_replicas_mix_gradients(&s->replicas, step, i, k), done);
         SL_TRY(st, optimise(&at, k, adam), done);
-        SL_TRY(st, sl_replicas_mix_weights(s, step, i, k), done);
+        SL_TRY(st, sl_replicas_mix_weights(&s->replicas, step, i, k), done);
     }
 done:
     return st;

@@ -6,7 +6,8 @@
 #ifndef SL_RUNTIME_LAYER_H
 #define SL_RUNTIME_LAYER_H
 
-#include "runtime/minibatch/step.h"
+#include "codelets/optimize.h"
+#include "runtime/minibatch/steps.h"
 
 /* Submissions: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_layer_forward(struct sl_steps *steps, uint32_t i);

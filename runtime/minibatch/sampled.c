@@ -8,8 +8,8 @@
 #include "codelets/aggregate.h"
 #include "codelets/attend.h"
 #include "codelets/exchange.h"
+#include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
-#include "runtime/plan/plan.h"
 
 static struct sl_steps *steps_of(const struct sl_at *at)
 {
@@ -30,7 +30,7 @@ static struct sl_block *block_of(const struct sl_at *at, uint32_t p)
 static const uint32_t *first_source(const struct sl_at *at, uint32_t p)
 {
     const struct sl_steps *s = steps_of(at);
-    return s->pe[p].counts + sl_counts_request(s->n_hops, s->shards->n_parts, at->level);
+    return s->pe[p].counts + sl_counts_request(s->plan->n_layers, s->plan->n_parts, at->level);
 }
 static uint32_t n_asked(const struct sl_at *at, uint32_t p, uint32_t q)
 {
@@ -41,17 +41,23 @@ static uint32_t n_asked(const struct sl_at *at, uint32_t p, uint32_t q)
 static uint64_t n_edges_of(const struct sl_at *at, uint32_t p)
 {
     const struct sl_steps *s = steps_of(at);
-    return s->pe[p].counts[sl_counts_edges(s->n_hops, at->level)];
+    return s->pe[p].counts[sl_counts_edges(s->plan->n_layers, at->level)];
 }
 
-/* The slot's handles for the rows that PE p gets from owner q, and for the gradients it returns. */
-static starpu_data_handle_t *kept_packed(const struct sl_at *at, uint32_t p, uint32_t q)
+/* A pair of this hop: what PE p gets from owner q of its group, or returns to it. */
+static size_t pair_of(const struct sl_at *at, uint32_t q)
 {
-    return &slot_of(at, p)->packed[at->level * at->pass->shards->n_parts + q];
+    return (size_t)at->level * at->pass->plan->n_parts + q;
 }
-static starpu_data_handle_t *kept_sent(const struct sl_at *at, uint32_t p, uint32_t q)
+
+/* What PE p reads of each owner's rows, and the gradients that it returns to each, once packed. */
+static starpu_data_handle_t *packed_of(const struct sl_at *at, uint32_t p)
 {
-    return &slot_of(at, p)->sent[at->level * at->pass->shards->n_parts + q];
+    return &steps_of(at)->pe[p].packed[pair_of(at, 0)];
+}
+static starpu_data_handle_t *sent_of(const struct sl_at *at, uint32_t p)
+{
+    return &steps_of(at)->pe[p].sent[pair_of(at, 0)];
 }
 
 /* The weights of PE p's block, into *out; NULL: means. */
@@ -72,7 +78,7 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
 static struct sl_partials *partials(const struct sl_at *at, uint32_t p, int parameter)
 {
     struct sl_steps *s = steps_of(at);
-    return sl_step_partials(s, at->i, sl_step_replica(s, p), sl_crossing_sum_of(s, p), parameter);
+    return sl_step_partials(s, at->i, sl_plan_replica(s->plan, p), parameter) + sl_door_list_of(s->door, p);
 }
 
 /* ---- forward ---- */
@@ -81,8 +87,8 @@ static struct sl_partials *partials(const struct sl_at *at, uint32_t p, int para
 static enum sl_status pack(const struct sl_at *at, uint32_t owner)
 {
     struct sl_steps *s = steps_of(at);
-    uint32_t n_parts = s->shards->n_parts;
-    uint32_t q = owner % n_parts;
+    uint32_t n_parts = s->plan->n_parts;
+    uint32_t q = sl_plan_part(s->plan, owner);
     const struct sl_rows *rows = sl_at_travels(at, owner);
     uint32_t requester[SL_MAX_PES];
     starpu_data_handle_t packed[SL_MAX_PES];
@@ -91,14 +97,14 @@ static enum sl_status pack(const struct sl_at *at, uint32_t owner)
     struct sl_task_args head = sl_at_head(at, owner);
     enum sl_status st = SL_OK;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
-        uint32_t p = sl_step_peer(s, owner, peer);
+        uint32_t p = sl_plan_peer(s->plan, owner, peer);
         if (p == owner || n_asked(at, p, q) == 0) {
             continue;
         }
-        kept = kept_packed(at, p, q);
+        kept = &slot_of(at, p)->packed[pair_of(at, q)];
         SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), rows->n_columns, sizeof(sl_real), kept), done);
         requester[n] = peer;
-        packed[n++] = s->pe[p].packed[q] = *kept;
+        packed[n++] = packed_of(at, p)[q] = *kept;
     }
     if (n > 0) {
         st = sl_pack_submit(&head, rows, n_parts, block_of(at, owner)->inverse, n, requester, packed);
@@ -107,14 +113,48 @@ done:
     return st;
 }
 
+/* What PEs p and q of a group, both its members, have for each other, if anything: one more parcel. */
+static void add_parcel(const struct sl_at *at, bool back, uint32_t p, uint32_t q, uint32_t *n)
+{
+    struct sl_steps *s = steps_of(at);
+    struct sl_slot_pe *slot = slot_of(at, p);
+    uint32_t owner = sl_plan_peer(s->plan, p, q);
+    starpu_data_handle_t *what = &(back ? sent_of(at, p) : packed_of(at, p))[q];
+    if (*what != NULL) {
+        s->parcels[(*n)++] = (struct sl_parcel){.from = back ? p : owner,
+                                                .to = back ? owner : p,
+                                                .what = what,
+                                                .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q)]};
+    }
+}
+
+/* All that was packed travels, group by group. */
+static enum sl_status travel(const struct sl_at *at, bool back)
+{
+    struct sl_steps *s = steps_of(at);
+    uint32_t n_parts = s->plan->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t first = 0; st == SL_OK && first < s->plan->n_pes; first += n_parts) {
+        struct sl_task_args head = sl_at_head(at, first);
+        uint32_t n = 0;
+        for (uint32_t p = first; p < first + n_parts; p++) {
+            for (uint32_t q = 0; q < n_parts; q++) {
+                add_parcel(at, back, p, q, &n);
+            }
+        }
+        st = sl_door_rows(s->door, &head, back ? SL_STAGE_BACKWARD : SL_STAGE_EXCHANGE, n, s->parcels);
+    }
+    return st;
+}
+
 /* Rows go to the PEs of the group that asked for them. */
 static enum sl_status send(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && p < at->pass->plan->n_pes; p++) {
         st = pack(at, p);
     }
-    return st == SL_OK ? sl_crossing_rows(steps_of(at), at->pass->step, at->level, false) : st;
+    return st == SL_OK ? travel(at, false) : st;
 }
 
 static bool attends(const struct sl_at *at)
@@ -122,24 +162,25 @@ static bool attends(const struct sl_at *at)
     return at->layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* Nobody reads what has been packed for others any more. */
-static void keep_packed(const struct sl_at *at)
+/* Nobody reads any more what was exchanged at this hop, forward or back: the slot's next step will write it anew. */
+static void keep(const struct sl_at *at, bool back)
 {
     struct sl_steps *s = steps_of(at);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
-        for (uint32_t q = 0; q < s->shards->n_parts; q++) {
-            s->pe[p].packed[q] = NULL;
-            sl_matrix_keep(kept_packed(at, p, q));
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
+        struct sl_slot_pe *slot = slot_of(at, p);
+        for (uint32_t q = 0; q < s->plan->n_parts; q++) {
+            (back ? sent_of(at, p) : packed_of(at, p))[q] = NULL;
+            sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair_of(at, q)]);
+            sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair_of(at, q)]);
         }
     }
-    sl_crossing_keep(s, at->pass->step, at->level, false);
 }
 
 /* Attention reads it again on the way back. */
 static void arrived(const struct sl_at *at)
 {
     if (!attends(at)) {
-        keep_packed(at);
+        keep(at, false);
     }
 }
 
@@ -147,13 +188,13 @@ static void arrived(const struct sl_at *at)
 static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, const struct sl_edge_weights *weights)
 {
     const struct sl_steps *s = steps_of(at);
-    uint32_t n_parts = s->shards->n_parts;
+    uint32_t n_parts = s->plan->n_parts;
     return (struct sl_source_handles){.n_owners = n_parts,
-                                      .own = p % n_parts,
+                                      .own = sl_plan_part(s->plan, p),
                                       .first = first_source(at, p),
                                       .rows = sl_at_travels(at, p),
                                       .inverse = block_of(at, p)->inverse,
-                                      .packed = s->pe[p].packed,
+                                      .packed = packed_of(at, p),
                                       .weights = weights};
 }
 
@@ -183,10 +224,9 @@ static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int be
 static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
 {
     struct sl_steps *s = steps_of(at);
-    struct sl_step_pe *pe = &s->pe[p];
     const struct sl_block *block = block_of(at, p);
     const uint32_t *first = first_source(at, p);
-    uint32_t n_parts = s->shards->n_parts;
+    uint32_t n_parts = s->plan->n_parts;
     struct sl_edge_weights weights;
     struct sl_returned what = {.edge_offsets = block->edge_offsets,
                                .back_offsets = block->back_offsets,
@@ -205,15 +245,15 @@ static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
     struct sl_task_args head = sl_at_head(at, p);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < n_parts; q++) {
-        if (q == p % n_parts || n_asked(at, p, q) == 0) {
+        if (q == sl_plan_part(s->plan, p) || n_asked(at, p, q) == 0) {
             continue;
         }
-        kept = kept_sent(at, p, q);
+        kept = &slot_of(at, p)->sent[pair_of(at, q)];
         SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), width, sizeof(sl_real), kept), done);
         n_rows += n_asked(at, p, q);
         t0[n] = first[q];
-        packed[n] = pe->packed[q];
-        sent[n++] = pe->sent[q] = *kept;
+        packed[n] = packed_of(at, p)[q];
+        sent[n++] = sent_of(at, p)[q] = *kept;
     }
     if (n > 0) {
         what.n_edges = n_edges_of(at, p) * n_rows / first[n_parts];
@@ -224,26 +264,13 @@ done:
     return st;
 }
 
-/* What PE p got on the way forward, which attention reads again. */
-static void find_packed(const struct sl_at *at, uint32_t p)
-{
-    struct sl_steps *s = steps_of(at);
-    for (uint32_t q = 0; q < s->shards->n_parts; q++) {
-        starpu_data_handle_t arrived = sl_crossing_arrived(s, at->pass->step, at->level, p, q);
-        bool asked = q != p % s->shards->n_parts && n_asked(at, p, q) > 0;
-        s->pe[p].packed[q] = !asked ? NULL : arrived != NULL ? arrived : *kept_packed(at, p, q);
-    }
-}
-
 /* Attention: what sources have to know of each of PE p's destinations. */
 static enum sl_status sides(const struct sl_at *at, uint32_t p)
 {
-    struct sl_source_handles sources;
+    struct sl_source_handles sources = sources_of(at, p, NULL);
     struct sl_task_args head = sl_at_head(at, p);
     const struct sl_rows *gz = sl_at_returns(at, p);
     enum sl_status st;
-    find_packed(at, p);
-    sources = sources_of(at, p, NULL);
     SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SIDES, at->level, 4 * at->layer->n_heads), done);
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         SL_TRY(st,
@@ -261,27 +288,27 @@ done:
 static enum sl_status send_back(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && attends(at) && p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && attends(at) && p < at->pass->plan->n_pes; p++) {
         st = sides(at, p);
     }
-    for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && p < at->pass->plan->n_pes; p++) {
         st = pack_gradients(at, p);
     }
-    return st == SL_OK ? sl_crossing_rows(steps_of(at), at->pass->step, at->level, true) : st;
+    return st == SL_OK ? travel(at, true) : st;
 }
 
 static enum sl_status sum_back(const struct sl_at *at, uint32_t p, struct sl_rows *out)
 {
     struct sl_steps *s = steps_of(at);
-    uint32_t n_parts = s->shards->n_parts;
-    uint32_t own = p % n_parts;
+    uint32_t n_parts = s->plan->n_parts;
+    uint32_t own = sl_plan_part(s->plan, p);
     const struct sl_block *block = block_of(at, p);
     starpu_data_handle_t sent[SL_MAX_PES];
     struct sl_edge_weights weights;
     struct sl_task_args head = sl_at_head(at, p);
     enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
-        sent[peer] = s->pe[sl_step_peer(s, p, peer)].sent[own];
+        sent[peer] = sent_of(at, sl_plan_peer(s->plan, p, peer))[own];
     }
     struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
                                    .back_offsets = block->back_offsets,
@@ -317,20 +344,13 @@ done:
 
 static void returned(const struct sl_at *at)
 {
-    struct sl_steps *s = steps_of(at);
     if (at->from == at->level) {
         return;
     }
     if (attends(at)) {
-        keep_packed(at);
+        keep(at, false);
     }
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
-        for (uint32_t q = 0; q < s->shards->n_parts; q++) {
-            s->pe[p].sent[q] = NULL;
-            sl_matrix_keep(kept_sent(at, p, q));
-        }
-    }
-    sl_crossing_keep(s, at->pass->step, at->level, true);
+    keep(at, true);
 }
 
 const struct sl_source sl_sampled = {.ids = ids,

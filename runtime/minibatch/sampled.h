@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Blocks of a sampled minibatch as the source of a pass (runtime/model/pass.h): rows are packed for the PEs of the group that asked
- * for them, cross between GPUs where they have to (runtime/exchange/crossing.h), and are aggregated over the sampled edges.
+ * for them, go through the door (runtime/exchange/door.h), and are aggregated over the sampled edges.
  */
 #ifndef SL_RUNTIME_SAMPLED_H
 #define SL_RUNTIME_SAMPLED_H

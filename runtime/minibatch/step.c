@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The spine of a minibatch: the order of the submissions is the order of the stages, and nothing else happens here. Layers are
- * in runtime/minibatch/layer.c, the ring in runtime/minibatch/ring.c. */
+ * in runtime/minibatch/layer.c, the ring in runtime/minibatch/steps.c. */
 #include "runtime/minibatch/step.h"
 
 #include <string.h>
@@ -11,17 +11,15 @@
 #include "codelets/gather.h"
 #include "codelets/loss.h"
 #include "runtime/minibatch/layer.h"
-#include "runtime/minibatch/ring.h"
-#include "runtime/plan/plan.h"
 
 /* ---- sampling phase ---- */
 
 /* The training ids of an epoch in their order, once. */
 static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
-    struct sl_task_args head = sl_step_head(s, epoch * s->n_per_epoch, 0, 0);
+    struct sl_task_args head = sl_step_head(s, epoch * s->plan->n_per_epoch, 0, 0);
     s->n_ordered = epoch + 1;
-    return sl_permute_submit(&head, s->settings->seed, sl_step_ring(s) ? 0 : epoch, s->shards->n_train,
+    return sl_permute_submit(&head, s->settings->seed, s->plan->ring ? 0 : epoch, s->shards->n_train,
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
@@ -29,12 +27,13 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
         const struct sl_shard *part = sl_step_shard(s, p);
-        struct sl_seeds seeds = sl_step_share(s, step, p / s->shards->n_parts);
+        struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
         struct sl_task_args head = sl_step_head(s, step, p, 0);
-        st = sl_seed_submit(&head, s->n_hops, s->order_handle[seeds.epoch % 2], seeds.first, seeds.first + seeds.n,
-                            part->first, part->end, slot->pe[p].frontier, slot->pe[p].index, slot->pe[p].counts);
+        st = sl_seed_submit(&head, s->plan->n_layers, s->order_handle[seeds.epoch % 2], seeds.first,
+                            seeds.first + seeds.n, part->first, part->end, slot->pe[p].frontier, slot->pe[p].index,
+                            slot->pe[p].counts);
     }
     return st;
 }
@@ -44,10 +43,10 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
 {
     struct sl_sample_rule rule = sl_step_rule(s, hop);
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
         struct sl_slot_pe *pe = &slot->pe[p];
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, s->n_hops,
+        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, s->plan->n_layers,
                               s->shards->n_vertices, s->max_fanout, pe->frontier, pe->marks, pe->counts,
                               &pe->block[hop]);
     }
@@ -57,32 +56,36 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
 /* Every owner takes the ids its group asks of it into its frontier. */
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
-    uint32_t n_parts = s->shards->n_parts;
+    uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
         starpu_data_handle_t request[SL_MAX_PES];
         struct sl_slot_pe *pe = &slot->pe[p];
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
-            request[peer] = slot->pe[sl_step_peer(s, p, peer)].block[hop].request;
+            uint32_t asking = sl_plan_peer(s->plan, p, peer);
+            request[peer] = slot->pe[asking].block[hop].request;
+            s->parcels[peer] = (struct sl_parcel){.from = asking, .to = p, .what = &request[peer]};
         }
-        st = sl_merge_submit(&head, s->n_hops, n_parts, p % n_parts, request, part->first, part->end, pe->frontier,
-                             pe->index, pe->counts, pe->block[hop].inverse);
+        SL_TRY(st, sl_door_ids(s->door, &head, n_parts, s->parcels), done);
+        st = sl_merge_submit(&head, s->plan->n_layers, n_parts, sl_plan_part(s->plan, p), request, part->first,
+                             part->end, pe->frontier, pe->index, pe->counts, pe->block[hop].inverse);
     }
+done:
     return st;
 }
 
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
-    uint64_t epoch = step / s->n_per_epoch;
+    uint64_t epoch = step / s->plan->n_per_epoch;
     enum sl_status st = SL_OK;
     if (epoch >= s->n_ordered) {
         SL_TRY(st, permute(s, epoch), done);
     }
     SL_TRY(st, seed(s, step, slot), done);
-    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
+    for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         SL_TRY(st, sample(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
@@ -104,9 +107,9 @@ static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, 
 /* Every owner reads the features of its last frontier. */
 static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
-    uint32_t level = s->n_hops;
+    uint32_t level = s->plan->n_layers;
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; !s->shards->is_sparse && p < s->n_pes; p++) {
+    for (uint32_t p = 0; !s->shards->is_sparse && p < s->plan->n_pes; p++) {
         struct sl_pass_pe *pe = &s->pass.pe[p];
         const struct sl_split *split = &pe->split[level];
         const struct sl_shard *part = sl_step_shard(s, p);
@@ -131,7 +134,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
 {
     struct sl_task_args head;
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < s->n_pes; p++) {
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
@@ -142,7 +145,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
             SL_TRY(st,
                    sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], sl_step_slot(s, step, p)->frontier,
-                                  c << split->shift, part->labels, part->first, 1.0 / sl_step_seeds(s, step).n,
+                                  c << split->shift, part->labels, part->first, 1.0 / sl_plan_seeds(s->plan, step).n,
                                   last[SL_ROWS_GZ].chunk[c], share),
                    done);
         }
@@ -158,7 +161,7 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
 {
     enum sl_status st;
     sl_step_take(s, step);
-    SL_TRY(st, sl_replicas_plan(s, step), done);
+    SL_TRY(st, sl_replicas_plan(&s->replicas, step), done);
     SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
     SL_TRY(st, gather(s, step), done);
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
@@ -179,12 +182,12 @@ enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl
 {
     enum sl_status st = SL_OK;
     uint64_t ahead = step + s->settings->depth;
-    while (st == SL_OK && s->n_sampled < ahead && s->n_sampled < s->n_steps) {
+    while (st == SL_OK && s->n_sampled < ahead && s->n_sampled < s->plan->n_steps) {
         st = sl_step_sample(s, s->n_sampled);
     }
     SL_TRY(st, st, done);
     SL_TRY(st, sl_step_compute(s, step, adam, loss_total, sizes_out), done);
-    if (s->n_sampled == ahead && ahead < s->n_steps) {
+    if (s->n_sampled == ahead && ahead < s->plan->n_steps) {
         SL_TRY(st, sl_step_sample(s, ahead), done);
     }
 done:

@@ -17,7 +17,7 @@ struct members {
 
 static struct members group_of(const struct sl_at *at, uint32_t r)
 {
-    uint32_t n = at->pass->n_pes / at->pass->n_groups;
+    uint32_t n = at->pass->plan->n_parts;
     return (struct members){r * n, (r + 1) * n};
 }
 
@@ -66,11 +66,11 @@ done:
 static enum sl_status batch_statistics(const struct sl_at *at)
 {
     struct sl_partials *unbiased = &at->pass->batch.unbiased;
-    uint32_t n_groups = at->pass->n_groups / at->pass->n_replicas;
+    uint32_t n_groups = at->pass->plan->n_groups / at->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
     at->pass->batch.moments.n = 0;
     unbiased->n = 0;
-    for (uint32_t v = 0; v < at->pass->n_replicas; v++) {
+    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
         uint32_t first = unbiased->n;
         starpu_data_handle_t running = at->pass->model[v].layer[at->i].running_handle;
         struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
@@ -114,7 +114,7 @@ static struct sl_activate_layer layer_of(const struct sl_at *at, uint32_t p)
         layer.bias = sl_at_value(at, p, SL_NORM_BIAS);
     }
     if (layer.norm == SL_ACTIVATE_BATCH) {
-        layer.statistics = pass->group[p / (pass->n_pes / pass->n_groups)].statistics[at->i];
+        layer.statistics = pass->group[sl_plan_group(pass->plan, p)].statistics[at->i];
     }
     return layer;
 }
@@ -161,7 +161,7 @@ static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_act
 static enum sl_status activate(const struct sl_at *at, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         struct sl_activate_layer layer = layer_of(at, p);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GATE, what->level, what->width), done);
         SL_TRY(st, sl_at_shape(at, p, what->h, what->level, what->width), done);
@@ -226,14 +226,14 @@ done:
 static enum sl_status batch_sums(const struct sl_at *at)
 {
     starpu_data_handle_t of_groups[SL_MAX_PES];
-    uint32_t n_groups = at->pass->n_groups / at->pass->n_replicas;
+    uint32_t n_groups = at->pass->plan->n_groups / at->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
     at->pass->batch.sums.n = 0;
-    for (uint32_t r = 0; r < at->pass->n_groups; r++) {
+    for (uint32_t r = 0; r < at->pass->plan->n_groups; r++) {
         SL_TRY(st, group_sums(at, r), done);
         of_groups[r] = at->pass->group[r].sums[at->i];
     }
-    for (uint32_t v = 0; v < at->pass->n_replicas; v++) {
+    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
         const struct sl_parameter *parameter = at->pass->model[v].layer[at->i].parameter;
         struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
         SL_TRY(st,
@@ -249,7 +249,7 @@ done:
 static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer,
                                        const struct what *what, uint32_t p, uint32_t c)
 {
-    const struct sl_pass_group *group = &at->pass->group[p / (at->pass->n_pes / at->pass->n_groups)];
+    const struct sl_pass_group *group = &at->pass->group[sl_plan_group(at->pass->plan, p)];
     bool batch = layer->norm == SL_ACTIVATE_BATCH;
     struct sl_task_args head = head_of(at, p);
     starpu_data_handle_t gw = NULL;
@@ -270,7 +270,7 @@ done:
 static enum sl_status deactivate(const struct sl_at *at, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         struct sl_activate_layer layer = layer_of(at, p);
         SL_TRY(st, sl_at_shape(at, p, what->gz, what->level, what->width), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {

@@ -23,7 +23,7 @@ static enum sl_status derive(const struct sl_at *at, uint32_t replica)
 {
     const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
     struct sl_derive_attention_layer layer = derived_layer(at, p);
-    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
     return sl_derive_attention_submit(&head, &layer, p[SL_DERIVED].value_handle);
 }
 
@@ -31,7 +31,7 @@ static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
 {
     const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
     struct sl_derive_attention_layer layer = derived_layer(at, p);
-    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
     return sl_derive_attention_backward_submit(&head, &layer, p[SL_DERIVED].gradient_handle,
                                                p[SL_NEIGH].gradient_handle, p[SL_ATTENTION_SOURCE].gradient_handle,
                                                p[SL_ATTENTION_TARGET].gradient_handle);
@@ -44,7 +44,7 @@ static enum sl_status forward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, sl_project(at, SL_DERIVED), done);
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SCALES, at->level, at->layer->n_heads), done);
@@ -63,7 +63,7 @@ static enum sl_status backward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, sl_bias_back(at), done);
     SL_TRY(st, at->pass->source->send_back(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GY)), done);
         SL_TRY(st, sl_project_back(at, p, SL_DERIVED), done);
         SL_TRY(st, at->layer->residual && at->i > 0 ? sl_residual_back(at, p) : SL_OK, done);

@@ -32,7 +32,7 @@ static struct sl_blend_rows initial_rows(const struct sl_at *at, uint32_t p, uin
 static enum sl_status derive(const struct sl_at *at, uint32_t replica)
 {
     const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
-    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
     return sl_derive_identity_submit(&head, 1 - at->layer->identity, at->layer->identity, p[SL_NEIGH].value_handle,
                                      p[SL_DERIVED].value_handle);
 }
@@ -40,7 +40,7 @@ static enum sl_status derive(const struct sl_at *at, uint32_t replica)
 static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
 {
     const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
-    struct sl_task_args head = sl_at_head(at, replica * (at->pass->n_pes / at->pass->n_replicas));
+    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
     return sl_derive_identity_backward_submit(&head, at->layer->identity, p[SL_DERIVED].gradient_handle,
                                               p[SL_NEIGH].gradient_handle);
 }
@@ -68,7 +68,7 @@ static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
@@ -134,11 +134,11 @@ static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, sl_sum_gradient(at, SL_DERIVED, false), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         SL_TRY(st, return_initial(at, p), done);
     }
     SL_TRY(st, at->pass->source->send_back(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_input_gradient(at, p)), done);
         SL_TRY(st, hand_down(at, p), done);
     }

@@ -27,7 +27,7 @@ uint32_t sl_model_layers(const struct sl_settings *settings)
 enum sl_status sl_layer_run(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t v = 0; at->layer->kind->derive != NULL && v < at->pass->n_replicas; v++) {
+    for (uint32_t v = 0; at->layer->kind->derive != NULL && v < at->pass->plan->n_replicas; v++) {
         SL_TRY(st, at->layer->kind->derive(at, v), done);
     }
     SL_TRY(st, at->layer->kind->forward(at), done);

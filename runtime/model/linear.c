@@ -12,7 +12,7 @@
 static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         const struct sl_rows *z = sl_at_rows(at, p, sl_at_result(at));
         starpu_data_handle_t bias = sl_at_value(at, p, SL_BIAS);
         SL_TRY(st, sl_at_shape(at, p, sl_at_result(at), at->level, at->layer->n_out), done);
@@ -48,7 +48,7 @@ done:
 static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; st == SL_OK && p < at->pass->plan->n_pes; p++) {
         st = backward_rows(at, p);
     }
     return st;
@@ -80,7 +80,7 @@ static enum sl_status forward_normed(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, sl_activate_input(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         struct sl_task_args head = sl_at_head(at, p);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
@@ -115,7 +115,7 @@ done:
 static enum sl_status backward_normed(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GBEFORE, at->from, at->layer->n_in), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
             SL_TRY(st, backward_normed_chunk(at, p, c), done);

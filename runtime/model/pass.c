@@ -10,40 +10,6 @@
 #include "runtime/model/kinds.h"
 #include "support/memory.h"
 
-/* ---- partials ---- */
-
-enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
-                                starpu_data_handle_t *out)
-{
-    enum sl_status st = SL_OK;
-    if (partials->n == partials->room) {
-        return sl_fail(SL_EINTERNAL, "a step has more than the %u partials that there is room for", partials->room);
-    }
-    starpu_data_handle_t *handle = &partials->handle[partials->n];
-    if (*handle == NULL) {
-        SL_TRY(st, sl_matrix_register(n_rows, n_columns, element, handle), done);
-    }
-    *out = *handle;
-    partials->n++;
-done:
-    return st;
-}
-
-enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out)
-{
-    out->room = room;
-    return sl_alloc_zero(room, sizeof *out->handle, "partials", &out->handle);
-}
-
-void sl_partials_close(struct sl_partials *partials)
-{
-    for (uint32_t i = 0; partials->handle != NULL && i < partials->room; i++) {
-        sl_handle_close(partials->handle[i]);
-    }
-    sl_free(partials->handle);
-    *partials = (struct sl_partials){0};
-}
-
 /* ---- a layer in hand ---- */
 
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i)
@@ -120,7 +86,7 @@ struct sl_at_place sl_at_place(const struct sl_at *at, uint32_t p, uint32_t row)
 
 starpu_data_handle_t sl_at_value(const struct sl_at *at, uint32_t p, int parameter)
 {
-    uint32_t replica = p / (at->pass->n_pes / at->pass->n_replicas);
+    uint32_t replica = sl_plan_replica(at->pass->plan, p);
     return at->pass->model[replica].layer[at->i].parameter[parameter].value_handle;
 }
 
@@ -142,7 +108,7 @@ static bool sparse_input(const struct sl_at *at)
 static struct sl_sparse sparse_rows(const struct sl_at *at, uint32_t p, uint32_t *row)
 {
     const struct sl_shards *shards = at->pass->shards;
-    struct sl_sparse x = shards->part[p % shards->n_parts].sparse;
+    struct sl_sparse x = shards->part[sl_plan_part(at->pass->plan, p)].sparse;
     struct sl_ids_of rows = at->pass->source->ids(at->pass, p);
     x.frontier = rows.ids;
     *row += rows.base;
@@ -197,7 +163,7 @@ done:
 enum sl_status sl_project(const struct sl_at *at, int parameter)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, at->layer->travels), done);
         for (uint32_t c = 0; c < y->split.n_chunks; c++) {
@@ -231,7 +197,7 @@ done:
 
 void sl_project_done(const struct sl_at *at)
 {
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         sl_at_done(at, p, SL_ROWS_PROJECTED);
     }
 }
@@ -258,7 +224,7 @@ done:
 enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         SL_TRY(st, at->i > 0 ? sl_at_shape(at, p, SL_ROWS_GA, at->level, at->layer->n_in) : SL_OK, done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
             SL_TRY(st, sum_gradient(at, p, c, parameter, with_bias), done);
@@ -274,7 +240,7 @@ enum sl_status sl_convolve(const struct sl_at *at, int parameter,
     enum sl_status st = SL_OK;
     SL_TRY(st, at->layer->project_first ? sl_project(at, parameter) : SL_OK, done);
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         if (!at->layer->project_first) {
@@ -301,7 +267,7 @@ enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t 
 enum sl_status sl_bias_back(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->n_pes; p++) {
+    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
         const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
         struct sl_task_args head = sl_at_head(at, p);
         for (uint32_t c = 0; c < gz->split.n_chunks; c++) {

@@ -13,6 +13,8 @@
 #include "codelets/rows.h"
 #include "codelets/task.h"
 #include "runtime/model/model.h"
+#include "runtime/plan/plan.h"
+#include "runtime/store/partials.h"
 #include "runtime/store/shards.h"
 
 /* Rows that a layer has of a PE; a kind uses those that it needs. */
@@ -44,20 +46,6 @@ struct sl_pass_pe {
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
 
-/* Small matrices of one shape, which every step writes anew: the shares of a sum, in its fixed order. Registered when first asked
- * for and kept for the run: StarPU lets a step's writers wait for the readers of the step before, which are done long since. */
-struct sl_partials {
-    uint32_t n; /* in use; there may be fewer in the next step, where a PE has fewer rows */
-    uint32_t room;
-    starpu_data_handle_t *handle; /* room of them, NULL where not yet registered */
-};
-
-/* The next of a list of partials, which all are [n_rows x n_columns]: SL_EINVAL, SL_EINTERNAL where the list is full. */
-enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
-                                starpu_data_handle_t *out);
-enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out); /* SL_ENOMEM */
-void sl_partials_close(struct sl_partials *partials); /* waits for the tasks; an empty list is allowed */
-
 /* Batch norm of one group: by layer. The handles are kept for the run. */
 struct sl_pass_group {
     uint64_t n_rows[SL_MAX_MODEL_LAYERS];
@@ -75,12 +63,10 @@ struct sl_pass_moments {
 struct sl_source;
 
 struct sl_pass {
-    struct sl_run *run; /* borrowed, as the next two */
+    const struct sl_plan *plan; /* borrowed, as the next three */
+    struct sl_run *run;
     const struct sl_shards *shards;
-    struct sl_model *model; /* n_replicas of them; shapes are read off the first */
-    uint32_t n_replicas;
-    uint32_t n_pes; /* in groups of as many as there are parts */
-    uint32_t n_groups;
+    struct sl_model *model; /* the plan's replicas of it; shapes are read off the first */
     uint64_t step;
     enum sl_stage stage; /* SL_STAGE_EVALUATE, or the tasks' own */
     bool

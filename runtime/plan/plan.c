@@ -1,38 +1,47 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Seeds, shares, rules. */
+ * What follows from P, G and the training vertices. */
 #include "runtime/plan/plan.h"
 
-struct sl_seeds sl_step_seeds(const struct sl_steps *s, uint64_t step)
+uint32_t sl_plan_replicas(const struct sl_settings *settings)
 {
-    uint64_t batch = (uint64_t)s->n_pes * s->settings->batch_size;
-    uint64_t first = step % s->n_per_epoch * batch;
-    uint64_t rest = s->shards->n_train - first;
-    return (struct sl_seeds){step / s->n_per_epoch, (uint32_t)first, (uint32_t)(rest < batch ? rest : batch)};
+    return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
 }
 
-struct sl_seeds sl_step_share(const struct sl_steps *s, uint64_t step, uint32_t r)
+struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train)
 {
-    struct sl_seeds all = sl_step_seeds(s, step);
-    uint64_t share = sl_step_ring(s) ? (r + s->n_groups - all.epoch % s->n_groups) % s->n_groups : r;
-    uint32_t begin = (uint32_t)(share * all.n / s->n_groups);
-    uint32_t end = (uint32_t)((share + 1) * all.n / s->n_groups);
+    struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};
+    plan.n_groups = plan.n_pes / plan.n_parts;
+    plan.n_replicas = sl_plan_replicas(settings);
+    plan.end_pe = plan.n_pes;
+    plan.n_layers = settings->layers;
+    plan.batch = (uint64_t)plan.n_pes * settings->batch_size;
+    plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
+    plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
+    plan.ring = settings->gossip_ring && plan.n_groups > 1;
+    sl_homes_find(plan.n_pes, &plan.homes);
+    return plan;
+}
+
+struct sl_plan sl_plan_of_parts(uint32_t n_parts)
+{
+    return (struct sl_plan){.n_pes = n_parts, .n_parts = n_parts, .n_groups = 1, .n_replicas = 1, .end_pe = n_parts};
+}
+
+struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step)
+{
+    uint64_t first = step % plan->n_per_epoch * plan->batch;
+    uint64_t rest = plan->n_train - first;
+    return (struct sl_seeds){step / plan->n_per_epoch, (uint32_t)first,
+                             (uint32_t)(rest < plan->batch ? rest : plan->batch)};
+}
+
+struct sl_seeds sl_plan_share(const struct sl_plan *plan, uint64_t step, uint32_t r)
+{
+    struct sl_seeds all = sl_plan_seeds(plan, step);
+    uint64_t share = plan->ring ? (r + plan->n_groups - all.epoch % plan->n_groups) % plan->n_groups : r;
+    uint32_t begin = (uint32_t)(share * all.n / plan->n_groups);
+    uint32_t end = (uint32_t)((share + 1) * all.n / plan->n_groups);
     return (struct sl_seeds){all.epoch, all.first + begin, end - begin};
-}
-
-struct sl_task_args sl_step_head(const struct sl_steps *s, uint64_t step, uint32_t pe, uint32_t hop)
-{
-    return (struct sl_task_args){.run = s->run, .step = step, .pe = pe, .hop = hop};
-}
-
-struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
-{
-    static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
-                                                    [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
-                                                    [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
-    return (struct sl_sample_rule){.method = methods[s->settings->sampler],
-                                   .fanout = s->settings->fanout[s->n_hops - 1 - hop],
-                                   .layer_dependency = s->settings->layer_dependency,
-                                   .kappa = s->settings->kappa};
 }

@@ -8,7 +8,6 @@
 
 #include "codelets/rows.h"
 #include "runtime/machine/gpus.h"
-#include "runtime/train/memory_need.h"
 #include "support/memory.h"
 
 /* ---- where the features are kept ---- */
@@ -39,16 +38,13 @@ uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
 
 /* One GPU's share of the run. */
 static struct sl_feature_room room_of(const struct sl_settings *settings, const struct sl_run *run,
-                                      const struct sl_shards *shards, uint64_t slot_bytes)
+                                      const struct sl_shards *shards, uint64_t other_bytes)
 {
     struct sl_feature_room room = {.device_bytes = run->gpu_bytes,
                                    .n_pes = (settings->pes + run->n_gpus - 1) / run->n_gpus,
+                                   .other_bytes = other_bytes,
                                    .n_parts = shards->n_parts,
                                    .n_columns = shards->n_features};
-    struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus);
-    /* An evaluation that fits the GPU at all must not have to move the caches away. */
-    uint64_t work = !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
-    room.other_bytes = work + slot_bytes / settings->pes * room.n_pes;
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n = shards->part[q].end - shards->part[q].first;
         room.part_rows = n > room.part_rows ? n : room.part_rows;
@@ -58,12 +54,12 @@ static struct sl_feature_room room_of(const struct sl_settings *settings, const 
 
 /* How many rows, and who says so. */
 static void choose(const struct sl_settings *settings, const struct sl_run *run, const struct sl_shards *shards,
-                   uint64_t slot_bytes, struct sl_feature_cache *out)
+                   uint64_t other_bytes, struct sl_feature_cache *out)
 {
     if (settings->feature_cache != SL_FEATURE_CACHE_AUTO) {
         out->n_rows = settings->feature_cache;
     } else if (run->gpu_bytes > 0 && !shards->is_sparse) {
-        out->room = room_of(settings, run, shards, slot_bytes);
+        out->room = room_of(settings, run, shards, other_bytes);
         out->n_rows = sl_feature_room_rows(&out->room);
         out->chosen = out->n_rows > 0;
     }
@@ -192,10 +188,10 @@ done:
 
 /* ---- open, close ---- */
 
-static enum sl_status open_pe(struct sl_run *run, const struct sl_shards *shards, uint32_t p, struct use *uses,
-                              struct sl_feature_cache *cache)
+static enum sl_status open_pe(const struct sl_plan *plan, struct sl_run *run, const struct sl_shards *shards,
+                              uint32_t p, struct use *uses, struct sl_feature_cache *cache)
 {
-    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    const struct sl_shard *part = &shards->part[sl_plan_part(plan, p)];
     struct sl_task_args head = {.run = run, .pe = p};
     uint32_t n_slots = slots_of(cache, part);
     if (n_slots == 0) {
@@ -205,14 +201,14 @@ static enum sl_status open_pe(struct sl_run *run, const struct sl_shards *shards
     return fill_pe(&head, part, uses, n_slots, cache);
 }
 
-enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
-                                     const struct sl_shards *shards, uint64_t slot_bytes, struct sl_feature_cache *out)
+enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const struct sl_plan *plan, struct sl_run *run,
+                                     const struct sl_shards *shards, uint64_t other_bytes, struct sl_feature_cache *out)
 {
     struct use *uses = NULL;
     enum sl_status st;
     *out = (struct sl_feature_cache){0};
     SL_TRY(st, check_rows(settings, run, shards), undo);
-    choose(settings, run, shards, slot_bytes, out);
+    choose(settings, run, shards, other_bytes, out);
     if (out->n_rows == 0) {
         return SL_OK;
     }
@@ -222,14 +218,14 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct 
                        "--feature-cache: found sparse features, which are read where they are; expected dense ones");
     }
     SL_TRY(st, check_table(run, shards), undo);
-    out->n_pes = settings->pes;
+    out->n_pes = plan->n_pes;
     out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_HOTROWS_DEGREE : SL_HOTROWS_LRU;
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
     SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(shards, &uses) : SL_OK, undo);
     for (uint32_t p = 0; p < out->n_pes; p++) {
-        SL_TRY(st, open_pe(run, shards, p, uses, out), undo);
+        SL_TRY(st, open_pe(plan, run, shards, p, uses, out), undo);
     }
     sl_free(uses);
     return SL_OK;

@@ -8,7 +8,7 @@
 #define SL_RUNTIME_FEATURE_CACHE_H
 
 #include "codelets/hotrows.h"
-#include "runtime/plan/settings.h"
+#include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
 /* What decides where the features are kept: one GPU's memory and what wants to be there. */
@@ -40,11 +40,13 @@ struct sl_feature_cache {
 };
 
 /* Prepare the caches of all PEs where the settings ask for them, or leave it open and the run's GPUs have no room for the
- * features; submits their filling. The shards must outlive it. slot_bytes: of all the ring's slots.
+ * features; submits their filling. The shards must outlive it. other_bytes: of one GPU, as in
+ * struct sl_feature_room.
  * SL_EINVAL: the features are sparse, and caches were asked for. SL_ENOTSUP: GPUs are to read the table in main memory, and the
  * system did not lock it there. SL_ENOMEM (also: a GPU cannot hold the rows that the settings ask for), SL_ESTARPU. On failure *out is empty. */
-enum sl_status sl_feature_cache_open(const struct sl_settings *settings, struct sl_run *run,
-                                     const struct sl_shards *shards, uint64_t slot_bytes, struct sl_feature_cache *out);
+enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const struct sl_plan *plan, struct sl_run *run,
+                                     const struct sl_shards *shards, uint64_t other_bytes,
+                                     struct sl_feature_cache *out);
 
 /* Wait for the tasks, release. An empty struct is allowed. */
 void sl_feature_cache_close(struct sl_feature_cache *cache);

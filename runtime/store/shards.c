@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/home.h"
 #include "codelets/rows.h"
 #include "codelets/score.h"
 #include "runtime/machine/topology.h"
@@ -293,7 +294,7 @@ enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, 
         return st;
     }
     for (uint32_t q = 0; q < shards->n_parts; q++) {
-        uint32_t node = by_part ? (uint32_t)((uint64_t)q * n_numa / shards->n_parts) : SL_NUMA_ALL;
+        uint32_t node = by_part ? sl_spread(q, shards->n_parts, n_numa) : SL_NUMA_ALL;
         list_places(shards, q, node, places + (size_t)q * PLACES);
     }
     *n_refused_out = n - sl_topology_place(places, n);

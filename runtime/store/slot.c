@@ -84,7 +84,7 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
 static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
     const struct sl_shards *shards = shape->shards;
-    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    const struct sl_shard *part = &shards->part[sl_plan_part(shape->plan, p)];
     struct sl_block *block = &slot->pe[p].block[hop];
     uint64_t n_rows = most_rows(shape, part, hop);
     uint64_t n_edges = most_edges(shape, part, hop);
@@ -105,7 +105,7 @@ done:
 static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
 {
     const struct sl_shards *shards = shape->shards;
-    const struct sl_shard *part = &shards->part[p % shards->n_parts];
+    const struct sl_shard *part = &shards->part[sl_plan_part(shape->plan, p)];
     struct sl_slot_pe *pe = &slot->pe[p];
     uint32_t n_part = part->end - part->first;
     size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
@@ -139,8 +139,10 @@ done:
 enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out)
 {
     enum sl_status st;
-    *out = (struct sl_slot){
-        .n_pes = shape->n_pes, .n_hops = shape->n_hops, .n_parts = shape->shards->n_parts, .lock = shape->lock};
+    *out = (struct sl_slot){.n_pes = shape->plan->n_pes,
+                            .n_hops = shape->plan->n_layers,
+                            .n_parts = shape->plan->n_parts,
+                            .lock = shape->lock};
     size_t n_memory = (size_t)out->n_pes * (4 + (size_t)out->n_hops * 6);
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);

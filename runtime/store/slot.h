@@ -12,6 +12,7 @@
 #define SL_RUNTIME_SLOT_H
 
 #include "codelets/sample.h"
+#include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
 /* One PE's share of a slot. */
@@ -21,7 +22,7 @@ struct sl_slot_pe {
     starpu_data_handle_t marks;    /* bytes: codelets/sample.h */
     starpu_data_handle_t counts;   /* uint32: codelets/sample.h */
     struct sl_block *block;        /* one per hop */
-    /* [hop][G]: rows from each owner, row gradients for each owner; and copies of both on another GPU (runtime/exchange/crossing.h). They are
+    /* [hop][G]: rows from each owner, row gradients for each owner; and where either arrives on another GPU (runtime/exchange/door.h). They are
      * given new shapes (sl_matrix_reshape) while no task uses them: the last to read what is exchanged are aggregate and accumulate,
      * which also read a block of the hop and come after all that wrote or moved it, so that none is in use once the slot's blocks
      * are sampled anew. */
@@ -58,9 +59,8 @@ struct sl_slot {
 
 /* What bounds a slot's buffers. */
 struct sl_slot_shape {
+    const struct sl_plan *plan;
     const struct sl_shards *shards;
-    uint32_t n_pes;      /* P; PE p samples part p mod G */
-    uint32_t n_hops;     /* L */
     uint32_t n_seeds;    /* most seeds of a group in one step */
     bool full;           /* all in-edges */
     uint32_t fanout[16]; /* by hop, 0 at the seeds */

@@ -9,11 +9,6 @@
 #include "runtime/plan/plan.h"
 #include "support/memory.h"
 
-uint32_t sl_replicas_count(const struct sl_settings *settings)
-{
-    return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
-}
-
 /* ---- making ---- */
 
 enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, uint32_t n_features, uint32_t n_classes,
@@ -101,13 +96,13 @@ static void plan_alone(uint32_t n, struct sl_round *round)
     }
 }
 
-static enum sl_status plan_gossip(const struct sl_steps *s, uint64_t step, struct sl_round *round)
+static enum sl_status plan_gossip(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     static const enum sl_gossip_topology topologies[] = {
         [SL_SYNC_DISSEMINATION] = SL_GOSSIP_DISSEMINATION, [SL_SYNC_CUBE] = SL_GOSSIP_CUBE};
     struct sl_partners partners[SL_MAX_NODES];
     uint32_t local = s->settings->gossip_local_size;
-    uint32_t n = s->n_replicas / local;
+    uint32_t n = s->plan->n_replicas / local;
     enum sl_status st;
     SL_TRY(st, sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, partners), done);
     round->local = local;
@@ -120,36 +115,36 @@ done:
 }
 
 /* Gradients are shares of the mean over all m seeds: make them means over the seeds that they come from. */
-static void scale_gradients(const struct sl_steps *s, uint64_t step, struct sl_round *round)
+static void scale_gradients(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     uint32_t n_seeds[SL_MAX_NODES] = {0};
-    for (uint32_t r = 0; r < s->n_replicas; r++) {
-        n_seeds[r / round->local] += sl_step_share(s, step, r).n;
+    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
+        n_seeds[r / round->local] += sl_plan_share(s->plan, step, r).n;
     }
-    for (uint32_t b = 0; b < s->n_replicas / round->local; b++) {
+    for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
         uint32_t n = n_seeds[b] + (round->from[b] == b ? 0 : n_seeds[round->from[b]]);
-        round->scale[b] = n == 0 ? 0 : (double)sl_step_seeds(s, step).n / n;
+        round->scale[b] = n == 0 ? 0 : (double)sl_plan_seeds(s->plan, step).n / n;
     }
 }
 
-static void scale_weights(const struct sl_steps *s, struct sl_round *round)
+static void scale_weights(const struct sl_replicas *s, struct sl_round *round)
 {
     round->inner = 1.0 / round->local;
-    for (uint32_t b = 0; b < s->n_replicas / round->local; b++) {
+    for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
         round->scale[b] = round->from[b] == b ? 1 : 0.5;
     }
 }
 
-enum sl_status sl_replicas_plan(struct sl_steps *s, uint64_t step)
+enum sl_status sl_replicas_plan(struct sl_replicas *s, uint64_t step)
 {
     uint64_t every = s->settings->gossip_average_every;
     struct sl_rounds *rounds = &s->rounds;
     bool weights = s->settings->gossip_what == SL_GOSSIP_WEIGHT;
     enum sl_status st = SL_OK;
-    if (s->n_replicas == 1) {
+    if (s->plan->n_replicas == 1) {
         return SL_OK;
     }
-    plan_alone(s->n_replicas, weights ? &rounds->gradient : &rounds->weight);
+    plan_alone(s->plan->n_replicas, weights ? &rounds->gradient : &rounds->weight);
     SL_TRY(st, plan_gossip(s, step, weights ? &rounds->weight : &rounds->gradient), done);
     scale_gradients(s, step, &rounds->gradient);
     scale_weights(s, &rounds->weight);
@@ -178,30 +173,30 @@ struct subject {
     bool weight;
 };
 
-static struct sl_parameter *parameter_of(const struct sl_steps *s, const struct subject *what, uint32_t r)
+static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
 {
-    return &s->model[r].layer[what->layer].parameter[what->parameter];
+    return &s->replica[r].layer[what->layer].parameter[what->parameter];
 }
 
-static starpu_data_handle_t array_of(const struct sl_steps *s, const struct subject *what, uint32_t r)
+static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
 {
     const struct sl_parameter *p = parameter_of(s, what, r);
     return what->weight ? p->value_handle : p->gradient_handle;
 }
 
 /* The head of what is done for replica r: by its first PE. */
-static struct sl_task_args head_of(const struct sl_steps *s, uint64_t step, uint32_t r)
+static struct sl_task_args head_of(const struct sl_replicas *s, uint64_t step, uint32_t r)
 {
-    return sl_step_head(s, step, r * (s->n_pes / s->n_replicas), 0);
+    return (struct sl_task_args){.run = s->run, .step = step, .pe = sl_plan_first_of(s->plan, r)};
 }
 
 /* What every node brings to the exchange: its one replica's array, or a fresh sum over its replicas. */
-static enum sl_status add_inside(struct sl_steps *s, uint64_t step, const struct sl_round *round,
+static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
                                  const struct subject *what, starpu_data_handle_t *sums)
 {
     starpu_data_handle_t sources[SL_MAX_NODES];
     enum sl_status st = SL_OK;
-    for (uint32_t b = 0; b < s->n_replicas / round->local; b++) {
+    for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
         const struct sl_parameter *p = parameter_of(s, what, b * round->local);
         struct sl_task_args head = head_of(s, step, b * round->local);
         for (uint32_t i = 0; i < round->local; i++) {
@@ -218,13 +213,14 @@ done:
     return st;
 }
 
-static enum sl_status mix(struct sl_steps *s, uint64_t step, const struct sl_round *round, const struct subject *what)
+static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
+                          const struct subject *what)
 {
     starpu_data_handle_t sums[SL_MAX_NODES] = {NULL};
     bool mixed[SL_MAX_NODES] = {false};
     enum sl_status st;
     SL_TRY(st, add_inside(s, step, round, what, sums), done);
-    for (uint32_t r = 0; r < s->n_replicas; r++) {
+    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         uint32_t b = r / round->local;
         uint32_t n = round->from[b] == b ? 1 : 2;
         starpu_data_handle_t sources[2] = {sums[b], sums[round->from[b]]};
@@ -235,30 +231,31 @@ static enum sl_status mix(struct sl_steps *s, uint64_t step, const struct sl_rou
                    done);
         }
     }
-    for (uint32_t r = 0; r < s->n_replicas; r++) {
+    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         struct sl_parameter *p = parameter_of(s, what, r);
         if (mixed[r]) {
             swap(p, what->weight ? &p->value : &p->gradient, what->weight ? &p->value_handle : &p->gradient_handle);
         }
     }
 done:
-    for (uint32_t b = 0; round->local > 1 && b < s->n_replicas / round->local; b++) {
+    for (uint32_t b = 0; round->local > 1 && b < s->plan->n_replicas / round->local; b++) {
         sl_handle_drop(&sums[b]);
     }
     return st;
 }
 
-enum sl_status sl_replicas_mix_gradients(struct sl_steps *s, uint64_t step, uint32_t layer, int parameter)
+enum sl_status sl_replicas_mix_gradients(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
-    return s->n_replicas == 1 ? SL_OK : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, false});
+    return s->plan->n_replicas == 1 ? SL_OK
+                                    : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, false});
 }
 
-enum sl_status sl_replicas_mix_weights(struct sl_steps *s, uint64_t step, uint32_t layer, int parameter)
+enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
-    struct sl_round all = {.local = s->n_replicas, .inner = 1.0 / s->n_replicas, .from = {0}, .scale = {1}};
+    struct sl_round all = {.local = s->plan->n_replicas, .inner = 1.0 / s->plan->n_replicas, .from = {0}, .scale = {1}};
     struct subject what = {layer, parameter, true};
     enum sl_status st = SL_OK;
-    if (s->n_replicas > 1) {
+    if (s->plan->n_replicas > 1) {
         SL_TRY(st, mix(s, step, &s->rounds.weight, &what), done);
         SL_TRY(st, s->rounds.average ? mix(s, step, &all, &what) : SL_OK, done);
     }
@@ -278,12 +275,13 @@ static uint64_t round_traffic(uint32_t n_replicas, const struct sl_round *round)
     return n;
 }
 
-uint64_t sl_replicas_traffic(const struct sl_steps *s)
+uint64_t sl_replicas_traffic(const struct sl_replicas *s)
 {
-    uint64_t n = 2 * (uint64_t)(s->n_pes - s->n_replicas); /* inside the groups */
-    if (s->n_replicas > 1) {
-        n += round_traffic(s->n_replicas, &s->rounds.gradient) + round_traffic(s->n_replicas, &s->rounds.weight);
-        n += s->rounds.average ? 2 * (uint64_t)(s->n_replicas - 1) : 0;
+    uint64_t n = 2 * (uint64_t)(s->plan->n_pes - s->plan->n_replicas); /* inside the groups */
+    if (s->plan->n_replicas > 1) {
+        n += round_traffic(s->plan->n_replicas, &s->rounds.gradient) +
+             round_traffic(s->plan->n_replicas, &s->rounds.weight);
+        n += s->rounds.average ? 2 * (uint64_t)(s->plan->n_replicas - 1) : 0;
     }
     return n;
 }

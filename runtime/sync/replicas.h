@@ -24,12 +24,7 @@
 #include "codelets/task.h"
 #include "runtime/model/model.h"
 #include "runtime/plan/gossip.h"
-#include "runtime/plan/settings.h"
-
-struct sl_steps;
-
-/* How many replicas a run has: 1 with all-reduce, else one per group. pes and group_size are decided. */
-uint32_t sl_replicas_count(const struct sl_settings *settings);
+#include "runtime/plan/plan.h"
 
 /* Make n >= 2 equal models as sl_model_init does, with room to mix them and names of their own in files. (*out)[r] is replica r.
  * SL_ENOMEM, SL_EINVAL. On failure *out is NULL. */
@@ -62,16 +57,25 @@ struct sl_rounds {
     bool average; /* then the average of all weights */
 };
 
-/* Decide the rounds of a step, into steps->rounds. SL_EINVAL as sl_gossip_check. */
-enum sl_status sl_replicas_plan(struct sl_steps *steps, uint64_t step);
+/* Replicas and how they come together; all but the rounds is borrowed. */
+struct sl_replicas {
+    const struct sl_settings *settings;
+    const struct sl_plan *plan;
+    struct sl_run *run;
+    struct sl_model *replica;
+    struct sl_rounds rounds; /* of the step in hand */
+};
+
+/* Decide the rounds of a step. SL_EINVAL as sl_gossip_check. */
+enum sl_status sl_replicas_plan(struct sl_replicas *replicas, uint64_t step);
 
 /* Submit the planned rounds of one parameter of a layer: of the gradients between reduce and optimise, of the weights after it.
  * With one replica nothing. One thread, in order. SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_replicas_mix_gradients(struct sl_steps *steps, uint64_t step, uint32_t layer, int parameter);
-enum sl_status sl_replicas_mix_weights(struct sl_steps *steps, uint64_t step, uint32_t layer, int parameter);
+enum sl_status sl_replicas_mix_gradients(struct sl_replicas *replicas, uint64_t step, uint32_t layer, int parameter);
+enum sl_status sl_replicas_mix_weights(struct sl_replicas *replicas, uint64_t step, uint32_t layer, int parameter);
 
 /* Models that travel between PEs in the planned step, all PEs together: a sum over n PEs or replicas, given back to all, counts
  * 2 (n - 1), as a ring all-reduce sends; an exchange one a receiver. */
-uint64_t sl_replicas_traffic(const struct sl_steps *steps);
+uint64_t sl_replicas_traffic(const struct sl_replicas *replicas);
 
 #endif

@@ -72,7 +72,7 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 
 static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
-    double n_replicas = sl_replicas_count(s);
+    double n_replicas = sl_plan_replicas(s);
     double copies = 4 + 2;                               /* state, best and file copies */
     copies += n_replicas > 1 ? n_replicas * (5 + 3) : 0; /* replicas: state and spare; a checkpoint's copies */
     return copies * parameter_bytes(model, 0);
@@ -290,4 +290,17 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
                                 .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
+}
+
+uint64_t sl_memory_need_gpu_others(const struct sl_settings *settings, const struct sl_shards *shards,
+                                   const struct sl_run *run, uint64_t slot_bytes)
+{
+    if (run->n_gpus == 0) {
+        return 0;
+    }
+    struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus);
+    uint64_t n_pes = (settings->pes + run->n_gpus - 1) / run->n_gpus;
+    /* An evaluation that fits the GPU at all must not have to move the caches away. */
+    uint64_t work = !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
+    return work + slot_bytes / settings->pes * n_pes;
 }

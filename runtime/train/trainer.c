@@ -87,7 +87,7 @@ done:
 
 static enum sl_status open_losses(struct sl_trainer *t)
 {
-    uint32_t n = t->steps.n_per_epoch;
+    uint32_t n = t->plan.n_per_epoch;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n, sizeof *t->losses, "losses of an epoch", &t->losses), done);
     SL_TRY(st, sl_alloc_zero(n, sizeof *t->loss_handle, "losses of an epoch", &t->loss_handle), done);
@@ -102,7 +102,7 @@ done:
 /* One replica is the model itself; several begin as copies of it. */
 static enum sl_status open_replicas(struct sl_trainer *t)
 {
-    uint32_t n = sl_replicas_count(t->settings);
+    uint32_t n = t->plan.n_replicas;
     enum sl_status st = SL_OK;
     if (n == 1) {
         t->replica = &t->model;
@@ -141,40 +141,6 @@ static enum sl_status place_parts(struct sl_trainer *t)
     return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
 }
 
-#define TRANSPORT_TIMEOUT_S 60 /* of one exchange, and of NCCL's start */
-
-/* What needs no GPU to be seen. */
-static enum sl_status check_transport(const struct sl_settings *s)
-{
-    if (s->transport != SL_TRANSPORT_NCCL || (s->gpus > 0 && sl_nccl_built())) {
-        return SL_OK;
-    }
-    return s->gpus == 0
-               ? sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out")
-               : sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
-                                     "(--with-nccl=DIR), and leave it out to let StarPU copy");
-}
-
-/* --transport nccl: NCCL between the GPUs of this run. */
-static enum sl_status open_transport(struct sl_trainer *t)
-{
-    int devices[SL_NCCL_MAX_GPUS];
-    int nodes[SL_NCCL_MAX_GPUS];
-    enum sl_status st;
-    if (t->settings->transport != SL_TRANSPORT_NCCL) {
-        return SL_OK;
-    }
-    if (t->machine.n_gpus == 0 || t->machine.n_gpus > SL_NCCL_MAX_GPUS) {
-        return sl_fail(SL_EINVAL, "--transport: found nccl with %u GPUs, expected 1 to %d; without GPUs leave it out",
-                       t->machine.n_gpus, SL_NCCL_MAX_GPUS);
-    }
-    SL_TRY(st, sl_transport_open(sl_gpus_list(devices, nodes), devices, nodes, TRANSPORT_TIMEOUT_S, &t->transport),
-           done);
-    t->run.transport = &t->transport;
-done:
-    return st;
-}
-
 /* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. */
 static enum sl_status check_gpu_memory(struct sl_trainer *t)
 {
@@ -197,14 +163,15 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset.features.n_columns;
     enum sl_status st;
+    t->plan = sl_plan_make(s, t->dataset.train.n);
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
-    t->run.pinned_pes = s->placement == SL_PLACEMENT_HOME ? s->pes : 0;
+    t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     t->run.evaluate_anywhere = s->group_size < s->pes; /* fewer parts than homes */
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
-    SL_TRY(st, open_transport(t), done);
+    SL_TRY(st, sl_door_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->door), done);
     t->memory_bytes = sl_memory_need(s, &t->dataset);
     if (t->memory_bytes > t->machine.topology.memory_bytes) {
         st = sl_fail(
@@ -225,15 +192,15 @@ static enum sl_status open_run(struct sl_trainer *t, const struct sl_tensors *ch
     SL_TRY(st, s->load != NULL ? sl_trainer_load_model(t) : SL_OK, done);
     SL_TRY(st, open_replicas(t), done);
     SL_TRY(st, checkpoint->n > 0 ? sl_trainer_load_state(t, checkpoint) : SL_OK, done);
-    uint64_t n_per_epoch =
-        (t->shards.n_train + (uint64_t)s->pes * s->batch_size - 1) / ((uint64_t)s->pes * s->batch_size);
-    SL_TRY(st, sl_steps_open(s, &t->run, &t->shards, t->replica, t->state.step, s->epochs * n_per_epoch, &t->steps),
-           done);
+    struct sl_steps_of of = {s, &t->plan, &t->run, &t->shards, t->replica, &t->door};
+    SL_TRY(st, sl_steps_open(&of, t->state.step, &t->steps), done);
+    uint64_t others = sl_memory_need_gpu_others(s, &t->shards, &t->run, sl_steps_slot_bytes(&t->steps));
+    SL_TRY(st, sl_feature_cache_open(s, &t->plan, &t->run, &t->shards, others, &t->steps.cache), done);
     s->feature_cache = t->steps.cache.n_rows;
     for (uint32_t i = 0; i < s->depth; i++) {
         t->n_unpinned += t->steps.slot[i].n_refused;
     }
-    SL_TRY(st, sl_trace_open(s, t->state.step, t->steps.n_steps, t->steps.n_per_epoch, &t->trace), done);
+    SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
     st = checkpoint->n > 0 ? sl_trainer_load_losses(t, checkpoint) : SL_OK;
 done:
@@ -249,7 +216,7 @@ enum sl_status sl_trainer_open(struct sl_settings *settings, struct sl_trainer *
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a trainer", &t), done);
     t->settings = settings;
     SL_TRY(st, sl_trainer_check_files(settings), done);
-    SL_TRY(st, check_transport(settings), done);
+    SL_TRY(st, sl_door_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_trainer_match_settings(settings, &checkpoint) : SL_OK, done);
     SL_TRY(st, load_dataset(t), done);
@@ -277,20 +244,21 @@ void sl_trainer_close(struct sl_trainer *t)
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);
     }
-    for (uint32_t i = 0; t->loss_handle != NULL && i < t->steps.n_per_epoch; i++) {
+    for (uint32_t i = 0; t->loss_handle != NULL && i < t->plan.n_per_epoch; i++) {
         if (t->loss_handle[i] != NULL) {
             starpu_data_unregister(t->loss_handle[i]);
         }
     }
     sl_free(t->loss_handle);
     sl_free(t->losses);
+    sl_feature_cache_close(&t->steps.cache);
     sl_steps_close(&t->steps);
     if (t->n_replicas > 1) {
         sl_replicas_free(t->replica, t->n_replicas);
     }
     sl_model_free(&t->model);
     sl_shards_close(&t->shards);
-    sl_transport_close(&t->transport);
+    sl_door_close(&t->door);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {
         sl_run_free(&t->run);
@@ -303,7 +271,7 @@ void sl_trainer_close(struct sl_trainer *t)
 
 uint32_t sl_trainer_steps_per_epoch(const struct sl_trainer *t)
 {
-    return t->steps.n_per_epoch;
+    return t->plan.n_per_epoch;
 }
 
 bool sl_trainer_traced(const struct sl_trainer *t)
@@ -357,7 +325,7 @@ enum sl_status sl_trainer_describe(const struct sl_trainer *t, FILE *stream)
             t->shards.is_sparse ? "sparse" : "dense", t->shards.n_classes, t->dataset.split, t->shards.n_train,
             t->shards.n_valid, t->shards.n_test);
     fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
-            s->pes, s->group_size, s->batch_size, t->steps.n_per_epoch,
+            s->pes, s->group_size, s->batch_size, t->plan.n_per_epoch,
             n_edges > 0 ? (double)t->partition.n_cut / (double)n_edges : 0);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
@@ -435,7 +403,7 @@ static enum sl_status report_config(struct sl_trainer *t, const struct sl_report
 /* Report the losses of the epoch's steps before `end`; the graph has written them, or is about to. */
 static enum sl_status report_steps(struct sl_trainer *t, const struct sl_report *report, uint32_t end)
 {
-    uint32_t epoch = (uint32_t)((t->state.step - 1) / t->steps.n_per_epoch) + 1;
+    uint32_t epoch = (uint32_t)((t->state.step - 1) / t->plan.n_per_epoch) + 1;
     enum sl_status st = SL_OK;
     for (; t->n_reported < end; t->n_reported++) {
         uint32_t i = t->n_reported;
@@ -446,7 +414,7 @@ static enum sl_status report_steps(struct sl_trainer *t, const struct sl_report 
         starpu_data_release(t->loss_handle[i]);
         SL_TRY(st, sl_failure_status(&t->run.failure), done);
         if (report->metrics != NULL && t->settings->metrics_steps) {
-            uint64_t step = (uint64_t)(epoch - 1) * t->steps.n_per_epoch + i;
+            uint64_t step = (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i;
             SL_TRY(st, sl_metrics_step(report->metrics, epoch, step, loss), done);
         }
         if (report->progress != NULL) {
@@ -463,7 +431,7 @@ static double mean_loss(const struct sl_trainer *t, uint32_t n_steps)
     double sum = 0;
     double n_seeds = 0;
     for (uint32_t i = 0; i < n_steps; i++) {
-        double seeds = sl_step_seeds(&t->steps, i).n;
+        double seeds = sl_plan_seeds(&t->plan, i).n;
         sum += t->losses[i] * seeds;
         n_seeds += seeds;
     }
@@ -476,7 +444,7 @@ static enum sl_status fill_epoch(struct sl_trainer *t, struct sl_metrics_epoch *
     const struct sl_step_sizes *sums = &t->state.sums;
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
     sl_run_stage_seconds(&t->run, stage);
-    out->layers = t->steps.n_hops;
+    out->layers = t->plan.n_layers;
     memcpy(out->vertices, sums->vertices, sizeof out->vertices);
     memcpy(out->edges, sums->edges, sizeof out->edges);
     out->bytes = (struct sl_metrics_bytes){.ids = sums->id_bytes,
@@ -589,8 +557,8 @@ static enum sl_status advance(struct sl_trainer *t, const struct sl_report *repo
 {
     const struct sl_settings *s = t->settings;
     uint64_t step = t->state.step;
-    uint32_t i = (uint32_t)(step % t->steps.n_per_epoch);
-    struct sl_adam adam = sl_trainer_adam(s, step, t->steps.n_per_epoch);
+    uint32_t i = (uint32_t)(step % t->plan.n_per_epoch);
+    struct sl_adam adam = sl_trainer_adam(s, step, t->plan.n_per_epoch);
     struct sl_step_sizes sizes;
     enum sl_status st;
     sl_trace_before_step(&t->trace, step);
@@ -618,7 +586,7 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
 
 static enum sl_status finish_epoch(struct sl_trainer *t, const struct sl_report *report, double start_s)
 {
-    uint32_t n = t->steps.n_per_epoch;
+    uint32_t n = t->plan.n_per_epoch;
     struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
     enum sl_status st;
     SL_TRY(st, drain(t), done);
@@ -648,7 +616,7 @@ static enum sl_status pause_epoch(struct sl_trainer *t, const struct sl_report *
 {
     enum sl_status st;
     SL_TRY(st, drain(t), done);
-    SL_TRY(st, report_steps(t, report, (uint32_t)(t->state.step % t->steps.n_per_epoch)), done);
+    SL_TRY(st, report_steps(t, report, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
     t->state.epoch_seconds += sl_clock_s() - start_s;
     st = t->settings->checkpoint != NULL ? sl_trainer_save_state(t) : SL_OK;
 done:
@@ -664,14 +632,14 @@ static enum sl_status train_epochs(struct sl_trainer *t, const struct sl_report 
 {
     double start_s = sl_clock_s();
     enum sl_status st = SL_OK;
-    while (t->state.step < t->steps.n_steps && patient(t) && !sl_signals_seen()) {
+    while (t->state.step < t->plan.n_steps && patient(t) && !sl_signals_seen()) {
         SL_TRY(st, advance(t, report), done);
-        if (t->state.step % t->steps.n_per_epoch == 0) {
+        if (t->state.step % t->plan.n_per_epoch == 0) {
             SL_TRY(st, finish_epoch(t, report, start_s), done);
             start_s = sl_clock_s();
         }
     }
-    if (t->state.step % t->steps.n_per_epoch != 0) {
+    if (t->state.step % t->plan.n_per_epoch != 0) {
         st = pause_epoch(t, report, start_s);
     }
 done:
@@ -681,7 +649,7 @@ done:
 /* --epochs 0, or a checkpoint at the end of its epochs: score what was loaded. */
 static enum sl_status only_evaluate(struct sl_trainer *t, const struct sl_report *report)
 {
-    struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->steps.n_hops};
+    struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->plan.n_layers};
     enum sl_status st;
     SL_TRY(st, evaluate(t, 0, &epoch), done);
     SL_TRY(st, report->metrics != NULL ? sl_metrics_epoch(report->metrics, &epoch) : SL_OK, done);
@@ -711,7 +679,7 @@ static enum sl_status rewind_metrics(struct sl_trainer *t, const struct sl_repor
 {
     bool goes_on = report->metrics != NULL && t->settings->resume != SL_RESUME_NO;
     uint64_t step = t->state.step;
-    return goes_on ? sl_metrics_rewind(report->metrics, step / t->steps.n_per_epoch, step) : SL_OK;
+    return goes_on ? sl_metrics_rewind(report->metrics, step / t->plan.n_per_epoch, step) : SL_OK;
 }
 
 enum sl_status sl_trainer_train(struct sl_trainer *t, const struct sl_report *report)

@@ -118,7 +118,7 @@ static enum sl_status make_labels(const struct sl_trainer *t, struct labels *lab
         labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
     }
     add_whole(labels, "step", t->state.step);
-    add_whole(labels, "steps_per_epoch", t->steps.n_per_epoch);
+    add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
     add_whole(labels, "best_epoch", t->state.best_epoch);
     add_whole(labels, "worse", t->state.n_worse);
     add_real(labels, "best_valid_acc", t->state.best_valid_acc);
@@ -174,7 +174,7 @@ enum sl_status sl_trainer_save_state(struct sl_trainer *t)
     if (t->best != NULL) {
         tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
     }
-    tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->steps.n_per_epoch, 0, t->losses);
+    tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->plan.n_per_epoch, 0, t->losses);
     list_sums(&t->state.sums, t->settings->layers, sums);
     for (uint32_t i = 0; i < N_SUMS; i++) {
         tensors[n++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
@@ -292,7 +292,7 @@ done:
 
 enum sl_status sl_trainer_load_losses(struct sl_trainer *t, const struct sl_tensors *checkpoint)
 {
-    uint32_t n = t->steps.n_per_epoch;
+    uint32_t n = t->plan.n_per_epoch;
     uint64_t then;
     struct sl_tensor losses = sl_tensor_make("epoch.losses", SL_TENSOR_F64, n, 0, NULL);
     enum sl_status st;

@@ -28,6 +28,7 @@ struct sl_progress_state {
 
 struct sl_trainer {
     struct sl_settings *settings;
+    struct sl_plan plan;
     struct sl_machine machine;
     struct sl_dataset dataset;
     struct sl_partition partition;
@@ -37,7 +38,7 @@ struct sl_trainer {
     struct sl_model *replica; /* what is trained: n_replicas of them, or the model itself */
     uint32_t n_replicas;
     struct sl_run run;
-    struct sl_transport transport; /* --transport nccl; else empty */
+    struct sl_door door;
     struct sl_steps steps;
     struct sl_trace trace;
     bool run_ready;

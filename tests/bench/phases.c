@@ -242,18 +242,13 @@ enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl
     return st;
 }
 
-enum sl_status __real_sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
-                                    struct sl_model *model, uint64_t first_step, uint64_t n_steps,
-                                    struct sl_steps *out);
-enum sl_status __wrap_sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
-                                    struct sl_model *model, uint64_t first_step, uint64_t n_steps,
-                                    struct sl_steps *out);
+enum sl_status __real_sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out);
+enum sl_status __wrap_sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out);
 
-enum sl_status __wrap_sl_steps_open(const struct sl_settings *settings, struct sl_run *run, struct sl_shards *shards,
-                                    struct sl_model *model, uint64_t first_step, uint64_t n_steps, struct sl_steps *out)
+enum sl_status __wrap_sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out)
 {
     enter("ring");
-    enum sl_status st = __real_sl_steps_open(settings, run, shards, model, first_step, n_steps, out);
+    enum sl_status st = __real_sl_steps_open(of, first_step, out);
     leave();
     return st;
 }

@@ -114,12 +114,12 @@ void __wrap_sl_task_leave(const struct sl_task_args *args, double start_s)
 
 static void count_references(const struct sl_steps *s, struct bench_shape *shape)
 {
-    uint32_t n_parts = s->shards->n_parts;
-    for (uint32_t p = 0; p < s->n_pes; p++) {
-        for (uint32_t hop = 0; hop < s->n_hops; hop++) {
-            const uint32_t *first = s->pe[p].counts + sl_counts_request(s->n_hops, n_parts, hop);
+    uint32_t n_parts = s->plan->n_parts;
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
+        for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
+            const uint32_t *first = s->pe[p].counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
             shape->references[hop] += first[n_parts];
-            shape->remote[hop] += first[n_parts] - sl_list_count(first, p % n_parts);
+            shape->remote[hop] += first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
         }
     }
 }
@@ -150,8 +150,8 @@ static enum sl_status count_draws(const struct sl_steps *s, uint64_t step, uint3
 static enum sl_status count_all_draws(const struct sl_steps *s, uint64_t step)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
-        for (uint32_t hop = 0; st == SL_OK && hop < s->n_hops; hop++) {
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+        for (uint32_t hop = 0; st == SL_OK && hop < s->plan->n_layers; hop++) {
             st = count_draws(s, step, p, hop);
         }
     }
@@ -170,10 +170,10 @@ enum sl_status __wrap_sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl
     if (st != SL_OK || !timed()) {
         return st;
     }
-    for (uint32_t level = 0; level <= s->n_hops; level++) {
+    for (uint32_t level = 0; level <= s->plan->n_layers; level++) {
         probe.shape.vertices[level] += sizes_out->vertices[level];
     }
-    for (uint32_t hop = 0; hop < s->n_hops; hop++) {
+    for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         probe.shape.edges[hop] += sizes_out->edges[hop];
     }
     if (s->shards->is_sparse) {
@@ -318,7 +318,7 @@ static void finish_shape(const struct sl_trainer *t, struct bench_shape *shape)
     }
     shape->n_nonzeros /= probe.n_repeats;
     shape->is_sparse = t->shards.is_sparse;
-    shape->n_layers = t->steps.n_hops;
+    shape->n_layers = t->plan.n_layers;
     for (uint32_t i = 0; i < shape->n_layers; i++) {
         shape->width[i] = t->model.layer[i].n_in;
         shape->width[i + 1] = t->model.layer[i].n_out;
@@ -326,8 +326,8 @@ static void finish_shape(const struct sl_trainer *t, struct bench_shape *shape)
     shape->n_vertices = t->shards.n_vertices;
     shape->n_parts = t->shards.n_parts;
     shape->n_edges = t->partition.graph.n_edges;
-    shape->n_steps = t->steps.n_per_epoch;
-    shape->n_pes = t->steps.n_pes;
+    shape->n_steps = t->plan.n_per_epoch;
+    shape->n_pes = t->plan.n_pes;
     shape->n_chunks = t->settings->chunks;
 }
 

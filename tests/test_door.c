@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/exchange/crossing.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
+ * runtime/exchange/door.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
  * made-up GPUs over the stand-in for NCCL, whose sums have an order of their own; on a machine with GPUs, on as many as it has. */
 #include "tests/run_fixture.h"
 
@@ -141,60 +141,61 @@ static void test_gossip(void **state)
 }
 
 #ifdef SL_EMULATED
-/* The PE in whose slot this is what arrived (or, back, returned) from or to PE *other. */
-static uint32_t pe_of(const struct world *w, bool back, starpu_data_handle_t handle, uint32_t *other)
+/* What goes through the door to NCCL's tasks. */
+static struct sl_transport_move moves[16];
+static uint32_t n_moves;
+
+enum sl_status __real_sl_transport_move_submit(const struct sl_task_args *task, struct sl_transport *transport,
+                                               enum sl_stage stage, uint32_t n, const struct sl_transport_move *list);
+enum sl_status __wrap_sl_transport_move_submit(const struct sl_task_args *task, struct sl_transport *transport,
+                                               enum sl_stage stage, uint32_t n, const struct sl_transport_move *list);
+
+enum sl_status __wrap_sl_transport_move_submit(const struct sl_task_args *task, struct sl_transport *transport,
+                                               enum sl_stage stage, uint32_t n, const struct sl_transport_move *list)
 {
-    uint32_t n_parts = w->steps.shards->n_parts;
-    for (uint32_t p = 0; p < w->steps.n_pes; p++) {
-        const struct sl_slot_pe *pe = sl_step_slot(&w->steps, 0, p);
-        for (uint32_t k = 0; k < w->steps.n_hops * n_parts; k++) {
-            if ((back ? pe->returned : pe->arrived)[k] == handle) {
-                *other = sl_step_peer(&w->steps, p, k % n_parts);
-                return p;
-            }
-        }
-    }
-    fail_msg("a move goes to a buffer of no slot");
-    return 0;
+    n_moves = n < 16 ? n : 16;
+    memcpy(moves, list, n_moves * sizeof *list);
+    return __real_sl_transport_move_submit(task, transport, stage, n, list);
 }
 
 static sl_real cells[16]; /* one of each pair of PEs */
 static const uint32_t three_gpus[] = {0, 0, 1, 2};
 
 /* Every pair of four PEs on three GPUs: PEs 0 and 1 share one. */
-static void check_route(struct world *w, bool back)
+static void check_route(struct world *w, enum sl_stage stage)
 {
-    const uint32_t *gpu = three_gpus;
     starpu_data_handle_t handle[16];
-    const struct sl_transport_move *moves = w->steps.crossing.moves;
+    starpu_data_handle_t room[16] = {NULL};
+    starpu_data_handle_t what[16];
+    struct sl_parcel parcels[16];
+    struct sl_task_args here = sl_step_head(&w->steps, 0, 0, 0);
+    for (uint32_t k = 0; k < 16; k++) {
+        cells[k] = (sl_real)(k + 1);
+        handle[k] = what[k] = rows_of(&cells[k], 1, 1);
+        parcels[k] = (struct sl_parcel){.from = k / 4, .to = k % 4, .what = &what[k], .room = &room[k]};
+    }
+    expect_ok(sl_door_rows(&w->door, &here, stage, 16, parcels));
     uint32_t n = 0;
     for (uint32_t k = 0; k < 16; k++) {
-        struct sl_step_pe *pe = &w->steps.pe[k / 4];
-        handle[k] = rows_of(&cells[k], 1, 1);
-        *(back ? &pe->sent[k % 4] : &pe->packed[k % 4]) = k / 4 == k % 4 ? NULL : handle[k];
-    }
-    expect_ok(sl_crossing_rows(&w->steps, 0, 1, back));
-    for (uint32_t k = 0; k < 16; k++) {
-        const struct sl_step_pe *pe = &w->steps.pe[k / 4];
-        starpu_data_handle_t now = (back ? pe->sent : pe->packed)[k % 4];
-        if (k / 4 == k % 4 || gpu[k / 4] == gpu[k % 4]) {
-            assert_true(now == (k / 4 == k % 4 ? NULL : handle[k]));
+        if (three_gpus[k / 4] == three_gpus[k % 4]) {
+            assert_true(what[k] == handle[k] && room[k] == NULL);
             continue;
         }
-        uint32_t other = 0;
-        uint32_t p = pe_of(w, back, now, &other);
-        assert_true(p == k / 4 && other == k % 4);
-        assert_true(moves[n].source == handle[k] && moves[n].target == now);
-        assert_int_equal(moves[n].from, gpu[back ? p : other]);
-        assert_int_equal(moves[n].to, gpu[back ? other : p]);
-        n++;
+        assert_true(what[k] == room[k] && room[k] != NULL);
+        assert_true(moves[n].source == handle[k] && moves[n].target == what[k]);
+        assert_int_equal(moves[n].from, three_gpus[k / 4]);
+        assert_int_equal(moves[n++].to, three_gpus[k % 4]);
+        assert_int_equal(starpu_data_acquire(what[k], STARPU_R), 0);
+        assert_true(*(const sl_real *)starpu_data_get_local_ptr(what[k]) == (sl_real)(k + 1));
+        starpu_data_release(what[k]);
+        sl_handle_drop(&room[k]);
     }
     assert_int_equal(n, 10);
+    assert_int_equal(n_moves, 10);
     unregister(16, handle);
-    sl_step_drop(&w->steps);
 }
 
-/* Rows go from the owner's GPU to the requester's, their gradients the other way, and are read where they arrived. */
+/* From the GPU of one PE to that of the other, both ways of a step, and read where it arrived; ids stay. */
 static void test_routes(void **state)
 {
     (void)state;
@@ -205,11 +206,11 @@ static void test_routes(void **state)
     settings.transport = SL_TRANSPORT_NCCL;
     emulated_gpus = c.gpus;
     world_open(&dense_set, &settings, 1, &w);
-    sl_step_take(&w.steps, 0);
-    check_route(&w, false);
-    check_route(&w, true);
+    check_route(&w, SL_STAGE_EXCHANGE);
+    check_route(&w, SL_STAGE_BACKWARD);
+    assert_int_equal(w.door.n_sums, 3);
     for (uint32_t p = 0; p < c.pes; p++) {
-        assert_int_equal(sl_crossing_sum_of(&w.steps, p), three_gpus[p]);
+        assert_int_equal(sl_door_list_of(&w.door, p), three_gpus[p]);
     }
     world_close(&w);
     sl_settings_free(&settings);

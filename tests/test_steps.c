@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/minibatch/ring.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows. */
+ * runtime/minibatch/steps.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows. */
 #include "tests/run_fixture.h"
 
 static void open_world(struct sl_settings *settings, uint64_t n_steps, struct sl_dataset *d, struct world *w)
@@ -78,16 +78,16 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->settings->depth; i++) {
-        for (uint32_t p = 0; p < s->n_pes; p++) {
+        for (uint32_t p = 0; p < s->plan->n_pes; p++) {
             const struct sl_slot_pe *pe = &s->slot[i].pe[p];
-            for (uint32_t k = 0; k < s->n_hops * s->shards->n_parts; k++) {
+            for (uint32_t k = 0; k < s->plan->n_layers * s->shards->n_parts; k++) {
                 assert_true(n + 2 <= room);
                 out[n++] = pe->packed[k];
                 out[n++] = pe->sent[k];
             }
         }
     }
-    for (uint32_t k = 0; k < s->n_hops * SL_N_PARAMETERS; k++) {
+    for (uint32_t k = 0; k < s->plan->n_layers * SL_N_PARAMETERS; k++) {
         for (uint32_t i = 0; i < s->gradients[k].room; i++) {
             assert_true(n < room);
             out[n++] = s->gradients[k].handle[i];
@@ -99,7 +99,7 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
         out[n++] = s->pass.batch.sums.handle[i];
         out[n++] = s->losses.handle[i];
     }
-    for (uint32_t i = 0; i < s->settings->depth * s->n_pes; i++) {
+    for (uint32_t i = 0; i < s->settings->depth * s->plan->n_pes; i++) {
         n = list_rows(&s->slot_rows[i], n, room, out);
     }
     return n;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * --transport starpu: StarPU copies what a task reads to where it runs. */
+#include "codelets/reduce.h"
+#include "runtime/exchange/door.h"
+
+enum sl_status sl_door_ids_stay(struct sl_door *door, const struct sl_task_args *head, uint32_t n,
+                                struct sl_parcel *parcels)
+{
+    (void)door, (void)head, (void)n, (void)parcels;
+    return SL_OK;
+}
+
+static enum sl_status rows_stay(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
+                                struct sl_parcel *parcels)
+{
+    (void)door, (void)head, (void)stage, (void)n, (void)parcels;
+    return SL_OK;
+}
+
+static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *what)
+{
+    (void)door;
+    return sl_reduce_submit(head, what->lists->n, what->lists->handle, what->sum);
+}
+
+const struct sl_door_kind sl_door_starpu = {.name = "starpu", .ids = sl_door_ids_stay, .rows = rows_stay, .sum = sum};

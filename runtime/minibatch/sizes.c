@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A step taken in hand: its counts, and what they add up to. */
+#include "runtime/minibatch/sizes.h"
+
+#include <string.h>
+
+#include "codelets/exchange.h"
+
+static void split_levels(const struct sl_steps *s, uint32_t p)
+{
+    struct sl_pass_pe *pe = &s->pass.pe[p];
+    uint32_t shift = SL_MIN_CHUNK_SHIFT;
+    for (uint32_t level = 0; level <= s->plan->n_layers; level++) {
+        pe->split[level] = sl_split_rows(s->pe[p].counts[sl_counts_rows(level)], s->settings->chunks, shift);
+        shift = pe->split[level].shift;
+    }
+}
+
+/* The layer that aggregates over a hop's edges. */
+static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t hop)
+{
+    const struct sl_layer *layer = s->model->layer;
+    while (layer->level != hop || layer->from == hop) {
+        layer++;
+    }
+    return layer;
+}
+
+static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes *sizes)
+{
+    const uint32_t *counts = s->pe[p].counts;
+    uint32_t n_parts = s->plan->n_parts;
+    for (uint32_t level = 0; level <= s->plan->n_layers; level++) {
+        sizes->vertices[level] += counts[sl_counts_rows(level)];
+    }
+    for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
+        const struct sl_layer *layer = layer_of_hop(s, hop);
+        uint64_t row = sizeof(sl_real) * layer->travels;
+        const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
+        uint64_t n_ids = first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
+        sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
+        sizes->id_bytes += n_ids * sizeof(sl_vertex);
+        sizes->row_bytes += n_ids * row;
+        sizes->row_gradient_bytes += layer != s->model->layer || layer->project_first ? n_ids * row : 0;
+    }
+}
+
+/* Bytes of the feature rows that PE p reads: dense rows, or the sparse rows' columns and values. */
+static enum sl_status feature_bytes(struct sl_steps *s, uint64_t step, uint32_t p, uint64_t *bytes)
+{
+    const struct sl_shard *part = sl_step_shard(s, p);
+    uint32_t n = s->pe[p].counts[sl_counts_rows(s->plan->n_layers)];
+    if (!s->shards->is_sparse) {
+        *bytes += (uint64_t)n * s->shards->n_features * sizeof(float);
+        return SL_OK;
+    }
+    starpu_data_handle_t handle = sl_step_slot(s, step, p)->frontier;
+    if (starpu_data_acquire(handle, STARPU_R) != 0) {
+        return sl_fail(SL_ESTARPU, "StarPU refused to hand out the frontier of step %llu", (unsigned long long)step);
+    }
+    const sl_vertex *frontier = starpu_data_get_local_ptr(handle);
+    const uint64_t *offsets = s->shards->sparse_offsets + part->first + sl_plan_part(s->plan, p);
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t row = frontier[r] - part->first;
+        *bytes += (offsets[row + 1] - offsets[row]) * (sizeof(float) + sizeof(uint32_t));
+    }
+    starpu_data_release(handle);
+    return SL_OK;
+}
+
+static uint64_t model_bytes(const struct sl_steps *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            const struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
+            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
+        }
+    }
+    return n * sizeof(sl_real);
+}
+
+void sl_step_take(struct sl_steps *s, uint64_t step)
+{
+    uint64_t first = step % s->settings->depth * s->plan->n_pes;
+    s->pe = s->slot_pe + first;
+    s->pass.pe = s->slot_rows + first;
+    s->pass.step = step;
+}
+
+enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_sizes *sizes_out)
+{
+    size_t bytes = sl_counts_size(s->plan->n_layers, s->plan->n_parts) * sizeof(uint32_t);
+    struct sl_step_sizes sizes = {.n_seeds = sl_plan_seeds(s->plan, step).n};
+    sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * model_bytes(s);
+    sizes.id_bytes = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
+        starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
+        SL_TRY(st, sl_handle_acquire(handle, STARPU_MAIN_RAM, STARPU_R), done);
+        memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
+        starpu_data_release(handle);
+        SL_TRY(st, sl_failure_status(&s->run->failure), done);
+        split_levels(s, p);
+        add_sizes(s, p, &sizes);
+        SL_TRY(st, feature_bytes(s, step, p, &sizes.feature_bytes), done);
+    }
+    *sizes_out = sizes;
+done:
+    return st;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What steps stand on: the ring of slots, and the clearing up. */
+#include "runtime/minibatch/steps.h"
+
+#include <string.h>
+
+#include "runtime/minibatch/sampled.h"
+#include "support/memory.h"
+
+/* ---- rules ---- */
+
+struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
+{
+    static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
+                                                    [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
+                                                    [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
+    return (struct sl_sample_rule){.method = methods[s->settings->sampler],
+                                   .fanout = s->settings->fanout[s->plan->n_layers - 1 - hop],
+                                   .layer_dependency = s->settings->layer_dependency,
+                                   .kappa = s->settings->kappa};
+}
+
+/* ---- clearing up ---- */
+
+/* Lists of partial gradients. */
+static uint32_t n_gradients(const struct sl_steps *s)
+{
+    return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->door->n_sums;
+}
+
+/* Call `end` for all rows of a PE. */
+static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
+{
+    end(&pe->features);
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            end(&pe->layer[i][role]);
+        }
+    }
+}
+
+void sl_step_drop(struct sl_steps *s)
+{
+    size_t n_pairs = (size_t)s->plan->n_layers * s->plan->n_parts;
+    for (uint32_t p = 0; s->pe != NULL && p < s->plan->n_pes; p++) {
+        end_rows(&s->pass.pe[p], sl_rows_keep);
+        memset(s->pe[p].packed, 0, n_pairs * sizeof *s->pe->packed);
+        memset(s->pe[p].sent, 0, n_pairs * sizeof *s->pe->sent);
+    }
+    for (uint32_t k = 0; k < n_gradients(s); k++) {
+        s->gradients[k].n = 0;
+    }
+    s->losses.n = 0;
+}
+
+/* ---- partials ---- */
+
+static enum sl_status open_partials(struct sl_steps *s)
+{
+    uint32_t n_lists = n_gradients(s);
+    uint32_t n = s->plan->n_pes * s->settings->chunks;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n_lists, sizeof *s->gradients, "partial gradients", &s->gradients), done);
+    for (uint32_t k = 0; k < n_lists; k++) {
+        SL_TRY(st, sl_partials_open(n / s->plan->n_replicas, &s->gradients[k]), done);
+    }
+    SL_TRY(st, sl_partials_open(n, &s->losses), done);
+    SL_TRY(st, sl_partials_open(n, &s->pass.batch.moments), done);
+    SL_TRY(st, sl_partials_open(n, &s->pass.batch.sums), done);
+    SL_TRY(st, sl_partials_open(s->plan->n_groups, &s->pass.batch.unbiased), done);
+    st = sl_alloc_zero(n, sizeof *s->pass.batch.chunk_rows, "chunk sizes", &s->pass.batch.chunk_rows);
+done:
+    return st;
+}
+
+static void close_partials(struct sl_steps *s)
+{
+    for (uint32_t k = 0; s->gradients != NULL && k < n_gradients(s); k++) {
+        sl_partials_close(&s->gradients[k]);
+    }
+    sl_free(s->gradients);
+    sl_partials_close(&s->losses);
+    sl_partials_close(&s->pass.batch.moments);
+    sl_partials_close(&s->pass.batch.sums);
+    sl_partials_close(&s->pass.batch.unbiased);
+    sl_free(s->pass.batch.chunk_rows);
+}
+
+static void close_group(struct sl_pass_group *group)
+{
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+        sl_handle_close(group->statistics[i]);
+        sl_handle_close(group->sums[i]);
+    }
+}
+
+/* ---- open, close ---- */
+
+static enum sl_status open_orders(struct sl_steps *s)
+{
+    uint32_t n = s->shards->n_train;
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 2; i++) {
+        SL_TRY(st, sl_alloc(n, sizeof *s->order[i], "the epoch's order", &s->order[i]), done);
+        starpu_vector_data_register(&s->order_handle[i], STARPU_MAIN_RAM, (uintptr_t)s->order[i], n, sizeof **s->order);
+    }
+    starpu_vector_data_register(&s->keys, -1, 0, n, sizeof(struct sl_permute_key));
+done:
+    return st;
+}
+
+static enum sl_status open_pe(const struct sl_steps *s, struct sl_step_pe *pe)
+{
+    uint32_t n_parts = s->plan->n_parts;
+    size_t n_pairs = (size_t)s->plan->n_layers * n_parts;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(sl_counts_size(s->plan->n_layers, n_parts), sizeof *pe->counts, "counts", &pe->counts), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
+done:
+    return st;
+}
+
+static enum sl_status open_pes(struct sl_steps *s)
+{
+    uint32_t n = s->settings->depth * s->plan->n_pes;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_pe, "PEs", &s->slot_pe), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_rows, "rows of the PEs", &s->slot_rows), done);
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, open_pe(s, &s->slot_pe[i]), done);
+    }
+done:
+    return st;
+}
+
+static void close_pes(struct sl_steps *s)
+{
+    for (uint32_t i = 0; s->slot_pe != NULL && i < s->settings->depth * s->plan->n_pes; i++) {
+        struct sl_step_pe *pe = &s->slot_pe[i];
+        sl_free(pe->counts);
+        sl_free(pe->packed);
+        sl_free(pe->sent);
+    }
+    sl_free(s->slot_pe);
+    for (uint32_t i = 0; s->slot_rows != NULL && i < s->settings->depth * s->plan->n_pes; i++) {
+        end_rows(&s->slot_rows[i], sl_rows_drop);
+    }
+    sl_free(s->slot_rows);
+}
+
+static enum sl_status open_slots(struct sl_steps *s)
+{
+    struct sl_slot_shape shape = {.plan = s->plan, .shards = s->shards};
+    uint64_t n_seeds = s->plan->batch / s->plan->n_groups + 1;
+    enum sl_status st;
+    shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
+    shape.full = s->settings->sampler == SL_SAMPLER_FULL;
+    shape.max_fanout = s->max_fanout;
+    shape.lock = !s->run->has_cuda ? SL_SLOT_LOCK_NONE : s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
+    for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
+        shape.fanout[hop] = sl_step_rule(s, hop).fanout;
+    }
+    SL_TRY(st, sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot), done);
+    for (uint32_t i = 0; i < s->settings->depth; i++) {
+        SL_TRY(st, sl_slot_open(&shape, &s->slot[i]), done);
+    }
+done:
+    return st;
+}
+
+uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->settings->depth; i++) {
+        bytes += s->slot[i].n_bytes;
+    }
+    return bytes;
+}
+
+static void open_pass(struct sl_steps *s)
+{
+    s->pass = (struct sl_pass){.plan = s->plan,
+                               .run = s->run,
+                               .shards = s->shards,
+                               .model = s->model,
+                               .training = true,
+                               .dropout = s->settings->dropout,
+                               .input_dropout = s->settings->input_dropout,
+                               .seed = s->settings->seed,
+                               .source = &sl_sampled,
+                               .owner = s};
+}
+
+enum sl_status sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out)
+{
+    const struct sl_plan *plan = of->plan;
+    enum sl_status st;
+    *out = (struct sl_steps){.settings = of->settings, .plan = plan, .run = of->run, .shards = of->shards};
+    out->model = of->model;
+    out->door = of->door;
+    out->replicas = (struct sl_replicas){.settings = of->settings, .plan = plan, .run = of->run, .replica = of->model};
+    out->n_sampled = first_step;
+    out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
+    for (uint32_t hop = 0; of->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {
+        out->max_fanout = of->settings->fanout[hop] > out->max_fanout ? of->settings->fanout[hop] : out->max_fanout;
+    }
+    open_pass(out);
+    SL_TRY(st, open_partials(out), undo);
+    SL_TRY(st, sl_alloc_zero(plan->n_groups, sizeof *out->pass.group, "groups", &out->pass.group), undo);
+    SL_TRY(st, sl_alloc((size_t)plan->n_parts * plan->n_parts, sizeof *out->parcels, "parcels", &out->parcels), undo);
+    SL_TRY(st, open_pes(out), undo);
+    SL_TRY(st, open_orders(out), undo);
+    SL_TRY(st, open_slots(out), undo);
+    return SL_OK;
+undo:
+    sl_steps_close(out);
+    return st;
+}
+
+void sl_steps_close(struct sl_steps *steps)
+{
+    sl_feature_cache_close(&steps->cache);
+    for (uint32_t i = 0; steps->slot != NULL && i < steps->settings->depth; i++) {
+        sl_slot_close(&steps->slot[i]);
+    }
+    sl_free(steps->slot);
+    for (int i = 0; i < 2; i++) {
+        sl_handle_close(steps->order_handle[i]);
+        sl_free(steps->order[i]);
+    }
+    sl_handle_close(steps->keys);
+    close_pes(steps);
+    close_partials(steps);
+    for (uint32_t r = 0; steps->pass.group != NULL && r < steps->plan->n_groups; r++) {
+        close_group(&steps->pass.group[r]);
+    }
+    sl_free(steps->pass.group);
+    sl_free(steps->parcels);
+    *steps = (struct sl_steps){0};
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What the minibatches of a run share: the ring of slots, rows and partial gradients, and the step in hand.
+ *
+ * Level l of a PE is its frontier S_p^l: level 0 the seeds, level L the input rows; layer i of the model takes level L - i to level
+ * L - i - 1, hop l joins level l + 1 to level l.
+ */
+#ifndef SL_RUNTIME_MINIBATCH_STEPS_H
+#define SL_RUNTIME_MINIBATCH_STEPS_H
+
+#include "codelets/sample.h"
+#include "runtime/exchange/door.h"
+#include "runtime/model/pass.h"
+#include "runtime/plan/plan.h"
+#include "runtime/store/feature_cache.h"
+#include "runtime/store/slot.h"
+#include "runtime/sync/replicas.h"
+
+/* Fewest rows of a chunk, as a power of two: smaller tasks cost more than they do. */
+#define SL_MIN_CHUNK_SHIFT 6
+
+/* What one PE exchanges in a step; its rows are the pass'. */
+struct sl_step_pe {
+    uint32_t *counts; /* the host's copy (codelets/sample.h) */
+    /* [hop][G], NULL where none: rows from each owner, row gradients to each owner; the slot's */
+    starpu_data_handle_t *packed, *sent;
+};
+
+/* What steps are made of, all of it borrowed. model: the plan's replicas of it, in a row. */
+struct sl_steps_of {
+    const struct sl_settings *settings;
+    const struct sl_plan *plan;
+    struct sl_run *run;
+    struct sl_shards *shards;
+    struct sl_model *model;
+    struct sl_door *door;
+};
+
+/* What all steps of a run share. */
+struct sl_steps {
+    const struct sl_settings *settings; /* borrowed, down to the door */
+    const struct sl_plan *plan;
+    struct sl_run *run;
+    struct sl_shards *shards;
+    struct sl_model *model; /* the plan's replicas of it (runtime/sync/replicas.h); shapes are read off the first */
+    struct sl_door *door;
+    struct sl_feature_cache cache; /* empty, or opened and closed by who opens the steps */
+    uint32_t max_fanout;           /* of any hop */
+    uint64_t n_sampled;            /* steps whose sampling phase has been submitted */
+    struct sl_slot *slot;          /* depth of them; step i samples into slot i mod depth */
+    sl_vertex *order[2];           /* training ids of even and odd epochs, in their order */
+    starpu_data_handle_t order_handle[2];
+    starpu_data_handle_t keys;     /* scratch of the permutation */
+    uint64_t n_ordered;            /* epochs whose order has been submitted */
+    struct sl_step_pe *slot_pe;    /* [slot][PE]: what compute phases use */
+    struct sl_pass_pe *slot_rows;  /* [slot][PE] */
+    struct sl_step_pe *pe;         /* those of the step in hand */
+    struct sl_pass pass;           /* of the step in hand */
+    struct sl_partials *gradients; /* [layer][replica][parameter][list of the door]: of a replica's PEs and chunks */
+    struct sl_partials losses;     /* of all PEs and chunks */
+    struct sl_replicas replicas;   /* its rounds are those of the step in hand */
+    struct sl_parcel *parcels;     /* of one group: at most G^2 */
+};
+
+/* Prepare the ring for the steps from first_step on. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+enum sl_status sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out);
+
+/* Wait for the tasks, release. An empty struct is allowed. */
+void sl_steps_close(struct sl_steps *steps);
+
+/* Bytes of all slots' buffers. */
+uint64_t sl_steps_slot_bytes(const struct sl_steps *steps);
+
+/* Keep the rows that are left for the slot's next step, and begin the lists of partials anew, after success or failure. */
+void sl_step_drop(struct sl_steps *steps);
+
+/* The head of a task's arguments. */
+static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uint64_t step, uint32_t pe, uint32_t hop)
+{
+    return (struct sl_task_args){.run = steps->run, .step = step, .pe = pe, .hop = hop};
+}
+
+/* How hop is sampled: hop 0, at the seeds, uses the last entry of --fanout. */
+struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
+
+/* The part PE p holds; its share of the step's slot. */
+static inline struct sl_shard *sl_step_shard(const struct sl_steps *steps, uint32_t p)
+{
+    return &steps->shards->part[sl_plan_part(steps->plan, p)];
+}
+static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint64_t step, uint32_t p)
+{
+    return &steps->slot[step % steps->settings->depth].pe[p];
+}
+
+/* The partial gradients of a parameter of layer i and a replica: the door's n_sums lists. */
+static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps, uint32_t i, uint32_t replica,
+                                                   int parameter)
+{
+    uint32_t k = (i * steps->plan->n_replicas + replica) * SL_N_PARAMETERS + (uint32_t)parameter;
+    return &steps->gradients[(size_t)k * steps->door->n_sums];
+}
+
+#endif
