@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * coop_sage: train GraphSAGE by cooperative minibatches. Options in, exit code out; the work is runtime/train/trainer.h. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "config.h"
-#include "runtime/machine/signals.h"
-#include "runtime/report/trace.h"
-#include "runtime/train/trainer.h"
+ * coop_sage: train graph neural networks by cooperative minibatches. Options in, exit code out; the work is runtime/starling.h. */
+#include "runtime/starling.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -36,67 +29,46 @@ static enum sl_status finish_trace(const char *folder, enum sl_status st, bool t
     return st;
 }
 
-/* Open the trainer and what it reports to, and train. */
+static bool is_set(const struct sl_settings *settings, const char *flag)
+{
+    char text[8];
+    return sl_settings_get(settings, flag, text, sizeof text) == SL_OK && text[0] == 'y';
+}
+
+/* Open a session, train, close. */
 static enum sl_status run(struct sl_settings *settings)
 {
-    struct sl_trainer *trainer = NULL;
-    struct sl_metrics metrics = {0};
-    struct sl_progress progress;
-    bool talk = !settings->quiet && !settings->json;
+    const struct sl_report report = {.stream = stdout};
+    struct sl_session *session = NULL;
+    char folder[4096];
     enum sl_status st;
-    SL_TRY(st, sl_trainer_open(settings, &trainer), done);
-    SL_TRY(
-        st,
-        sl_metrics_open(settings->metrics, settings->json ? stdout : NULL, settings->resume != SL_RESUME_NO, &metrics),
-        done);
-    SL_TRY(st, talk ? sl_trainer_describe(trainer, stdout) : SL_OK, done);
-    sl_progress_open(stdout, talk ? sl_progress_mode_of(stdout) : SL_PROGRESS_NONE, settings->epochs,
-                     sl_trainer_steps_per_epoch(trainer), &progress);
+    SL_TRY(st, sl_session_open(settings, NULL, &session), done);
     SL_TRY(st, sl_signals_install(), done);
-    struct sl_report report = {&metrics, &progress};
-    st = sl_trainer_train(trainer, &report);
-    sl_progress_clear(&progress);
-    if (st == SL_OK && sl_signals_seen() && talk) {
-        printf("interrupted by signal %d: the step was finished%s\n", sl_signals_seen(),
-               settings->checkpoint != NULL ? " and saved" : "");
-    }
+    st = sl_session_train(session, &report);
 done:
     sl_signals_restore();
-    bool traced = sl_trainer_traced(trainer);
-    sl_trainer_close(trainer);
-    if (settings->trace != NULL) {
-        st = finish_trace(settings->trace, st, traced, talk);
-    }
-    if (st == SL_OK) {
-        st = sl_metrics_close(&metrics);
-    } else {
-        char message[SL_MESSAGE_BYTES];
-        snprintf(message, sizeof message, "%s", sl_message());
-        sl_metrics_close(&metrics);
-        sl_fail(st, "%s", message);
+    bool traced = sl_session_traced(session);
+    sl_session_close(session);
+    if (sl_settings_get(settings, "trace", folder, sizeof folder) == SL_OK && folder[0] != '\0') {
+        st = finish_trace(folder, st, traced, !is_set(settings, "quiet") && !is_set(settings, "json"));
     }
     return st;
 }
 
 int main(int argc, char **argv)
 {
-    struct sl_settings settings;
-    struct sl_option_parse parse;
+    struct sl_settings *settings;
+    bool runs = false;
     int code = EXIT_GOOD;
-    if (sl_settings_init(&settings) != SL_OK) {
+    if (sl_settings_new(&settings) != SL_OK) {
         return complain(EXIT_FAILED);
     }
-    if (sl_option_parse(&sl_settings_table, argc, argv, &settings, &parse) != SL_OK) {
-        code = complain(EXIT_USAGE);
-    } else if (parse.action != SL_OPTION_RUN) {
-        code = sl_option_print(&sl_settings_table, parse.action, PACKAGE_VERSION, stdout) == SL_OK
-                   ? EXIT_GOOD
-                   : complain(EXIT_FAILED);
-    } else if (sl_settings_check(&settings) != SL_OK) {
-        code = complain(EXIT_USAGE);
-    } else if (run(&settings) != SL_OK) {
+    enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
+    if (st != SL_OK) {
+        code = complain(st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
+    } else if (runs && run(settings) != SL_OK) {
         code = complain(EXIT_FAILED);
     }
-    sl_settings_free(&settings);
+    sl_settings_delete(settings);
     return code;
 }

@@ -42,6 +42,7 @@ struct sl_dataset {
     struct sl_ids train, valid, test; /* pairwise disjoint */
     void *mapping;                    /* private: the memory map the arrays point into, or NULL */
     uint64_t mapping_bytes;
+    const float *lent; /* private: a dense table that is another's (partition/arrays.h) */
 };
 
 struct sl_raw; /* partition/raw.h */

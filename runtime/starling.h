@@ -1,43 +1,175 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Starling: training graph neural networks as a StarPU task graph.
+ * Starling: training graph neural networks as a StarPU task graph. This is the whole of what a program may call.
  *
- * The contract of the whole library: a function that can fail returns an enum sl_status; SL_OK is 0, errors are negative,
+ *   struct sl_settings *settings;
+ *   struct sl_session *session;
+ *   sl_settings_new(&settings);
+ *   sl_settings_set(settings, "dataset", "arxiv");
+ *   sl_session_open(settings, NULL, &session);
+ *   sl_session_train(session, &(struct sl_report){.stream = stdout});
+ *   sl_session_close(session);
+ *   sl_settings_delete(settings);
+ *
+ * A function that can fail returns an enum sl_status; SL_OK is 0, errors are negative,
  * nothing is positive. sl_message() then holds one line for people: what was expected, what was found, what to try. Nothing is
- * printed to standard streams that were not handed in, and nothing exits. Outputs are set on success only; a _free or _close
- * accepts what was never opened. One failure is no status: after a fault inside a kernel (an illegal address, an error of the GPU's
+ * printed to streams that were not handed in, and nothing exits. Outputs are set on success only; _close and _delete
+ * accept NULL. One failure is no status: after a fault inside a kernel (an illegal address, an error of the GPU's
  * memory) CUDA refuses all further calls of the process, and StarPU ends it with abort(). Where StarPU does not know the machine's
- * buses yet, sl_trainer_open has it measure them, which resets the GPUs: what the program itself has there before is lost.
+ * buses yet, sl_session_open has it measure them, which resets the GPUs: what the program itself has there before is lost.
  *
- *   struct sl_settings settings;
- *   struct sl_trainer *trainer;
- *   sl_settings_init(&settings);
- *   sl_option_set(&sl_settings_table, "dataset", "arxiv", &settings);
- *   sl_settings_check(&settings);
- *   sl_trainer_open(&settings, &trainer);
- *   sl_trainer_train(trainer, &(struct sl_report){0});
- *   sl_trainer_close(trainer);
- *   sl_settings_free(&settings);
+ * One session in a process at a time (StarPU is one); one thread drives it.
  */
 #ifndef STARLING_H
 #define STARLING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "partition/arrays.h"
+#include "support/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#include "partition/dataset.h"
-#include "partition/partition.h"
-#include "runtime/machine/signals.h"
-#include "runtime/plan/gossip.h"
-#include "runtime/plan/settings.h"
-#include "runtime/report/metrics.h"
-#include "runtime/report/progress.h"
-#include "runtime/report/trace.h"
-#include "runtime/train/trainer.h"
-#include "support/option.h"
-#include "support/status.h"
+/* ---- settings: the options of coop_sage, by name without the dashes (`coop_sage --help`) ---- */
+
+struct sl_settings;
+
+/* The defaults. SL_ENOMEM. */
+SL_API enum sl_status sl_settings_new(struct sl_settings **out);
+SL_API void sl_settings_delete(struct sl_settings *settings);
+
+/* Set one option as the command line would: sl_settings_set(s, "batch-size", "512"). value NULL: the option alone, as a flag.
+ * SL_EINVAL: there is none of that name (message: the nearest), or that is no value of it. SL_ENOMEM. */
+SL_API enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value);
+
+/* An option's value as text that sl_settings_set would take; not given: "". Cut at bytes - 1. What is left open is decided, and then
+ * found here, once a session is open. SL_EINVAL: no option of that name. SL_ENOMEM. */
+SL_API enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes);
+
+/* Take a program's command line and the environment (STARLING_BATCH_SIZE, ..), and check that they agree with each other. --help and
+ * its like are answered on the stream, and *run is false. argv's order changes. SL_EINVAL, SL_ENOMEM, SL_EIO. */
+SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run);
+
+/* ---- a session: from the settings to the last file ---- */
+
+struct sl_session;
+
+/* Everything up to the first step: dataset, partition, StarPU, model, and the checkpoint or weights to start from.
+ * dataset: partition/arrays.h; borrowed until this returns. NULL: what the settings name, from files, cache or generator.
+ * settings: borrowed until the session is closed; what they leave open (pes, chunks, ..) is filled in.
+ * Any status: SL_EINVAL (options that contradict each other), SL_ENOTFOUND (no such dataset, no checkpoint to resume), SL_EFILE,
+ * SL_ENOMEM (also: the run would need more memory than this process may use, or a GPU has), SL_ESTARPU, ..
+ * On failure *out is NULL and StarPU is down. */
+SL_API enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset,
+                                      struct sl_session **out);
+
+/* Stop StarPU and release everything. Where --trace was given, sl_trace_finish(DIR) then makes its files. */
+SL_API void sl_session_close(struct sl_session *session);
+
+/* What was decided, for people: dataset, partition, workers, memory, warnings; a few lines. SL_EIO. */
+SL_API enum sl_status sl_session_describe(const struct sl_session *session, FILE *stream);
+
+/* Sizes of what a session works on. */
+struct sl_session_sizes {
+    uint32_t n_vertices, n_features, n_classes;
+    uint64_t n_edges;      /* directed, as they are trained on */
+    uint32_t n_pes;        /* P */
+    uint32_t n_parts;      /* G */
+    uint32_t n_per_epoch;  /* steps */
+    uint32_t n_hidden;     /* columns of the embeddings; 0: the model has one layer */
+    uint32_t n_weights;    /* arrays of the model */
+    uint64_t memory_bytes; /* that the run may need, an upper bound */
+};
+SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
+
+/* ---- training ---- */
+
+struct sl_step_news {
+    uint32_t epoch; /* from 1 */
+    uint64_t step;  /* from 0, over the whole run */
+    double loss;    /* mean over the step's seeds */
+};
+
+struct sl_epoch_news {
+    uint32_t epoch;                                   /* from 1; 0: evaluation without training */
+    double loss;                                      /* mean over the epoch's seeds; NaN where nothing was trained */
+    double seconds;                                   /* of training */
+    bool evaluated;                                   /* else the scores are NaN */
+    double valid_loss, valid_accuracy, test_accuracy; /* 0 .. 1 */
+};
+
+/* Where a run reports to, beside the file of --metrics. Callbacks are called by the thread that trains, between submissions, so that
+ * they may take their time only once an epoch; they may call sl_session_stop. All may be NULL. */
+struct sl_report {
+    FILE *stream; /* lines for people, or with --json the metrics' lines; nothing with --quiet */
+    void *context;
+    void (*step)(void *context, const struct sl_step_news *news);
+    void (*epoch)(void *context, const struct sl_epoch_news *news);
+};
+
+/* Train the epochs that are left, evaluate, and write what the settings ask for (checkpoints on the way; model, predictions and
+ * embeddings at the end). The model is then that of the best validation accuracy, or the last one where nothing was evaluated.
+ * sl_session_stop, or a signal seen by sl_signals_seen, ends it after the step in hand, with everything saved, and SL_OK.
+ * SL_ENUMERIC: the loss is no longer finite. Otherwise the first failure of a task, a file, or StarPU; the graph is drained. */
+SL_API enum sl_status sl_session_train(struct sl_session *session, const struct sl_report *report);
+
+/* From a callback, another thread or a signal handler: end sl_session_train after the step in hand. */
+SL_API void sl_session_stop(struct sl_session *session);
+
+/* Whether the run has come to the steps that --trace records. NULL: no. */
+SL_API bool sl_session_traced(const struct sl_session *session);
+
+/* ---- the model: not while it is trained ---- */
+
+/* Fractions over the split's sets; NaN where a set is empty. */
+struct sl_scores {
+    double valid_loss; /* mean cross entropy */
+    double valid_accuracy, test_accuracy;
+    double valid_f1, test_f1; /* macro */
+};
+
+/* Exact inference on all vertices. logits: N x C; embeddings: N x n_hidden, the last hidden layer; rows by the dataset's ids; either,
+ * and scores, may be NULL. SL_ENOMEM, the failure of a task. */
+SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
+                                          float *embeddings);
+
+/* An array of the model, by its number below n_weights, as --save-names calls it. */
+struct sl_weight {
+    char name[128];
+    uint32_t n_dims;   /* 1 .. 3 */
+    uint64_t shape[3]; /* n_dims of them */
+};
+
+/* Its name and shape, and its values, row major, into `values` (NULL: not wanted), which has room for all.
+ * SL_EINVAL: there are not so many. SL_ENOMEM, SL_ESTARPU. */
+SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, struct sl_weight *out, float *values);
+
+/* ---- traces and signals, for programs like coop_sage ---- */
+
+/* After a traced session was closed: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
+ * seconds. A child process converts, so that a converter that gives up does not take the caller along.
+ * SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU: StarPU's converter failed. SL_ENOTSUP: StarPU was
+ * built without FxT. Files are replaced whole; on failure the older ones stay. */
+SL_API enum sl_status sl_trace_finish(const char *folder);
+
+/* After a run that failed: remove the raw trace, which will not be converted. */
+SL_API void sl_trace_discard(const char *folder);
+
+/* Let SIGINT, SIGTERM and SIGUSR1 end sl_session_train after the step in hand, a second one the program, and forget one seen earlier.
+ * A signal that is ignored stays ignored (nohup, background jobs). After sl_session_open: StarPU has handlers of its own. One at a
+ * time in a process; not thread safe. SL_EINVAL: installed already. SL_EIO: the system refuses. */
+SL_API enum sl_status sl_signals_install(void);
+
+/* The number of the signal that asked to stop; 0: none. Any thread may ask, at any time. */
+SL_API int sl_signals_seen(void);
+
+/* Give the signals back what they had before sl_signals_install; harmless where nothing is installed. What was seen stays. */
+SL_API void sl_signals_restore(void);
 
 #ifdef __cplusplus
 }

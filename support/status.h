@@ -30,6 +30,13 @@ enum sl_status {
 
 #define SL_MESSAGE_BYTES 1024
 
+/* What a program may call; everything else of the library is hidden from it. */
+#ifdef __GNUC__
+#define SL_API __attribute__((visibility("default")))
+#else
+#define SL_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -39,10 +46,10 @@ extern "C" {
 enum sl_status sl_fail(enum sl_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The calling thread's last message; "" before the first failure. Valid until the thread's next sl_fail. */
-const char *sl_message(void);
+SL_API const char *sl_message(void);
 
 /* The code's name in words ("bad file"), for logs. Never NULL. */
-const char *sl_status_name(enum sl_status status);
+SL_API const char *sl_status_name(enum sl_status status);
 
 #ifdef __cplusplus
 }

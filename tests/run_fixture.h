@@ -14,7 +14,7 @@
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/machine.h"
-#include "runtime/minibatch/step.h"
+#include "runtime/minibatch/minibatch.h"
 #include "runtime/model/kinds.h"
 #include "runtime/plan/plan.h"
 #include "runtime/train/memory_need.h"
@@ -137,7 +137,8 @@ struct world {
     struct sl_plan plan;
     struct sl_run run;
     struct sl_door door;
-    struct sl_steps steps;
+    struct sl_schedule schedule; /* of minibatches */
+    struct sl_steps *steps;
 };
 
 #ifdef SL_EMULATED
@@ -187,17 +188,16 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     door_open(out);
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;
-    struct sl_steps_of of = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->door};
-    expect_ok(sl_steps_open(&of, 0, &out->steps));
-    uint64_t others = sl_memory_need_gpu_others(settings, &out->shards, &out->run, sl_steps_slot_bytes(&out->steps));
-    expect_ok(sl_feature_cache_open(settings, &out->plan, &out->run, &out->shards, others, &out->steps.cache));
+    struct sl_work work = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->door, 0};
+    work.gpu_bytes = sl_memory_need_gpu_work(settings, &out->shards, &out->run);
+    expect_ok(sl_minibatch.open(&work, 0, &out->schedule));
+    out->steps = sl_minibatch_steps(&out->schedule);
 }
 
 static MAYBE_UNUSED void world_close(struct world *w)
 {
     starpu_task_wait_for_all();
-    sl_feature_cache_close(&w->steps.cache);
-    sl_steps_close(&w->steps);
+    w->schedule.kind->close(w->schedule.own);
     sl_door_close(&w->door);
     if (w->n_replicas > 1) {
         sl_replicas_free(w->replica, w->n_replicas);
@@ -223,7 +223,7 @@ static MAYBE_UNUSED struct sl_adam adam_of(const struct sl_settings *settings, u
 /* One PE's frontier of level `level` in the slot of step `step`, as dataset ids; free(). */
 static MAYBE_UNUSED sl_vertex *frontier_of(struct world *w, uint64_t step, uint32_t p, uint32_t level, uint32_t *n_out)
 {
-    struct sl_slot_pe *pe = sl_step_slot(&w->steps, step, p);
+    struct sl_slot_pe *pe = sl_step_slot(w->steps, step, p);
     starpu_data_acquire(pe->counts, STARPU_R);
     starpu_data_acquire(pe->frontier, STARPU_R);
     const uint32_t *counts = starpu_data_get_local_ptr(pe->counts);
@@ -266,7 +266,7 @@ static MAYBE_UNUSED void world_run(struct world *w, uint32_t n_steps, struct out
     }
     for (uint32_t i = 0; i < n_steps; i++) {
         struct sl_adam adam = adam_of(w->settings, i);
-        expect_ok(sl_step_submit(&w->steps, i, &adam, handle[i], &out->sizes[i]));
+        expect_ok(sl_step_submit(w->steps, i, &adam, handle[i], &out->sizes[i]));
     }
     unregister(n_steps, handle);
     starpu_task_wait_for_all();

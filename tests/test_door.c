@@ -168,7 +168,7 @@ static void check_route(struct world *w, enum sl_stage stage)
     starpu_data_handle_t room[16] = {NULL};
     starpu_data_handle_t what[16];
     struct sl_parcel parcels[16];
-    struct sl_task_args here = sl_step_head(&w->steps, 0, 0, 0);
+    struct sl_task_args here = sl_step_head(w->steps, 0, 0, 0);
     for (uint32_t k = 0; k < 16; k++) {
         cells[k] = (sl_real)(k + 1);
         handle[k] = what[k] = rows_of(&cells[k], 1, 1);
@@ -233,7 +233,7 @@ static void test_stuck(void **state)
     starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
     struct sl_adam adam = adam_of(&settings, 0);
     sl_nccl_fault = (struct sl_nccl_fault){SL_NCCL_REPORTS, 1};
-    expect_ok(sl_step_submit(&w.steps, 0, &adam, handle, &sizes));
+    expect_ok(sl_step_submit(w.steps, 0, &adam, handle, &sizes));
     starpu_data_unregister(handle);
     starpu_task_wait_for_all();
     sl_nccl_fault = (struct sl_nccl_fault){0};

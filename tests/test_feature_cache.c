@@ -138,12 +138,12 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
     world_open(&dataset, &settings, 3, &w);
     made_up_gpus.n = 0;
     world_run(&w, 3, out);
-    *rows_out = w.steps.cache.n_rows;
-    last_room = w.steps.cache.room;
-    last_slots = w.steps.slot[0].n_bytes + w.steps.slot[1].n_bytes;
-    assert_int_equal(w.steps.cache.n_pes, *rows_out > 0 ? pes : 0);
-    assert_int_equal(w.steps.cache.chosen, *rows_out > 0 && feature_cache == SL_FEATURE_CACHE_AUTO);
-    expect_ok(sl_feature_cache_tally(&w.steps.cache, &tally));
+    *rows_out = w.steps->cache.n_rows;
+    last_room = w.steps->cache.room;
+    last_slots = w.steps->slot[0].n_bytes + w.steps->slot[1].n_bytes;
+    assert_int_equal(w.steps->cache.n_pes, *rows_out > 0 ? pes : 0);
+    assert_int_equal(w.steps->cache.chosen, *rows_out > 0 && feature_cache == SL_FEATURE_CACHE_AUTO);
+    expect_ok(sl_feature_cache_tally(&w.steps->cache, &tally));
     assert_int_equal(tally.rows > 0, *rows_out > 0);
     world_close(&w);
     sl_settings_free(&settings);
@@ -261,7 +261,7 @@ static void test_unlocked_table(void **state)
     run_here.n_gpus = 1;
     run_here.gpu_bytes = 100 * GB;
     struct sl_plan plan = sl_plan_make(&settings, shards.n_train);
-    uint64_t others = sl_memory_need_gpu_others(&settings, &shards, &run_here, 0);
+    uint64_t others = sl_memory_need_gpu_work(&settings, &shards, &run_here);
     assert_false(sl_shards_features_pinned(&shards)); /* nobody asked */
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
     expect_message(sl_message(), "--feature-cache: expected", "ulimit -l");
@@ -313,7 +313,7 @@ static void test_by_degree(void **state)
         uint32_t n_more = 0;
         assert_true(part->end - part->first > ROWS);
         for (uint32_t i = 0; i < ROWS; i++) {
-            uint32_t n = uses_of(&w.partition->graph, part->first + w.steps.cache.vertices[p][i]);
+            uint32_t n = uses_of(&w.partition->graph, part->first + w.steps->cache.vertices[p][i]);
             least = n < least ? n : least;
         }
         for (uint32_t v = part->first; v < part->end; v++) {
@@ -343,8 +343,8 @@ static void test_stays_on_its_gpu(void **state)
     machine.gpus_first = gpus_first;
     world_run(&w, 4, &got);
     for (uint32_t p = 0; p < 2; p++) {
-        const starpu_data_handle_t lists[] = {w.steps.cache.pe[p].slot_of, w.steps.cache.pe[p].slots,
-                                              w.steps.cache.pe[p].rows};
+        const starpu_data_handle_t lists[] = {w.steps->cache.pe[p].slot_of, w.steps->cache.pe[p].slots,
+                                              w.steps->cache.pe[p].rows};
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
             int allocated = 0;
             int valid = 0;

@@ -76,7 +76,7 @@ static double loss_of(struct world *w)
     starpu_data_handle_t handle;
     double loss = NAN;
     starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-    expect_ok(sl_step_compute(&w->steps, STEP, &adam, handle, &sizes));
+    expect_ok(sl_step_compute(w->steps, STEP, &adam, handle, &sizes));
     starpu_data_unregister(handle);
     assert_true(isfinite(loss));
     return loss;
@@ -170,8 +170,8 @@ static void check_variant(const struct variant *v)
     settings_of(v, &settings);
     world_open(v->sparse ? &sparse_set : &dense_set, &settings, STEP + 1, &w);
     assert_int_equal(w.shards.is_sparse, v->sparse);
-    expect_ok(sl_step_sample(&w.steps, 0));
-    expect_ok(sl_step_sample(&w.steps, STEP));
+    expect_ok(sl_step_sample(w.steps, 0));
+    expect_ok(sl_step_sample(w.steps, STEP));
     for (uint32_t layer = 0; layer < 3; layer++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             if (parameter_of(&w, layer, k)->n_rows > 0) {

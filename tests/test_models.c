@@ -47,7 +47,7 @@ static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logi
     uint32_t slot = (uint32_t)(step % w->settings->depth);
     uint32_t n;
     sl_vertex *ids = frontier_of(w, step, p, 0, &n);
-    const struct sl_pass_pe *pe = &w->steps.slot_rows[slot * w->plan.n_pes + p];
+    const struct sl_pass_pe *pe = &w->steps->slot_rows[slot * w->plan.n_pes + p];
     const struct sl_rows *z = &pe->layer[w->model.n_layers - 1][SL_ROWS_Z];
     for (uint32_t row = 0, c = 0; row < n; c++) {
         assert_true(c < z->room && z->chunk[c] != NULL);
@@ -72,8 +72,8 @@ static double step_of(struct world *w, uint64_t step, double *logits_out)
     starpu_data_handle_t handle;
     double loss = NAN;
     starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-    expect_ok(sl_step_sample(&w->steps, step));
-    expect_ok(sl_step_compute(&w->steps, step, &adam, handle, &sizes));
+    expect_ok(sl_step_sample(w->steps, step));
+    expect_ok(sl_step_compute(w->steps, step, &adam, handle, &sizes));
     starpu_data_unregister(handle);
     for (uint32_t p = 0; p < w->plan.n_pes; p++) {
         read_logits(w, step, p, logits_out);

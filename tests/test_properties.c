@@ -427,13 +427,13 @@ static void check_cached(int policy, const struct outcome *plain)
     settings.feature_cache_policy = policy;
     world_open(&dense_set, &settings, N_STEPS, &w);
     world_run(&w, N_STEPS, &got);
-    expect_ok(sl_feature_cache_tally(&w.steps.cache, &tally));
+    expect_ok(sl_feature_cache_tally(&w.steps->cache, &tally));
     for (uint32_t i = 0; i < N_STEPS; i++) {
         n_rows += got.sizes[i].vertices[3];
     }
     assert_int_equal(tally.rows, n_rows);
     assert_in_range(tally.hits, 1, n_rows - 1);
-    expect_ok(sl_feature_cache_tally(&w.steps.cache, &tally));
+    expect_ok(sl_feature_cache_tally(&w.steps->cache, &tally));
     assert_int_equal(tally.rows, 0); /* counted from the last call on */
     world_close(&w);
     expect_bits("a cached run", &got, plain);
@@ -446,6 +446,7 @@ static void test_feature_cache(void **state)
     struct sl_settings settings;
     struct outcome plain;
     struct world w;
+    struct sl_feature_cache cache;
     (void)state;
     long_test_watched();
     machine_up("lws", 2);
@@ -460,8 +461,8 @@ static void test_feature_cache(void **state)
     expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, &w.shards));
     expect_ok(sl_run_init(&w.run));
     w.plan = sl_plan_make(&settings, w.shards.n_train);
-    assert_int_equal(sl_feature_cache_open(&settings, &w.plan, &w.run, &w.shards, 0, &w.steps.cache), SL_EINVAL);
-    assert_int_equal(w.steps.cache.n_pes, 0);
+    assert_int_equal(sl_feature_cache_open(&settings, &w.plan, &w.run, &w.shards, 0, &cache), SL_EINVAL);
+    assert_int_equal(cache.n_pes, 0);
     sl_shards_close(&w.shards);
     sl_run_free(&w.run);
     sl_settings_free(&settings);
@@ -515,9 +516,9 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
     struct world w;
     settings_of(v, spread, &settings);
     world_open(dataset_of(v), &settings, N_STEPS, &w);
-    expect_ok(sl_step_sample(&w.steps, 0));
-    expect_ok(sl_step_sample(&w.steps, 1));
-    struct sl_slot_pe *pe = sl_step_slot(&w.steps, late, 1);
+    expect_ok(sl_step_sample(w.steps, 0));
+    expect_ok(sl_step_sample(w.steps, 1));
+    struct sl_slot_pe *pe = sl_step_slot(w.steps, late, 1);
     delay(counts ? pe->counts : pe->frontier);
     delay(pe->block[1].back_rows);
     delay(w.model.layer[0].parameter[SL_SELF].value_handle);
@@ -553,14 +554,14 @@ static void count_frontier(struct world *w, uint32_t group, uint32_t level, uint
     uint32_t n_parts = w->shards.n_parts;
     memset(times, 0, w->shards.n_vertices);
     for (uint32_t p = group * n_parts; p < (group + 1) * n_parts; p++) {
-        struct sl_slot_pe *pe = sl_step_slot(&w->steps, 0, p);
+        struct sl_slot_pe *pe = sl_step_slot(w->steps, 0, p);
         starpu_data_acquire(pe->counts, STARPU_R);
         starpu_data_acquire(pe->frontier, STARPU_R);
         const uint32_t *counts = starpu_data_get_local_ptr(pe->counts);
         const sl_vertex *frontier = starpu_data_get_local_ptr(pe->frontier);
         for (uint32_t i = 0; i < counts[sl_counts_rows(level)]; i++) {
-            assert_true(frontier[i] >= sl_step_shard(&w->steps, p)->first);
-            assert_true(frontier[i] < sl_step_shard(&w->steps, p)->end);
+            assert_true(frontier[i] >= sl_step_shard(w->steps, p)->first);
+            assert_true(frontier[i] < sl_step_shard(w->steps, p)->end);
             times[w->partition->dataset_ids[frontier[i]]]++;
         }
         starpu_data_release(pe->frontier);
@@ -577,7 +578,7 @@ static uint8_t *frontiers(const struct variant *v, const struct spread *spread)
     uint8_t *times = need(4 * (size_t)n, 1);
     settings_of(v, spread, &settings);
     world_open(dataset_of(v), &settings, 1, &w);
-    expect_ok(sl_step_sample(&w.steps, 0));
+    expect_ok(sl_step_sample(w.steps, 0));
     for (uint32_t level = 0; level <= 3; level++) {
         count_frontier(&w, 0, level, times + level * (size_t)n);
     }
@@ -621,9 +622,9 @@ static void test_fanout(void **state)
         struct world w;
         settings_of(&variants[i], &one_pe, &settings);
         world_open(dataset_of(&variants[i]), &settings, 1, &w);
-        expect_ok(sl_step_sample(&w.steps, 0));
-        sl_step_take(&w.steps, 0);
-        expect_ok(sl_step_sizes(&w.steps, 0, &sizes));
+        expect_ok(sl_step_sample(w.steps, 0));
+        sl_step_take(w.steps, 0);
+        expect_ok(sl_step_sizes(w.steps, 0, &sizes));
         for (uint32_t hop = 0; hop < 3; hop++) {
             uint32_t n;
             uint64_t n_edges = 0;
@@ -650,7 +651,7 @@ static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
     memset(times, 0, w->shards.n_vertices * sizeof *times);
     for (uint64_t i = 0; i < w->plan.n_per_epoch; i++) {
         uint64_t step = epoch * w->plan.n_per_epoch + i;
-        expect_ok(sl_step_sample(&w->steps, step));
+        expect_ok(sl_step_sample(w->steps, step));
         for (uint32_t p = 0; p < w->plan.n_pes; p++) {
             uint32_t n;
             sl_vertex *ids = frontier_of(w, step, p, 0, &n);

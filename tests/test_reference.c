@@ -327,7 +327,7 @@ static double one_step(struct world *w, uint64_t step)
     starpu_data_handle_t handle;
     double loss = NAN;
     starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-    expect_ok(sl_step_submit(&w->steps, step, &adam, handle, &sizes));
+    expect_ok(sl_step_submit(w->steps, step, &adam, handle, &sizes));
     starpu_data_unregister(handle);
     starpu_task_wait_for_all();
     world_healthy(w);

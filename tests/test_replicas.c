@@ -661,9 +661,9 @@ static void test_ring_seeds(void **state)
     settings.depth = 1;
     world_open(&dataset, &settings, 8 * 64, &w);
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
-        expect_ok(sl_step_sample(&w.steps, epoch * w.plan.n_per_epoch));
+        expect_ok(sl_step_sample(w.steps, epoch * w.plan.n_per_epoch));
         for (uint32_t p = 0; p < 2; p++) {
-            struct sl_slot_pe *pe = sl_step_slot(&w.steps, 0, p);
+            struct sl_slot_pe *pe = sl_step_slot(w.steps, 0, p);
             assert_int_equal(starpu_data_acquire(pe->counts, STARPU_R), 0);
             assert_int_equal(starpu_data_acquire(pe->frontier, STARPU_R), 0);
             n_seeds[epoch][p] = ((const uint32_t *)starpu_data_get_local_ptr(pe->counts))[sl_counts_rows(0)];

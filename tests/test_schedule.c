@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "runtime/train/trainer_state.h"
+#include "runtime/train/loop.h"
 
 /* t counts over the whole run: 1 at the first step, and it goes on in the second epoch. */
 static void test_adam_counts_on(void **state)
@@ -17,7 +17,7 @@ static void test_adam_counts_on(void **state)
     settings.lr = 0.25;
     settings.weight_decay = 0.125;
     for (uint64_t step = 0; step < 12; step++) {
-        struct sl_adam adam = sl_trainer_adam(&settings, step, 5);
+        struct sl_adam adam = sl_session_adam(&settings, step, 5);
         assert_int_equal(adam.t, step + 1);
         assert_true(adam.lr == 0.25 && adam.decay == 0.125);
         assert_true(adam.beta1 == 0.9 && adam.beta2 == 0.999 && adam.eps == 1e-8);
@@ -34,15 +34,15 @@ static void test_learning_rates(void **state)
     settings.lr = 1;
     settings.epochs = 6;
     settings.lr_schedule = SL_LR_COSINE;
-    assert_true(sl_trainer_adam(&settings, 0, 10).lr == 1);
-    assert_true(sl_trainer_adam(&settings, 9, 10).lr == 1);
-    assert_true(fabs(sl_trainer_adam(&settings, 20, 10).lr - 0.75) < 1e-12);
-    assert_true(fabs(sl_trainer_adam(&settings, 30, 10).lr - 0.5) < 1e-12);
-    assert_true(fabs(sl_trainer_adam(&settings, 59, 10).lr - 0.25 * (2 - sqrt(3))) < 1e-12);
+    assert_true(sl_session_adam(&settings, 0, 10).lr == 1);
+    assert_true(sl_session_adam(&settings, 9, 10).lr == 1);
+    assert_true(fabs(sl_session_adam(&settings, 20, 10).lr - 0.75) < 1e-12);
+    assert_true(fabs(sl_session_adam(&settings, 30, 10).lr - 0.5) < 1e-12);
+    assert_true(fabs(sl_session_adam(&settings, 59, 10).lr - 0.25 * (2 - sqrt(3))) < 1e-12);
     settings.lr_schedule = SL_LR_STEP;
     const double step[] = {1, 1, 0.1, 0.1, 0.01, 0.01};
     for (uint64_t epoch = 0; epoch < 6; epoch++) {
-        assert_true(fabs(sl_trainer_adam(&settings, 10 * epoch + 3, 10).lr / step[epoch] - 1) < 1e-12);
+        assert_true(fabs(sl_session_adam(&settings, 10 * epoch + 3, 10).lr / step[epoch] - 1) < 1e-12);
     }
     sl_settings_free(&settings);
 }

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * runtime/machine/signals.h: the first signal is a wish, the second the end. */
-#include "runtime/machine/signals.h"
+#include "runtime/starling.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -35,7 +35,7 @@ static void test_partials(void **state)
     starpu_data_handle_t first[3];
     starpu_data_handle_t again;
     open_world(&settings, 1, &d, &w);
-    struct sl_partials *list = &w.steps.losses;
+    struct sl_partials *list = &w.steps->losses;
     assert_int_equal(list->room, settings.pes * settings.chunks);
     assert_int_equal(sl_partials_next(list, 0, 1, sizeof(double), &first[0]), SL_EINVAL);
     assert_int_equal(list->n, 0);
@@ -45,7 +45,7 @@ static void test_partials(void **state)
         assert_int_equal(sl_handle_columns(first[i]), 5);
         assert_int_equal(sl_handle_element(first[i]), sizeof(double));
     }
-    sl_step_drop(&w.steps);
+    sl_step_drop(w.steps);
     for (int i = 0; i < 3; i++) {
         expect_ok(sl_partials_next(list, 2, 5, sizeof(double), &again));
         assert_ptr_equal(again, first[i]);
@@ -116,17 +116,17 @@ static void test_handles_are_kept(void **state)
     struct sl_dataset d;
     struct world w;
     open_world(&settings, 1, &d, &w);
-    expect_ok(sl_step_sample(&w.steps, 0));
+    expect_ok(sl_step_sample(w.steps, 0));
     uint32_t n_kept = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < 2; i++) {
         struct sl_adam adam = adam_of(&settings, i);
         starpu_data_handle_t loss;
         expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
-        expect_ok(sl_step_compute(&w.steps, 0, &adam, loss, &sizes));
+        expect_ok(sl_step_compute(w.steps, 0, &adam, loss, &sizes));
         starpu_data_unregister_no_coherency(loss);
         starpu_task_wait_for_all();
-        n = list_kept(&w.steps, ROOM, kept[i]);
+        n = list_kept(w.steps, ROOM, kept[i]);
     }
     for (uint32_t i = 0; i < n; i++) {
         assert_ptr_equal(kept[0][i], kept[1][i]);

@@ -12,7 +12,7 @@
 #include "runtime/report/report.h"
 #include "runtime/report/timeline.h"
 #include "runtime/report/trace.h"
-#include "runtime/train/trainer.h"
+#include "runtime/train/session.h"
 #include "tests/run_fixture.h"
 
 /* FxT loses ten kilobytes each time StarPU is started after the first. The leak checker asks for this by name. */
@@ -58,8 +58,7 @@ static void set(struct sl_settings *settings, const char *name, const char *valu
 static enum sl_status train(const char *steps)
 {
     struct sl_settings s;
-    struct sl_trainer *trainer;
-    struct sl_metrics metrics;
+    struct sl_session *session;
     static const char *const options[][2] = {{"dataset", "made"}, {"cache", "none"}, {"layers", "2"},
                                              {"hidden", "128"},   {"fanout", "8,8"}, {"batch-size", "400"},
                                              {"pes", "2"},        {"epochs", "2"},   {"chunks", "2"},
@@ -70,6 +69,7 @@ static enum sl_status train(const char *steps)
         set(&s, options[i][0], options[i][1]);
     }
     set(&s, "data-path", in_folder("data"));
+    set(&s, "metrics", in_folder("m.json"));
     if (steps != NULL) {
         set(&s, "trace", in_folder("out"));
     }
@@ -77,12 +77,10 @@ static enum sl_status train(const char *steps)
         set(&s, "trace-steps", steps);
     }
     enum sl_status st = sl_settings_check(&s);
-    st = st == SL_OK ? sl_trainer_open(&s, &trainer) : st;
+    st = st == SL_OK ? sl_session_open(&s, NULL, &session) : st;
     if (st == SL_OK) {
-        assert_ok(sl_metrics_open(in_folder("m.json"), NULL, false, &metrics));
-        st = sl_trainer_train(trainer, &(struct sl_report){&metrics, NULL});
-        sl_trainer_close(trainer);
-        assert_ok(sl_metrics_close(&metrics));
+        st = sl_session_train(session, NULL);
+        sl_session_close(session);
         st = st == SL_OK && steps != NULL ? sl_trace_finish(s.trace) : st;
     }
     sl_settings_free(&s);

@@ -138,5 +138,10 @@ static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head,
     return n->share != NULL ? sum_over_gpus(door, head, what) : sl_door_starpu.sum(door, head, what);
 }
 
-const struct sl_door_kind sl_door_nccl = {
-    .name = "nccl", .check = check, .open = open_door, .close = close_door, .ids = sl_door_ids_stay, .rows = rows, .sum = sum};
+const struct sl_door_kind sl_door_nccl = {.name = "nccl",
+                                          .check = check,
+                                          .open = open_door,
+                                          .close = close_door,
+                                          .ids = sl_door_ids_stay,
+                                          .rows = rows,
+                                          .sum = sum};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A flag, and default actions from the second signal on. */
-#include "runtime/machine/signals.h"
+ * Interrupts: a flag, and default actions from the second signal on. Training asks for the flag after each step. Slurm's
+ * --signal=USR1@60 gives a job a minute to save. */
+#include "runtime/starling.h"
 
 #include <errno.h>
 #include <signal.h>

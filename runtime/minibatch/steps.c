@@ -194,18 +194,19 @@ static void open_pass(struct sl_steps *s)
                                .owner = s};
 }
 
-enum sl_status sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out)
+enum sl_status sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out)
 {
-    const struct sl_plan *plan = of->plan;
+    const struct sl_plan *plan = work->plan;
     enum sl_status st;
-    *out = (struct sl_steps){.settings = of->settings, .plan = plan, .run = of->run, .shards = of->shards};
-    out->model = of->model;
-    out->door = of->door;
-    out->replicas = (struct sl_replicas){.settings = of->settings, .plan = plan, .run = of->run, .replica = of->model};
+    *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
+    out->model = work->model;
+    out->door = work->door;
+    out->replicas =
+        (struct sl_replicas){.settings = work->settings, .plan = plan, .run = work->run, .replica = work->model};
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
-    for (uint32_t hop = 0; of->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {
-        out->max_fanout = of->settings->fanout[hop] > out->max_fanout ? of->settings->fanout[hop] : out->max_fanout;
+    for (uint32_t hop = 0; work->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {
+        out->max_fanout = work->settings->fanout[hop] > out->max_fanout ? work->settings->fanout[hop] : out->max_fanout;
     }
     open_pass(out);
     SL_TRY(st, open_partials(out), undo);

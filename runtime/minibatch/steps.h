@@ -13,6 +13,7 @@
 #include "runtime/exchange/door.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
+#include "runtime/schedule/schedule.h"
 #include "runtime/store/feature_cache.h"
 #include "runtime/store/slot.h"
 #include "runtime/sync/replicas.h"
@@ -25,16 +26,6 @@ struct sl_step_pe {
     uint32_t *counts; /* the host's copy (codelets/sample.h) */
     /* [hop][G], NULL where none: rows from each owner, row gradients to each owner; the slot's */
     starpu_data_handle_t *packed, *sent;
-};
-
-/* What steps are made of, all of it borrowed. model: the plan's replicas of it, in a row. */
-struct sl_steps_of {
-    const struct sl_settings *settings;
-    const struct sl_plan *plan;
-    struct sl_run *run;
-    struct sl_shards *shards;
-    struct sl_model *model;
-    struct sl_door *door;
 };
 
 /* What all steps of a run share. */
@@ -64,7 +55,7 @@ struct sl_steps {
 };
 
 /* Prepare the ring for the steps from first_step on. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
-enum sl_status sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out);
+enum sl_status sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out);
 
 /* Wait for the tasks, release. An empty struct is allowed. */
 void sl_steps_close(struct sl_steps *steps);

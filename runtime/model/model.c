@@ -378,6 +378,12 @@ undo:
     return st;
 }
 
+uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for what)
+{
+    struct item items[SL_MODEL_TENSORS];
+    return list_items(model, what, items);
+}
+
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

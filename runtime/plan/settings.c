@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "codelets/attend.h"
+#include "config.h"
 #include "partition/dataset.h"
 #include "partition/number.h"
 #include "partition/partition.h"
+#include "runtime/starling.h"
 #include "support/memory.h"
 
 /* The choices below are written in the order of these enums. */
@@ -438,6 +440,63 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_outputs(settings), done);
     SL_TRY(st, check_trace(settings), done);
     SL_TRY(st, check_files(settings), done);
+done:
+    return st;
+}
+
+/* ---- by name ---- */
+
+enum sl_status sl_settings_new(struct sl_settings **out)
+{
+    struct sl_settings *settings;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *settings, "settings", &settings), done);
+    SL_TRY(st, sl_settings_init(settings), undo);
+    *out = settings;
+    return SL_OK;
+undo:
+    sl_free(settings);
+done:
+    return st;
+}
+
+void sl_settings_delete(struct sl_settings *settings)
+{
+    if (settings != NULL) {
+        sl_settings_free(settings);
+        sl_free(settings);
+    }
+}
+
+enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value)
+{
+    return sl_option_set(&sl_settings_table, name, value, settings);
+}
+
+enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)
+{
+    const struct sl_option *option = sl_option_find(&sl_settings_table, name);
+    char *value = NULL;
+    enum sl_status st;
+    if (option == NULL) {
+        return sl_fail(SL_EINVAL, "found no option '%.100s'; coop_sage --help lists them", name);
+    }
+    SL_TRY(st, sl_option_text(option, settings, &value), done);
+    snprintf(text, bytes, "%s", value);
+done:
+    sl_free(value);
+    return st;
+}
+
+enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run)
+{
+    struct sl_option_parse parse;
+    enum sl_status st;
+    SL_TRY(st, sl_option_parse(&sl_settings_table, argc, argv, settings, &parse), done);
+    *run = parse.action == SL_OPTION_RUN;
+    st =
+        *run ? sl_settings_check(settings) : sl_option_print(&sl_settings_table, parse.action, PACKAGE_VERSION, stream);
 done:
     return st;
 }

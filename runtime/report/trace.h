@@ -20,6 +20,7 @@
 #define SL_RUNTIME_TRACE_H
 
 #include "runtime/plan/settings.h"
+#include "runtime/starling.h"
 
 /* The window of a run. */
 struct sl_trace {
@@ -48,14 +49,5 @@ void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 
 /* Close a window that is still open, at the end of a run. */
 void sl_trace_stop(struct sl_trace *trace);
-
-/* After a run that failed: remove the raw trace, which will not be converted. */
-void sl_trace_discard(const char *folder);
-
-/* After StarPU has stopped: convert the raw trace with StarPU's converter and write the report (sl_report_write). Takes
- * seconds. A child process converts, so that a converter that gives up does not take the caller along.
- * SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU: the converter failed. SL_ENOTSUP as above.
- * Otherwise as sl_report_write. Files are replaced whole; on failure the older ones stay. */
-enum sl_status sl_trace_finish(const char *folder);
 
 #endif

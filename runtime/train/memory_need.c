@@ -292,15 +292,13 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
                                 .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
 }
 
-uint64_t sl_memory_need_gpu_others(const struct sl_settings *settings, const struct sl_shards *shards,
-                                   const struct sl_run *run, uint64_t slot_bytes)
+uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struct sl_shards *shards,
+                                 const struct sl_run *run)
 {
     if (run->n_gpus == 0) {
         return 0;
     }
     struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus);
-    uint64_t n_pes = (settings->pes + run->n_gpus - 1) / run->n_gpus;
     /* An evaluation that fits the GPU at all must not have to move the caches away. */
-    uint64_t work = !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
-    return work + slot_bytes / settings->pes * n_pes;
+    return !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
 }

@@ -41,8 +41,8 @@ struct sl_gpu_need {
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
                                       uint32_t n_gpus);
 
-/* What all but dense features takes of one GPU at the most; slot_bytes: of all the ring's slots. 0: there is none. */
-uint64_t sl_memory_need_gpu_others(const struct sl_settings *settings, const struct sl_shards *shards,
-                                   const struct sl_run *run, uint64_t slot_bytes);
+/* The larger of both for which GPUs are used; 0: there is no GPU. */
+uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struct sl_shards *shards,
+                                 const struct sl_run *run);
 
 #endif

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "runtime/train/trainer_state.h"
+#include "runtime/train/session.h"
 #include "support/memory.h"
 #include "tests/bench/ceilings.h"
 #include "tests/bench/probe.h"
@@ -115,7 +115,7 @@ static void measure_ceilings(void *argument)
     call->status = bench_ceilings_measure(call->floor, call->rates);
 }
 
-static enum sl_status report(struct sl_trainer *t, const char *title)
+static enum sl_status report(struct sl_session *t, const char *title)
 {
     static struct bench_floor floor;
     static double rates[BENCH_MAX_WORK];
@@ -124,7 +124,7 @@ static enum sl_status report(struct sl_trainer *t, const char *title)
     unsigned first_worker = 0;
     r.peak_rss_bytes = sl_metrics_peak_rss_bytes();
     r.probe = probe_result(t);
-    r.dataset = t->dataset.name;
+    r.dataset = t->dataset->name;
     r.n_workers = t->machine.n_workers;
     r.sched = t->machine.sched;
     bench_floor_count(&r.probe->shape, &floor);
@@ -134,18 +134,16 @@ static enum sl_status report(struct sl_trainer *t, const char *title)
 
 static enum sl_status train(struct bench_settings *s, const char *title)
 {
-    struct sl_trainer *trainer = NULL;
-    struct sl_metrics nowhere = {0};
-    struct sl_report reports = {.metrics = &nowhere};
+    struct sl_session *session = NULL;
     enum sl_status st;
     s->run.epochs = probe_epochs(s->repeats);
     s->run.eval_every = 0;
-    SL_TRY(st, sl_trainer_open(&s->run, &trainer), done);
+    SL_TRY(st, sl_session_open(&s->run, NULL, &session), done);
     probe_start(s->repeats);
-    SL_TRY(st, sl_trainer_train(trainer, &reports), done);
-    st = report(trainer, title);
+    SL_TRY(st, sl_session_train(session, NULL), done);
+    st = report(session, title);
 done:
-    sl_trainer_close(trainer);
+    sl_session_close(session);
     return st;
 }
 

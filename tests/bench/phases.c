@@ -18,7 +18,7 @@
 #include "partition/generate.h"
 #include "partition/metis.h"
 #include "runtime/full/evaluate.h"
-#include "runtime/train/trainer_state.h"
+#include "runtime/train/session.h"
 #include "support/clock.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -242,13 +242,13 @@ enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl
     return st;
 }
 
-enum sl_status __real_sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out);
-enum sl_status __wrap_sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out);
+enum sl_status __real_sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out);
+enum sl_status __wrap_sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out);
 
-enum sl_status __wrap_sl_steps_open(const struct sl_steps_of *of, uint64_t first_step, struct sl_steps *out)
+enum sl_status __wrap_sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out)
 {
     enter("ring");
-    enum sl_status st = __real_sl_steps_open(of, first_step, out);
+    enum sl_status st = __real_sl_steps_open(work, first_step, out);
     leave();
     return st;
 }
@@ -329,23 +329,21 @@ static struct sl_option_table make_table(struct sl_option *options)
 
 static enum sl_status run(struct sl_settings *settings)
 {
-    struct sl_trainer *trainer = NULL;
-    struct sl_metrics nowhere = {0};
-    struct sl_report reports = {.metrics = &nowhere};
+    struct sl_session *session = NULL;
     enum sl_status st;
     enter("start, up to the first step");
-    SL_TRY(st, sl_trainer_open(settings, &trainer), done);
+    SL_TRY(st, sl_session_open(settings, NULL, &session), done);
     leave();
     n_epochs = settings->epochs;
     printf("\n```\n");
-    SL_TRY(st, sl_trainer_describe(trainer, stdout), done);
+    SL_TRY(st, sl_session_describe(session, stdout), done);
     printf("```\n\n");
     if (n_epochs > 0) {
         enter_epoch();
     }
-    st = sl_trainer_train(trainer, &reports);
+    st = sl_session_train(session, NULL);
 done:
-    sl_trainer_close(trainer);
+    sl_session_close(session);
     return st;
 }
 

@@ -13,7 +13,7 @@
 #include "runtime/machine/pool.h"
 #include "runtime/plan/plan.h"
 #include "runtime/report/metrics.h"
-#include "runtime/train/trainer_state.h"
+#include "runtime/train/session.h"
 #include "support/clock.h"
 
 /* Tasks of one codelet on one worker. */
@@ -304,7 +304,7 @@ static void merge_tallies(void)
     qsort(probe.codelet, probe.n_codelets, sizeof *probe.codelet, longer);
 }
 
-static void finish_shape(const struct sl_trainer *t, struct bench_shape *shape)
+static void finish_shape(const struct sl_session *t, struct bench_shape *shape)
 {
     for (uint32_t i = 0; i <= SL_MAX_LAYERS; i++) {
         shape->vertices[i] /= probe.n_repeats;
@@ -331,9 +331,9 @@ static void finish_shape(const struct sl_trainer *t, struct bench_shape *shape)
     shape->n_chunks = t->settings->chunks;
 }
 
-const struct probe *probe_result(struct sl_trainer *trainer)
+const struct probe *probe_result(struct sl_session *session)
 {
     merge_tallies();
-    finish_shape(trainer, &probe.shape);
+    finish_shape(session, &probe.shape);
     return &probe;
 }

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "runtime/train/trainer.h"
+#include "runtime/train/session.h"
 #include "tests/bench/floor.h"
 
 #define PROBE_MAX_REPEATS 100
@@ -60,6 +60,6 @@ uint32_t probe_epochs(uint32_t n_repeats);
 void probe_start(uint32_t n_repeats);
 
 /* What was seen, once it has ended: sizes and task counts of a mean epoch. */
-const struct probe *probe_result(struct sl_trainer *trainer);
+const struct probe *probe_result(struct sl_session *session);
 
 #endif

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a run keeps: checkpoints, the model, predictions, embeddings. */
-#include "runtime/train/trainer_state.h"
+ * What checkpoints hold, and what must be as it was. */
+#include "runtime/train/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runtime/files/checkpoint.h"
-#include "runtime/files/npyout.h"
-#include "runtime/files/safetensors.h"
-#include "runtime/model/kinds.h"
-#include "support/file.h"
+#include "runtime/sync/replicas.h"
 #include "support/memory.h"
 
 /* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
@@ -63,25 +59,6 @@ static const char *const fixed_options[] = {"dataset",
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 8
 
-/* One number of the epoch in hand, or one for each layer, by the name that checkpoints know it by. */
-struct sum {
-    const char *name;
-    uint32_t n; /* 0: a number */
-    uint64_t *data;
-};
-#define N_SUMS 7
-
-static void list_sums(struct sl_step_sizes *sums, uint32_t n_layers, struct sum out[N_SUMS])
-{
-    out[0] = (struct sum){"epoch.vertices", n_layers + 1, sums->vertices};
-    out[1] = (struct sum){"epoch.edges", n_layers, sums->edges};
-    out[2] = (struct sum){"epoch.id_bytes", 0, &sums->id_bytes};
-    out[3] = (struct sum){"epoch.row_bytes", 0, &sums->row_bytes};
-    out[4] = (struct sum){"epoch.row_gradient_bytes", 0, &sums->row_gradient_bytes};
-    out[5] = (struct sum){"epoch.weight_bytes", 0, &sums->weight_bytes};
-    out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
-}
-
 /* ---- saving ---- */
 
 /* The metadata of a checkpoint, with room for its texts. */
@@ -108,7 +85,7 @@ static void add_real(struct labels *labels, const char *key, double value)
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 
-static enum sl_status make_labels(const struct sl_trainer *t, struct labels *labels)
+static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < N_FIXED; i++) {
@@ -136,13 +113,13 @@ static void free_labels(struct labels *labels)
     }
 }
 
-enum sl_status sl_trainer_average(struct sl_trainer *t)
+enum sl_status sl_state_average(struct sl_session *t)
 {
     return t->n_replicas == 1 ? SL_OK : sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model);
 }
 
 /* All replicas' tensors; *n is the number made so far, also on failure. */
-static enum sl_status list_replicas(struct sl_trainer *t, struct sl_tensor *tensors, uint32_t *n)
+static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tensors, uint32_t *n)
 {
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < t->n_replicas; r++) {
@@ -157,17 +134,16 @@ done:
     return st;
 }
 
-enum sl_status sl_trainer_save_state(struct sl_trainer *t)
+enum sl_status sl_state_save(struct sl_session *t)
 {
     struct sl_tensor *tensors = NULL;
     struct labels labels = {0};
-    struct sum sums[N_SUMS];
     uint32_t n_model = 0;
     enum sl_status st;
     SL_TRY(st, make_labels(t, &labels), done);
     SL_TRY(st,
-           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + N_SUMS, sizeof *tensors, "a checkpoint's tensors",
-                    &tensors),
+           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + SL_SCHEDULE_TENSORS, sizeof *tensors,
+                    "a checkpoint's tensors", &tensors),
            done);
     SL_TRY(st, list_replicas(t, tensors, &n_model), done);
     uint32_t n = n_model;
@@ -175,10 +151,7 @@ enum sl_status sl_trainer_save_state(struct sl_trainer *t)
         tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
     }
     tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->plan.n_per_epoch, 0, t->losses);
-    list_sums(&t->state.sums, t->settings->layers, sums);
-    for (uint32_t i = 0; i < N_SUMS; i++) {
-        tensors[n++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
-    }
+    t->schedule.kind->save(t->schedule.own, tensors, &n);
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
 done:
     sl_model_tensors_free(tensors, n_model);
@@ -202,7 +175,7 @@ static bool may_change(const struct sl_settings *s, const char *name)
     return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
 }
 
-enum sl_status sl_trainer_match_settings(struct sl_settings *settings, const struct sl_tensors *checkpoint)
+enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
     char *now = NULL;
     enum sl_status st = SL_OK;
@@ -241,20 +214,7 @@ done:
     return st;
 }
 
-static enum sl_status load_sums(struct sl_trainer *t, const struct sl_tensors *checkpoint)
-{
-    struct sum sums[N_SUMS];
-    enum sl_status st = SL_OK;
-    list_sums(&t->state.sums, t->settings->layers, sums);
-    for (uint32_t i = 0; i < N_SUMS; i++) {
-        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
-        SL_TRY(st, sl_tensors_get(checkpoint, &wanted, sums[i].data), done);
-    }
-done:
-    return st;
-}
-
-static enum sl_status load_numbers(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_progress_state *state = &t->state;
     enum sl_status st;
@@ -264,13 +224,12 @@ static enum sl_status load_numbers(struct sl_trainer *t, const struct sl_tensors
     SL_TRY(st, sl_checkpoint_real(checkpoint, "best_valid_acc", &state->best_valid_acc), done);
     SL_TRY(st, sl_checkpoint_real(checkpoint, "test_acc_at_best", &state->test_acc_at_best), done);
     SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
-    SL_TRY(st, sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds), done);
-    st = load_sums(t, checkpoint);
+    st = sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds);
 done:
     return st;
 }
 
-enum sl_status sl_trainer_load_state(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     size_t n_entries = sl_model_entries(&t->model);
     struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
@@ -290,7 +249,7 @@ done:
     return st;
 }
 
-enum sl_status sl_trainer_load_losses(struct sl_trainer *t, const struct sl_tensors *checkpoint)
+enum sl_status sl_state_load_epoch(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     uint32_t n = t->plan.n_per_epoch;
     uint64_t then;
@@ -303,128 +262,8 @@ enum sl_status sl_trainer_load_losses(struct sl_trainer *t, const struct sl_tens
         goto done;
     }
     SL_TRY(st, sl_tensors_get(checkpoint, &losses, t->losses), done);
+    SL_TRY(st, t->schedule.kind->load(t->schedule.own, checkpoint), done);
     t->n_reported = (uint32_t)(t->state.step % n);
-done:
-    return st;
-}
-
-enum sl_status sl_trainer_load_model(struct sl_trainer *t)
-{
-    struct sl_tensors tensors;
-    enum sl_status st = sl_safetensors_read(t->settings->load, &tensors);
-    if (st != SL_OK) {
-        return st;
-    }
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
-    st = sl_model_set_tensors(&t->model, false, &tensors);
-    sl_model_release(&t->model);
-done:
-    sl_tensors_free(&tensors);
-    return st;
-}
-
-/* ---- the last files ---- */
-
-/* The folder a file would be made in can be written; what exists and is no regular file is written in place. */
-static enum sl_status check_target(const char *option, const char *path)
-{
-    struct stat status;
-    char *folder = NULL;
-    bool exists = stat(path, &status) == 0;
-    const char *slash = strrchr(path, '/');
-    enum sl_status st;
-    if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-        return SL_OK;
-    }
-    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
-    SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
-    if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
-        st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);
-    }
-done:
-    sl_free(folder);
-    return st;
-}
-
-enum sl_status sl_trainer_check_files(const struct sl_settings *settings)
-{
-    enum sl_status st = SL_OK;
-    SL_TRY(st, settings->save != NULL ? check_target("save", settings->save) : SL_OK, done);
-    SL_TRY(st, settings->predict != NULL ? check_target("predict", settings->predict) : SL_OK, done);
-    SL_TRY(st, settings->embed != NULL ? check_target("embed", settings->embed) : SL_OK, done);
-    SL_TRY(st, settings->metrics != NULL ? check_target("metrics", settings->metrics) : SL_OK, done);
-    SL_TRY(st, settings->checkpoint != NULL ? sl_folder_make(settings->checkpoint) : SL_OK, done);
-done:
-    return st;
-}
-
-static enum sl_status use_best(struct sl_trainer *t)
-{
-    enum sl_status st = SL_OK;
-    if (t->best != NULL) {
-        SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
-        sl_model_write(&t->model, t->best);
-        sl_model_release(&t->model);
-    }
-done:
-    return st;
-}
-
-static enum sl_status save_model(struct sl_trainer *t)
-{
-    struct sl_tensor tensors[SL_MODEL_TENSORS];
-    struct sl_metadata metadata[] = {
-        {"format", "pt"}, {"dataset", t->dataset.name}, {"model", sl_model_kind(t->settings->model)->name}};
-    uint32_t n = 0;
-    enum sl_status st;
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
-    sl_model_release(&t->model);
-    SL_TRY(st, st, done);
-    st = sl_safetensors_write(t->settings->save, tensors, n, metadata, sizeof metadata / sizeof *metadata);
-done:
-    sl_model_tensors_free(tensors, n);
-    return st;
-}
-
-static enum sl_status write_inference(struct sl_trainer *t)
-{
-    const struct sl_settings *s = t->settings;
-    uint32_t n = t->shards.n_vertices;
-    uint32_t n_classes = t->shards.n_classes;
-    struct sl_inference wanted = {0};
-    struct sl_metrics_scores scores;
-    enum sl_status st;
-    if (s->predict != NULL) {
-        SL_TRY(st, sl_alloc((size_t)n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
-    }
-    if (s->embed != NULL) {
-        SL_TRY(st, sl_alloc((size_t)n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
-    }
-    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
-    if (s->predict != NULL) {
-        SL_TRY(st, sl_npy_write_block(s->predict, n, n_classes, wanted.scores, n_classes, t->partition.new_ids), done);
-    }
-    if (s->embed != NULL) {
-        SL_TRY(st, sl_npy_write_block(s->embed, n, s->hidden, wanted.hidden, s->hidden, t->partition.new_ids), done);
-    }
-done:
-    sl_free(wanted.scores);
-    sl_free(wanted.hidden);
-    return st;
-}
-
-enum sl_status sl_trainer_write_files(struct sl_trainer *t)
-{
-    const struct sl_settings *s = t->settings;
-    enum sl_status st = SL_OK;
-    if (s->save == NULL && s->predict == NULL && s->embed == NULL) {
-        return SL_OK;
-    }
-    SL_TRY(st, t->best == NULL ? sl_trainer_average(t) : SL_OK, done);
-    SL_TRY(st, use_best(t), done);
-    SL_TRY(st, s->save != NULL ? save_model(t) : SL_OK, done);
-    SL_TRY(st, s->predict != NULL || s->embed != NULL ? write_inference(t) : SL_OK, done);
 done:
     return st;
 }

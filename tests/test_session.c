@@ -15,9 +15,9 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/pool.h"
-#include "runtime/machine/signals.h"
-#include "runtime/train/trainer.h"
-#include "runtime/train/trainer_state.h"
+#include "runtime/minibatch/minibatch.h"
+#include "runtime/train/session.h"
+#include "runtime/train/state.h"
 #include "tests/run_fixture.h"
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
@@ -160,8 +160,7 @@ static enum sl_status train(const char *options)
 {
     static const cookie_io_functions_t functions = {.write = capture_write};
     struct sl_settings settings;
-    struct sl_trainer *trainer;
-    struct sl_metrics metrics = {0};
+    struct sl_session *session;
     long live = sl_memory_live();
     if (seen.lines == NULL) {
         forget();
@@ -169,17 +168,16 @@ static enum sl_status train(const char *options)
     settings_of(options, &settings);
     enum sl_status st = sl_settings_check(&settings);
     if (st == SL_OK) {
-        st = sl_trainer_open(&settings, &trainer);
+        st = sl_session_open(&settings, NULL, &session);
     }
     if (st == SL_OK) {
         FILE *stream = fopencookie(&seen, "w", functions);
         setvbuf(stream, NULL, _IOLBF, 0);
-        assert_ok(sl_metrics_open(settings.metrics, stream, settings.resume != SL_RESUME_NO, &metrics));
         assert_ok(sl_signals_install());
-        st = sl_trainer_train(trainer, &(struct sl_report){&metrics, NULL});
+        settings.json = true;
+        st = sl_session_train(session, &(struct sl_report){.stream = stream});
         sl_signals_restore();
-        sl_trainer_close(trainer);
-        assert_ok(sl_metrics_close(&metrics));
+        sl_session_close(session);
         fclose(stream);
     }
     sl_settings_free(&settings);
@@ -321,12 +319,12 @@ static void test_metrics_lines(void **state)
     assert_true(real(summary, "seconds") > 0 && real(summary, "peak_rss_bytes") > 1e6);
 }
 
-static char *described(const struct sl_trainer *trainer)
+static char *described(const struct sl_session *session)
 {
     char *text;
     size_t n;
     FILE *stream = open_memstream(&text, &n);
-    assert_ok(sl_trainer_describe(trainer, stream));
+    assert_ok(sl_session_describe(session, stream));
     fclose(stream);
     return text;
 }
@@ -336,32 +334,32 @@ static void test_describe_room(void **state)
 {
     (void)state;
     struct sl_settings settings;
-    struct sl_trainer *trainer;
+    struct sl_session *session;
     settings_of("pes=2", &settings);
     assert_int_equal(settings.feature_cache, SL_FEATURE_CACHE_AUTO);
     assert_ok(sl_settings_check(&settings));
-    assert_ok(sl_trainer_open(&settings, &trainer));
+    assert_ok(sl_session_open(&settings, NULL, &session));
     assert_int_equal(settings.feature_cache, 0); /* as the metrics will tell */
-    char *text = described(trainer);
+    char *text = described(session);
     assert_null(strstr(text, "features  "));
     assert_null(strstr(text, "evaluation"));
     free(text);
-    trainer->steps.cache.chosen = true; /* as on GPUs */
-    trainer->steps.cache.n_rows = 1234;
-    trainer->steps.cache.room = (struct sl_feature_room){.device_bytes = 20000000000,
-                                                         .other_bytes = 3000000000,
-                                                         .n_pes = 1,
-                                                         .n_parts = 2,
-                                                         .part_rows = 50000000,
-                                                         .n_columns = 128};
-    trainer->run.evaluate_on_cpus = true;
-    text = described(trainer);
+    sl_minibatch_steps(&session->schedule)->cache.chosen = true; /* as on GPUs */
+    sl_minibatch_steps(&session->schedule)->cache.n_rows = 1234;
+    sl_minibatch_steps(&session->schedule)->cache.room = (struct sl_feature_room){.device_bytes = 20000000000,
+                                                                                  .other_bytes = 3000000000,
+                                                                                  .n_pes = 1,
+                                                                                  .n_parts = 2,
+                                                                                  .part_rows = 50000000,
+                                                                                  .n_columns = 128};
+    session->run.evaluate_on_cpus = true;
+    text = described(session);
     assert_non_null(strstr(text, "features  25.6 GB of them do not fit a GPU of 20.0 GB"));
     assert_non_null(strstr(text, "3.0 GB"));
     assert_non_null(strstr(text, "a cache of 1234 rows a PE (lru)\n"));
     assert_non_null(strstr(text, "\nevaluation by CPUs"));
     free(text);
-    sl_trainer_close(trainer);
+    sl_session_close(session);
     sl_settings_free(&settings);
 }
 
@@ -370,17 +368,17 @@ static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl
                              enum sl_placement wanted)
 {
     struct sl_settings settings;
-    struct sl_trainer *trainer;
+    struct sl_session *session;
     settings_of("", &settings);
     settings.pes = pes;
     settings.gpus = gpus;
     settings.cpus = cpus;
     settings.placement = asked;
     assert_ok(sl_settings_check(&settings));
-    assert_ok(sl_trainer_open(&settings, &trainer));
+    assert_ok(sl_session_open(&settings, NULL, &session));
     assert_int_equal(settings.placement, wanted);
-    assert_ptr_equal(trainer->run.homes, wanted == SL_PLACEMENT_HOME ? &trainer->plan.homes : NULL);
-    sl_trainer_close(trainer);
+    assert_ptr_equal(session->run.homes, wanted == SL_PLACEMENT_HOME ? &session->plan.homes : NULL);
+    sl_session_close(session);
     sl_settings_free(&settings);
 }
 
@@ -407,19 +405,19 @@ static void test_homes_on_gpus(void **state)
     int devices[STARPU_NMAXWORKERS];
     int nodes[STARPU_NMAXWORKERS];
     struct sl_settings settings;
-    struct sl_trainer *trainer;
+    struct sl_session *session;
     (void)state;
     if (!wants_gpu() || sl_gpus_count() < 2) {
         skip();
     }
     settings_of("gpus=2 cpus=0 epochs=1", &settings);
     assert_ok(sl_settings_check(&settings));
-    assert_ok(sl_trainer_open(&settings, &trainer));
-    assert_ok(sl_trainer_train(trainer, &(struct sl_report){NULL, NULL}));
+    assert_ok(sl_session_open(&settings, NULL, &session));
+    assert_ok(sl_session_train(session, NULL));
     starpu_task_wait_for_all();
     assert_int_equal(sl_gpus_list(devices, nodes), 2);
     for (uint32_t p = 0; p < 2; p++) {
-        const struct sl_slot_pe *pe = &trainer->steps.slot[0].pe[p];
+        const struct sl_slot_pe *pe = &sl_minibatch_steps(&session->schedule)->slot[0].pe[p];
         const starpu_data_handle_t own[] = {pe->frontier, pe->marks, pe->counts};
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
             for (uint32_t gpu = 0; gpu < 2; gpu++) {
@@ -431,7 +429,7 @@ static void test_homes_on_gpus(void **state)
             }
         }
     }
-    sl_trainer_close(trainer);
+    sl_session_close(session);
     sl_settings_free(&settings);
 }
 
@@ -439,22 +437,24 @@ static void test_describe(void **state)
 {
     (void)state;
     struct sl_settings settings;
-    struct sl_trainer *trainer;
+    struct sl_session_sizes sizes;
+    struct sl_session *session;
     char *text;
     size_t n;
     settings_of("pes=4 group-size=2", &settings);
     assert_ok(sl_settings_check(&settings));
-    assert_ok(sl_trainer_open(&settings, &trainer));
+    assert_ok(sl_session_open(&settings, NULL, &session));
     FILE *stream = open_memstream(&text, &n);
-    assert_ok(sl_trainer_describe(trainer, stream));
+    assert_ok(sl_session_describe(session, stream));
     fclose(stream);
     assert_non_null(strstr(text, "small: 301 vertices"));
     assert_non_null(strstr(text, "4 PEs in groups of 2"));
     assert_non_null(strstr(text, "warning")); /* 120 seeds of some 150 */
-    assert_int_equal(sl_trainer_steps_per_epoch(trainer), (dataset.train.n + 119) / 120);
-    assert_true(sl_trainer_memory_bytes(trainer) > 1 << 20);
+    sl_session_sizes(session, &sizes);
+    assert_int_equal(sizes.n_per_epoch, (dataset.train.n + 119) / 120);
+    assert_true(sizes.memory_bytes > 1 << 20);
     free(text);
-    sl_trainer_close(trainer);
+    sl_session_close(session);
     sl_settings_free(&settings);
 }
 
@@ -478,7 +478,7 @@ static void check_loop(const char *schedule, const double *rates)
         starpu_data_handle_t handle;
         double loss = NAN;
         starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-        expect_ok(sl_step_submit(&w.steps, step, &adam, handle, &sizes));
+        expect_ok(sl_step_submit(w.steps, step, &adam, handle, &sizes));
         starpu_data_unregister(handle);
         expect_near_at(schedule, step, real(nth("step", step), "loss"), loss, 1e-12);
     }
@@ -760,9 +760,9 @@ static void test_resume_refused_by_order(void **state)
         struct sl_tensors checkpoint;
         settings_of("checkpoint=%kept epochs=1", &settings);
         assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint));
-        assert_ok(sl_trainer_match_settings(&settings, &checkpoint));
+        assert_ok(sl_state_match(&settings, &checkpoint));
         set_option(&settings, others[i]);
-        assert_refused(sl_trainer_match_settings(&settings, &checkpoint), SL_EINVAL,
+        assert_refused(sl_state_match(&settings, &checkpoint), SL_EINVAL,
                        i == 0 ? "--transport" : "--means");
         sl_tensors_free(&checkpoint);
         sl_settings_free(&settings);
@@ -945,7 +945,7 @@ static void test_no_memory(void **state)
 {
     (void)state;
     struct sl_settings settings;
-    struct sl_trainer *trainer = NULL;
+    struct sl_session *session = NULL;
     enum sl_status st = SL_ENOMEM;
     long live = sl_memory_live();
     int refused = 0;
@@ -953,11 +953,11 @@ static void test_no_memory(void **state)
         settings_of("cpus=1 depth=1 norm=batch partition=random sync=dissemination", &settings);
         assert_ok(sl_settings_check(&settings));
         sl_memory_ration(allow);
-        st = sl_trainer_open(&settings, &trainer);
+        st = sl_session_open(&settings, NULL, &session);
         sl_memory_ration(-1);
         assert_true(st == SL_OK || st == SL_ENOMEM);
         refused += st != SL_OK;
-        sl_trainer_close(trainer);
+        sl_session_close(session);
         sl_settings_free(&settings);
         assert_int_equal(sl_memory_live(), live);
         assert_true(allow < 100000);
@@ -970,19 +970,19 @@ static void test_no_memory_later(void **state)
 {
     (void)state;
     struct sl_settings settings;
-    struct sl_trainer *trainer;
+    struct sl_session *session;
     enum sl_status st = SL_ENOMEM;
     long live = sl_memory_live();
     for (long allow = 0; st != SL_OK; allow += 1 + allow / 5) {
         settings_of("cpus=1 epochs=1 partition=random pes=4 sync=cube checkpoint=%kept save=%m predict=%p embed=%e",
                     &settings);
         assert_ok(sl_settings_check(&settings));
-        assert_ok(sl_trainer_open(&settings, &trainer));
+        assert_ok(sl_session_open(&settings, NULL, &session));
         sl_memory_ration(allow);
-        st = sl_trainer_train(trainer, &(struct sl_report){0});
+        st = sl_session_train(session, NULL);
         sl_memory_ration(-1);
         assert_true(st == SL_OK || st == SL_ENOMEM);
-        sl_trainer_close(trainer);
+        sl_session_close(session);
         sl_settings_free(&settings);
         assert_int_equal(sl_memory_live(), live);
         assert_true(allow < 100000);

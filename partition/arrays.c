@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Checks first, then the graph in its own form; features stay where they are unless they are better held sparse. */
+#include "partition/arrays.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "partition/dataset.h"
+#include "partition/features.h"
+#include "support/memory.h"
+
+/* ---- checks ---- */
+
+static enum sl_status check_present(const struct sl_arrays *a)
+{
+    if (a->n_vertices == 0 || a->n_features == 0 || a->n_train == 0) {
+        return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features, %u training vertices; expected some of each",
+                       a->n_vertices, a->n_features, a->n_train);
+    }
+    if ((a->offsets == NULL) == (a->destinations == NULL)) {
+        return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
+                       a->offsets == NULL ? "none" : "both");
+    }
+    bool missing = a->features == NULL || a->labels == NULL || a->train == NULL || (a->n_edges > 0 && !a->sources) ||
+                   (a->n_valid > 0 && a->valid == NULL) || (a->n_test > 0 && a->test == NULL);
+    return missing ? sl_fail(SL_EINVAL, "arrays: found NULL; expected sources, features, labels, train, and the "
+                                        "split's other sets where they have vertices")
+                   : SL_OK;
+}
+
+static enum sl_status check_offsets(const struct sl_arrays *a)
+{
+    for (uint32_t v = 0; v < a->n_vertices; v++) {
+        if (a->offsets[v] > a->offsets[v + 1] || (v == 0 && a->offsets[0] != 0)) {
+            return sl_fail(SL_EINVAL, "arrays: offsets[%u] is %llu and offsets[%u] %llu; expected 0 first, ascending",
+                           v, (unsigned long long)a->offsets[v], v + 1, (unsigned long long)a->offsets[v + 1]);
+        }
+    }
+    if (a->offsets[a->n_vertices] != a->n_edges) {
+        return sl_fail(SL_EINVAL, "arrays: offsets end at %llu; expected %llu, the number of edges",
+                       (unsigned long long)a->offsets[a->n_vertices], (unsigned long long)a->n_edges);
+    }
+    return SL_OK;
+}
+
+/* The largest label + 1, or what the arrays say. */
+static enum sl_status check_labels(const struct sl_arrays *a, uint32_t *n_classes_out)
+{
+    int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
+    int32_t largest = -1;
+    for (uint32_t v = 0; v < a->n_vertices; v++) {
+        if (a->labels[v] < -1 || a->labels[v] > most) {
+            return sl_fail(SL_EINVAL, "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v,
+                           a->labels[v], most);
+        }
+        largest = a->labels[v] > largest ? a->labels[v] : largest;
+    }
+    *n_classes_out = a->n_classes > 0 ? a->n_classes : (uint32_t)(largest + 1);
+    return SL_OK;
+}
+
+static enum sl_status check_features(const struct sl_arrays *a)
+{
+    size_t n = (size_t)a->n_vertices * a->n_features;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(a->features[i])) {
+            return sl_fail(SL_EINVAL, "arrays: feature %zu of vertex %zu is %g; expected a finite number",
+                           i % a->n_features, i / a->n_features, (double)a->features[i]);
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- parts ---- */
+
+static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
+{
+    uint32_t *destinations = NULL;
+    enum sl_status st = SL_OK;
+    if (a->offsets != NULL) {
+        SL_TRY(st, check_offsets(a), done);
+        SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof *destinations, "edges", &destinations), done);
+        for (uint32_t v = 0; v < a->n_vertices; v++) {
+            for (uint64_t e = a->offsets[v]; e < a->offsets[v + 1]; e++) {
+                destinations[e] = v;
+            }
+        }
+    }
+    st = sl_graph_build(a->n_vertices, a->n_edges, a->sources, destinations != NULL ? destinations : a->destinations,
+                        !a->directed, out);
+done:
+    sl_free(destinations);
+    return st;
+}
+
+/* A set in ascending order: those of `set_of` that are marked with it. */
+static enum sl_status list_set(const uint8_t *set_of, uint32_t n_vertices, uint8_t set, struct sl_ids *out)
+{
+    enum sl_status st = sl_alloc((size_t)out->n + 1, sizeof *out->ids, "a split", &out->ids);
+    uint32_t n = 0;
+    for (uint32_t v = 0; st == SL_OK && v < n_vertices; v++) {
+        if (set_of[v] == set) {
+            out->ids[n++] = v;
+        }
+    }
+    return st;
+}
+
+static enum sl_status mark_set(const struct sl_arrays *a, const char *name, const struct sl_ids *ids, uint8_t set,
+                               uint8_t *set_of)
+{
+    for (uint32_t i = 0; i < ids->n; i++) {
+        uint32_t v = ids->ids[i];
+        if (v >= a->n_vertices || set_of[v] != 0 || a->labels[v] < 0) {
+            return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with labels, each once",
+                           name, i, v,
+                           v >= a->n_vertices ? "is not there"
+                           : set_of[v] != 0   ? "the split has already"
+                                              : "has no label");
+        }
+        set_of[v] = set;
+    }
+    return SL_OK;
+}
+
+static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const struct sl_ids given[] = {{a->n_train, (sl_vertex *)(uintptr_t)a->train},
+                                   {a->n_valid, (sl_vertex *)(uintptr_t)a->valid},
+                                   {a->n_test, (sl_vertex *)(uintptr_t)a->test}};
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
+    uint8_t *set_of;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(a->n_vertices, 1, "a split", &set_of), done);
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, mark_set(a, names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
+    }
+    for (int i = 0; i < 3; i++) {
+        lists[i]->n = given[i].n;
+        SL_TRY(st, list_set(set_of, a->n_vertices, (uint8_t)(i + 1), lists[i]), free_set_of);
+    }
+free_set_of:
+    sl_free(set_of);
+done:
+    return st;
+}
+
+/* The table where it is or, where few of it are not zero, a copy in rows of these. */
+static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    size_t n = (size_t)a->n_vertices * a->n_features;
+    struct sl_features *features = &out->features;
+    enum sl_status st;
+    *features = (struct sl_features){
+        .n_rows = a->n_vertices, .n_columns = a->n_features, .dense = (float *)(uintptr_t)a->features};
+    out->lent = a->features;
+    if (!sl_features_sparse(sl_features_nonzeros(features), a->n_vertices, a->n_features)) {
+        return SL_OK;
+    }
+    features->dense = NULL;
+    SL_TRY(st, sl_alloc(n, sizeof *features->dense, "features", &features->dense), done);
+    memcpy(features->dense, a->features, n * sizeof *features->dense);
+    st = sl_features_settle(features);
+done:
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    enum sl_status st;
+    snprintf(out->name, sizeof out->name, "%s", a->name != NULL ? a->name : "arrays");
+    snprintf(out->split, sizeof out->split, "arrays");
+    SL_TRY(st, check_present(a), done);
+    SL_TRY(st, check_labels(a, &out->n_classes), done);
+    SL_TRY(st, check_features(a), done);
+    SL_TRY(st, make_graph(a, &out->graph), done);
+    SL_TRY(st, make_split(a, out), done);
+    SL_TRY(st, sl_alloc(a->n_vertices, sizeof *out->labels, "labels", &out->labels), done);
+    memcpy(out->labels, a->labels, a->n_vertices * sizeof *out->labels);
+    st = make_features(a, out);
+done:
+    return st;
+}
+
+enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out)
+{
+    struct sl_dataset *dataset;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
+    SL_TRY(st, fill(arrays, dataset), undo);
+    *out = dataset;
+    return SL_OK;
+undo:
+    sl_dataset_delete(dataset);
+done:
+    return st;
+}
+
+void sl_dataset_delete(struct sl_dataset *dataset)
+{
+    if (dataset != NULL) {
+        sl_dataset_free(dataset);
+        sl_free(dataset);
+    }
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Steps as a schedule, and what they add up to in an epoch. */
+#include "runtime/minibatch/minibatch.h"
+
+#include <string.h>
+
+#include "support/memory.h"
+
+/* ---- sums ---- */
+
+/* One number of the epoch in hand, or one for each layer, by the name that checkpoints know it by. */
+struct sum {
+    const char *name;
+    uint32_t n; /* 0: a number */
+    uint64_t *data;
+};
+#define N_SUMS 7
+
+static void list_sums(struct sl_minibatch *m, struct sum out[N_SUMS])
+{
+    uint32_t n_layers = m->steps.plan->n_layers;
+    struct sl_step_sizes *sums = &m->sums;
+    out[0] = (struct sum){"epoch.vertices", n_layers + 1, sums->vertices};
+    out[1] = (struct sum){"epoch.edges", n_layers, sums->edges};
+    out[2] = (struct sum){"epoch.id_bytes", 0, &sums->id_bytes};
+    out[3] = (struct sum){"epoch.row_bytes", 0, &sums->row_bytes};
+    out[4] = (struct sum){"epoch.row_gradient_bytes", 0, &sums->row_gradient_bytes};
+    out[5] = (struct sum){"epoch.weight_bytes", 0, &sums->weight_bytes};
+    out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
+}
+
+static void save(void *own, struct sl_tensor *tensors, uint32_t *n)
+{
+    struct sum sums[N_SUMS];
+    list_sums(own, sums);
+    for (int i = 0; i < N_SUMS; i++) {
+        tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
+    }
+}
+
+static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
+{
+    struct sum sums[N_SUMS];
+    enum sl_status st = SL_OK;
+    list_sums(own, sums);
+    for (int i = 0; st == SL_OK && i < N_SUMS; i++) {
+        struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
+        st = sl_tensors_get(checkpoint, &wanted, sums[i].data);
+    }
+    return st;
+}
+
+static void add_sizes(struct sl_step_sizes *sums, const struct sl_step_sizes *sizes)
+{
+    for (int l = 0; l <= SL_MAX_LAYERS; l++) {
+        sums->vertices[l] += sizes->vertices[l];
+    }
+    for (int l = 0; l < SL_MAX_LAYERS; l++) {
+        sums->edges[l] += sizes->edges[l];
+    }
+    sums->id_bytes += sizes->id_bytes;
+    sums->row_bytes += sizes->row_bytes;
+    sums->row_gradient_bytes += sizes->row_gradient_bytes;
+    sums->weight_bytes += sizes->weight_bytes;
+    sums->feature_bytes += sizes->feature_bytes;
+}
+
+static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
+{
+    struct sl_minibatch *m = own;
+    const struct sl_step_sizes *sums = &m->sums;
+    struct sl_hot_tally rows;
+    enum sl_status st = sl_feature_cache_tally(&m->steps.cache, &rows);
+    memcpy(out->vertices, sums->vertices, sizeof out->vertices);
+    memcpy(out->edges, sums->edges, sizeof out->edges);
+    out->bytes = (struct sl_metrics_bytes){.ids = sums->id_bytes,
+                                           .rows = sums->row_bytes,
+                                           .row_gradients = sums->row_gradient_bytes,
+                                           .weights = sums->weight_bytes,
+                                           .features = sums->feature_bytes};
+    out->cached = m->steps.cache.n_pes > 0;
+    out->cache = (struct sl_metrics_cache){.rows = rows.rows, .hits = rows.hits};
+    return st;
+}
+
+static void turn(void *own)
+{
+    ((struct sl_minibatch *)own)->sums = (struct sl_step_sizes){0};
+}
+
+/* ---- steps ---- */
+
+static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *adam, starpu_data_handle_t loss)
+{
+    struct sl_minibatch *m = own;
+    struct sl_step_sizes sizes;
+    enum sl_status st = sl_step_submit(&m->steps, step, adam, loss, &sizes);
+    if (st == SL_OK) {
+        add_sizes(&m->sums, &sizes);
+    }
+    return st;
+}
+
+/* The slot that a step's sample waited for was free. */
+static uint32_t in_flight(const void *own)
+{
+    return ((const struct sl_minibatch *)own)->steps.settings->depth;
+}
+
+/* ---- open, close ---- */
+
+/* What all but the features takes of one GPU: its PEs' share of the slots, too. */
+static uint64_t others(const struct sl_work *work, const struct sl_steps *steps)
+{
+    uint64_t n_gpus = work->run->n_gpus;
+    uint64_t n_pes = n_gpus == 0 ? 0 : (work->plan->n_pes + n_gpus - 1) / n_gpus;
+    return work->gpu_bytes + sl_steps_slot_bytes(steps) / work->plan->n_pes * n_pes;
+}
+
+static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out)
+{
+    struct sl_minibatch *m;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the minibatches", &m), done);
+    *out = (struct sl_schedule){.kind = &sl_minibatch, .own = m};
+    SL_TRY(st, sl_steps_open(work, first_step, &m->steps), done);
+    SL_TRY(st,
+           sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, others(work, &m->steps),
+                                 &m->steps.cache),
+           done);
+    work->settings->feature_cache = m->steps.cache.n_rows;
+    for (uint32_t i = 0; i < work->settings->depth; i++) {
+        out->n_refused += m->steps.slot[i].n_refused;
+    }
+done:
+    return st;
+}
+
+static void close_minibatch(void *own)
+{
+    struct sl_minibatch *m = own;
+    sl_feature_cache_close(&m->steps.cache);
+    sl_steps_close(&m->steps);
+    sl_free(m);
+}
+
+/* Features that do not fit a GPU. */
+static void describe(const void *own, FILE *stream)
+{
+    const struct sl_feature_cache *cache = &((const struct sl_minibatch *)own)->steps.cache;
+    if (cache->chosen) {
+        fprintf(stream,
+                "features  %.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "
+                "in main memory, with a cache of %u rows a PE (%s)\n",
+                (double)sl_feature_room_wanted(&cache->room) / 1e9, (double)cache->room.device_bytes / 1e9,
+                (double)cache->room.other_bytes / 1e9, cache->n_rows,
+                cache->policy == SL_HOTROWS_DEGREE ? "degree" : "lru");
+    }
+}
+
+const struct sl_schedule_kind sl_minibatch = {.name = "minibatch",
+                                              .open = open_minibatch,
+                                              .close = close_minibatch,
+                                              .advance = advance,
+                                              .in_flight = in_flight,
+                                              .tally = tally,
+                                              .turn = turn,
+                                              .save = save,
+                                              .load = load,
+                                              .describe = describe};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * How an epoch runs: a table of operations over what the session has opened. The session (runtime/train/session.h) calls them; the
+ * sampled minibatch (runtime/minibatch/minibatch.h) is one schedule.
+ */
+#ifndef SL_RUNTIME_SCHEDULE_SCHEDULE_H
+#define SL_RUNTIME_SCHEDULE_SCHEDULE_H
+
+#include <stdio.h>
+
+#include "codelets/optimize.h"
+#include "runtime/exchange/door.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/model/model.h"
+#include "runtime/report/metrics.h"
+#include "runtime/store/shards.h"
+
+/* What a schedule works on, all of it borrowed. */
+struct sl_work {
+    struct sl_settings *settings; /* what they leave open and the schedule decides is filled in: feature_cache */
+    const struct sl_plan *plan;
+    struct sl_run *run;
+    struct sl_shards *shards;
+    struct sl_model *model; /* the plan's replicas of it, in a row */
+    struct sl_door *door;
+    uint64_t
+        gpu_bytes; /* that tasks' data takes of one GPU at the most, without dense features and what the schedule keeps */
+};
+
+/* Most tensors that a schedule adds to a checkpoint. */
+#define SL_SCHEDULE_TENSORS 16
+
+struct sl_schedule_kind;
+
+struct sl_schedule {
+    const struct sl_schedule_kind *kind;
+    void *own;          /* the kind's */
+    uint32_t n_refused; /* buffers that GPUs fetch from, and that the system did not lock in memory */
+};
+
+/* `own` is what open has put there. One thread calls, in the order of the steps, which count over the whole run. */
+struct sl_schedule_kind {
+    const char *name;
+
+    /* Prepare for the steps from first_step on. SL_EINVAL, SL_ENOTSUP, SL_ENOMEM, SL_ESTARPU. What there is then is for close. */
+    enum sl_status (*open)(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out);
+
+    /* Wait for the tasks, release. */
+    void (*close)(void *own);
+
+    /* Submit a step's whole work, with this step's Adam. loss: one double, the mean over the step's seeds, written by the graph.
+     * Returns the failure of an earlier task where there is one. */
+    enum sl_status (*advance)(void *own, uint64_t step, const struct sl_adam *adam, starpu_data_handle_t loss);
+
+    /* Steps in flight: when a step has been submitted, the loss of the step so many before it is there. */
+    uint32_t (*in_flight)(const void *own);
+
+    /* What the epoch in hand has come to, once its tasks are done: vertices, edges, bytes, cache. SL_ESTARPU. */
+    enum sl_status (*tally)(void *own, struct sl_metrics_epoch *out);
+
+    /* An epoch has ended: count anew. */
+    void (*turn)(void *own);
+
+    /* What a checkpoint in the middle of an epoch has to hold: append at most SL_SCHEDULE_TENSORS, whose data stay the schedule's; read
+     * them again. No task is running. SL_EFILE. */
+    void (*save)(void *own, struct sl_tensor *tensors, uint32_t *n);
+    enum sl_status (*load)(void *own, const struct sl_tensors *checkpoint);
+
+    /* What was decided, for people: whole lines, or none. */
+    void (*describe)(const void *own, FILE *stream);
+};
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A few lines, and warnings where they apply. */
+#include "runtime/machine/gpus.h"
+#include "runtime/train/session.h"
+
+static void describe_gpus(const struct sl_machine *machine, FILE *stream)
+{
+    for (uint32_t gpu = 0; gpu < machine->n_gpus; gpu++) {
+        char text[96];
+        sl_gpus_describe(gpu, text, sizeof text);
+        fprintf(stream, "gpu       %s%s\n", text,
+                machine->gpus_first ? "; CPUs do what it cannot" : "; CPUs share all work");
+    }
+}
+
+/* What does not fit a GPU. */
+static void describe_room(const struct sl_session *t, FILE *stream)
+{
+    t->schedule.kind->describe(t->schedule.own, stream);
+    if (t->run.evaluate_on_cpus) {
+        fprintf(stream,
+                "evaluation by CPUs: a GPU of %.1f GB does not hold the rows of all vertices (--cpus N: by so many)\n",
+                (double)t->run.gpu_bytes / 1e9);
+    }
+}
+
+enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
+{
+    const struct sl_settings *s = t->settings;
+    uint64_t n_edges = t->partition.graph.n_edges;
+    uint64_t batch = (uint64_t)s->pes * s->batch_size;
+    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n",
+            t->dataset->name, t->dataset->synthetic ? " (SYNTHETIC: generated, not the real data)" : "",
+            t->shards.n_vertices, (unsigned long long)n_edges, t->shards.n_features,
+            t->shards.is_sparse ? "sparse" : "dense", t->shards.n_classes, t->dataset->split, t->shards.n_train,
+            t->shards.n_valid, t->shards.n_test);
+    fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
+            s->pes, s->group_size, s->batch_size, t->plan.n_per_epoch,
+            n_edges > 0 ? (double)t->partition.n_cut / (double)n_edges : 0);
+    if (t->n_replicas > 1) {
+        fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
+                t->n_replicas);
+    }
+    fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs at most %.2f GB of %.1f GB\n",
+            t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
+            (double)t->machine.topology.memory_bytes / 1e9);
+    describe_gpus(&t->machine, stream);
+    describe_room(t, stream);
+    if (t->n_unplaced > 0) {
+        fprintf(stream,
+                "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "
+                "memory\n",
+                t->machine.topology.n_numa);
+    }
+    if (t->n_unpinned > 0) {
+        fprintf(
+            stream,
+            "warning   the system refused to lock %u tables and buffers in memory (ulimit -l?): GPUs are slow to fetch "
+            "them\n",
+            t->n_unpinned);
+    }
+    if (t->machine.n_workers - t->machine.n_gpus > t->machine.topology.n_workers) {
+        fprintf(stream,
+                "warning   %u workers share the %u processors of this process: they wait for each other; leave out "
+                "--cpus\n",
+                t->machine.n_workers, t->machine.topology.n_workers);
+    }
+    if (s->epochs > 0 && t->run.gpu_bytes > 0 && t->gpu_need.training > t->run.gpu_bytes) {
+        fprintf(stream,
+                "warning   a step may need %.2f GB of a GPU, where data may take %.2f GB: StarPU will move them to and "
+                "fro; consider a smaller --batch-size or --fanout\n",
+                (double)t->gpu_need.training / 1e9, (double)t->run.gpu_bytes / 1e9);
+    }
+    if (t->state.step > 0) {
+        fprintf(stream, "resuming  after step %llu\n", (unsigned long long)t->state.step);
+    }
+    if (s->epochs > 0 && batch > t->shards.n_train / 4) {
+        fprintf(
+            stream,
+            "warning   a step's %llu seeds are more than a quarter of the %u training vertices: few steps an epoch; "
+            "consider a smaller --batch-size or --pes\n",
+            (unsigned long long)batch, t->shards.n_train);
+    }
+    return ferror(stream) ? sl_fail(SL_EIO, "the run's description cannot be written") : SL_OK;
+}

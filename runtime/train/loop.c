@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Steps, epochs, what is reported of them, evaluation. */
+#include "runtime/train/loop.h"
+
+#include <math.h>
+
+#include "config.h"
+#include "runtime/full/evaluate.h"
+#include "runtime/machine/pool.h"
+#include "runtime/train/outputs.h"
+#include "runtime/train/session.h"
+#include "runtime/train/state.h"
+#include "support/clock.h"
+#include "support/memory.h"
+
+/* ---- reports ---- */
+
+static enum sl_status report_config(struct sl_session *t)
+{
+    char names[STARPU_NMAXWORKERS][96];
+    const char *devices[STARPU_NMAXWORKERS];
+    for (unsigned w = 0; w < t->machine.n_workers; w++) {
+        sl_machine_worker_name(w, names[w], sizeof names[w]);
+        devices[w] = names[w];
+    }
+    struct sl_metrics_config config = {.version = PACKAGE_VERSION,
+                                       .dataset = t->dataset->name,
+                                       .synthetic = t->dataset->synthetic,
+                                       .vertices = t->shards.n_vertices,
+                                       .edges = t->partition.graph.n_edges,
+                                       .features = t->shards.n_features,
+                                       .classes = t->shards.n_classes,
+                                       .pes = t->settings->pes,
+                                       .group_size = t->settings->group_size,
+                                       .devices = devices,
+                                       .n_devices = t->machine.n_workers,
+                                       .options = t->settings,
+                                       .edge_cut = t->partition.n_cut};
+    return sl_metrics_config(&t->reports.metrics, &config);
+}
+
+static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t i, double loss)
+{
+    struct sl_reports *r = &t->reports;
+    struct sl_step_news news = {epoch, (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i, loss};
+    enum sl_status st = SL_OK;
+    SL_TRY(st, t->settings->metrics_steps ? sl_metrics_step(&r->metrics, epoch, news.step, loss) : SL_OK, done);
+    sl_progress_step(&r->progress, epoch, i + 1, loss);
+    if (r->to.step != NULL) {
+        r->to.step(r->to.context, &news);
+    }
+done:
+    return st;
+}
+
+static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics_epoch *epoch)
+{
+    struct sl_reports *r = &t->reports;
+    struct sl_epoch_news news = {.epoch = epoch->epoch,
+                                 .loss = epoch->train_loss,
+                                 .seconds = epoch->seconds,
+                                 .evaluated = epoch->evaluated,
+                                 .valid_loss = epoch->evaluated ? epoch->scores.valid_loss : NAN,
+                                 .valid_accuracy = epoch->evaluated ? epoch->scores.valid_acc : NAN,
+                                 .test_accuracy = epoch->evaluated ? epoch->scores.test_acc : NAN};
+    enum sl_status st;
+    SL_TRY(st, sl_metrics_epoch(&r->metrics, epoch), done);
+    sl_progress_epoch(&r->progress, epoch);
+    if (r->to.epoch != NULL) {
+        r->to.epoch(r->to.context, &news);
+    }
+done:
+    return st;
+}
+
+/* Report the losses of the epoch's steps before `end`; the graph has written them, or is about to. */
+static enum sl_status report_steps(struct sl_session *t, uint32_t end)
+{
+    uint32_t epoch = (uint32_t)((t->state.step - 1) / t->plan.n_per_epoch) + 1;
+    enum sl_status st = SL_OK;
+    for (; t->n_reported < end; t->n_reported++) {
+        uint32_t i = t->n_reported;
+        if (starpu_data_acquire(t->loss_handle[i], STARPU_R) != 0) {
+            return sl_fail(SL_ESTARPU, "StarPU refused to hand out a loss");
+        }
+        double loss = t->losses[i];
+        starpu_data_release(t->loss_handle[i]);
+        SL_TRY(st, sl_failure_status(&t->run.failure), done);
+        SL_TRY(st, report_step(t, epoch, i, loss), done);
+    }
+done:
+    return st;
+}
+
+/* The loss over all seeds of the epoch's steps. */
+static double mean_loss(const struct sl_session *t, uint32_t n_steps)
+{
+    double sum = 0;
+    double n_seeds = 0;
+    for (uint32_t i = 0; i < n_steps; i++) {
+        double seeds = sl_plan_seeds(&t->plan, i).n;
+        sum += t->losses[i] * seeds;
+        n_seeds += seeds;
+    }
+    return n_seeds > 0 ? sum / n_seeds : NAN;
+}
+
+static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
+{
+    double stage[SL_N_STAGES];
+    enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
+    sl_run_stage_seconds(&t->run, stage);
+    out->layers = t->plan.n_layers;
+    out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
+                                             .exchange = stage[SL_STAGE_EXCHANGE],
+                                             .gather = stage[SL_STAGE_GATHER],
+                                             .aggregate = stage[SL_STAGE_AGGREGATE],
+                                             .dense = stage[SL_STAGE_DENSE],
+                                             .loss = stage[SL_STAGE_LOSS],
+                                             .backward = stage[SL_STAGE_BACKWARD],
+                                             .sync = stage[SL_STAGE_SYNC],
+                                             .optimise = stage[SL_STAGE_OPTIMISE]};
+    return st == SL_OK ? t->schedule.kind->tally(t->schedule.own, out) : st;
+}
+
+/* ---- evaluation ---- */
+
+static enum sl_status keep_best(struct sl_session *t)
+{
+    enum sl_status st = SL_OK;
+    if (t->best == NULL) {
+        SL_TRY(st, sl_alloc(sl_model_entries(&t->model), sizeof *t->best, "the best weights", &t->best), done);
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    sl_model_read(&t->model, t->best);
+    sl_model_release(&t->model);
+done:
+    return st;
+}
+
+/* Score all vertices; the earliest of equal validation accuracies is the best. An empty validation set keeps the last. */
+static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
+{
+    struct sl_inference wanted = {0};
+    double start_s = sl_clock_s();
+    enum sl_status st;
+    sl_pool_trim();
+    SL_TRY(st, sl_state_average(t), done);
+    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
+    sl_pool_trim();
+    out->eval_seconds = sl_clock_s() - start_s;
+    out->evaluated = true;
+    out->two_classes = t->shards.n_classes == 2;
+    bool first = t->best == NULL;
+    bool blind = isnan(out->scores.valid_acc);
+    if (first || blind || out->scores.valid_acc > t->state.best_valid_acc) {
+        t->state.best_valid_acc = out->scores.valid_acc;
+        t->state.test_acc_at_best = out->scores.test_acc;
+        t->state.best_epoch = epoch;
+        t->state.n_worse = 0;
+        SL_TRY(st, keep_best(t), done);
+    } else {
+        t->state.n_worse++;
+    }
+done:
+    return st;
+}
+
+/* ---- training ---- */
+
+/* Of an epoch, counted from 0. */
+static double learning_rate(const struct sl_settings *s, uint64_t epoch)
+{
+    double share = (double)epoch / s->epochs;
+    switch ((enum sl_lr_schedule)s->lr_schedule) {
+    case SL_LR_COSINE: return s->lr * 0.5 * (1 + cos(M_PI * share));
+    case SL_LR_STEP: return s->lr * pow(0.1, floor(3 * share));
+    case SL_LR_NONE: break;
+    }
+    return s->lr;
+}
+
+struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t step, uint32_t n_per_epoch)
+{
+    return (struct sl_adam){.lr = learning_rate(settings, step / n_per_epoch),
+                            .beta1 = 0.9,
+                            .beta2 = 0.999,
+                            .eps = 1e-8,
+                            .decay = settings->weight_decay,
+                            .t = step + 1};
+}
+
+/* Submit the next step. */
+static enum sl_status advance(struct sl_session *t)
+{
+    const struct sl_schedule *schedule = &t->schedule;
+    uint64_t step = t->state.step;
+    uint32_t i = (uint32_t)(step % t->plan.n_per_epoch);
+    uint32_t in_flight = schedule->kind->in_flight(schedule->own);
+    struct sl_adam adam = sl_session_adam(t->settings, step, t->plan.n_per_epoch);
+    enum sl_status st;
+    sl_trace_before_step(&t->trace, step);
+    SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
+    sl_trace_after_step(&t->trace, step);
+    t->state.step = step + 1;
+    st = i >= in_flight ? report_steps(t, i + 1 - in_flight) : SL_OK;
+done:
+    return st;
+}
+
+/* Wait for the updates, and for samples ahead: their time belongs to this epoch. */
+static enum sl_status drain(struct sl_session *t)
+{
+    starpu_task_wait_for_all();
+    return sl_failure_status(&t->run.failure);
+}
+
+static bool due(const struct sl_settings *s, uint32_t epoch)
+{
+    return epoch == s->epochs || (s->eval_every > 0 && epoch % s->eval_every == 0);
+}
+
+static enum sl_status finish_epoch(struct sl_session *t, double start_s)
+{
+    uint32_t n = t->plan.n_per_epoch;
+    struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
+    enum sl_status st;
+    SL_TRY(st, drain(t), done);
+    epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
+    SL_TRY(st, report_steps(t, n), done);
+    epoch.train_loss = mean_loss(t, n);
+    SL_TRY(st, fill_epoch(t, &epoch), done);
+    SL_TRY(st, due(t->settings, epoch.epoch) ? evaluate(t, epoch.epoch, &epoch) : SL_OK, done);
+    sl_pool_reserve();
+    SL_TRY(st, report_epoch(t, &epoch), done);
+    t->state.seconds += epoch.seconds;
+    t->state.epoch_seconds = 0;
+    t->schedule.kind->turn(t->schedule.own);
+    t->n_reported = 0;
+    starpu_task_wait_for_all(); /* a GPU's task is counted after its data is given free */
+    sl_run_log_reset(&t->run);
+    st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
+done:
+    return st;
+}
+
+/* An interrupt in the middle of an epoch: finish what was submitted and keep it. */
+static enum sl_status pause_epoch(struct sl_session *t, double start_s)
+{
+    enum sl_status st;
+    SL_TRY(st, drain(t), done);
+    SL_TRY(st, report_steps(t, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
+    t->state.epoch_seconds += sl_clock_s() - start_s;
+    st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
+done:
+    return st;
+}
+
+static bool stopped(struct sl_session *t)
+{
+    return sl_signals_seen() != 0 || atomic_load(&t->stop);
+}
+
+static bool patient(const struct sl_session *t)
+{
+    return t->settings->patience == 0 || t->state.n_worse < t->settings->patience;
+}
+
+static enum sl_status train_epochs(struct sl_session *t)
+{
+    double start_s = sl_clock_s();
+    enum sl_status st = SL_OK;
+    while (t->state.step < t->plan.n_steps && patient(t) && !stopped(t)) {
+        SL_TRY(st, advance(t), done);
+        if (t->state.step % t->plan.n_per_epoch == 0) {
+            SL_TRY(st, finish_epoch(t, start_s), done);
+            start_s = sl_clock_s();
+        }
+    }
+    if (t->state.step % t->plan.n_per_epoch != 0) {
+        st = pause_epoch(t, start_s);
+    }
+done:
+    return st;
+}
+
+/* --epochs 0, or a checkpoint at the end of its epochs: score what was loaded. */
+static enum sl_status only_evaluate(struct sl_session *t)
+{
+    struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->plan.n_layers};
+    enum sl_status st;
+    SL_TRY(st, evaluate(t, 0, &epoch), done);
+    st = report_epoch(t, &epoch);
+done:
+    return st;
+}
+
+static enum sl_status summarise(struct sl_session *t)
+{
+    struct sl_metrics_summary summary = {.evaluated = t->best != NULL,
+                                         .best_valid_acc = t->state.best_valid_acc,
+                                         .test_acc_at_best = t->state.test_acc_at_best,
+                                         .best_epoch = (uint32_t)t->state.best_epoch,
+                                         .seconds = t->state.seconds + t->state.epoch_seconds,
+                                         .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
+    sl_progress_summary(&t->reports.progress, &summary);
+    return sl_metrics_summary(&t->reports.metrics, &summary);
+}
+
+/* Of a run that goes on, the metrics go on where its checkpoint was; one that starts afresh all the same was at the start. */
+static enum sl_status open_reports(struct sl_session *t, const struct sl_report *report)
+{
+    const struct sl_settings *s = t->settings;
+    struct sl_reports *r = &t->reports;
+    bool goes_on = s->resume != SL_RESUME_NO;
+    enum sl_status st;
+    *r = (struct sl_reports){.to = report != NULL ? *report : (struct sl_report){0}};
+    r->talks = r->to.stream != NULL && !s->quiet && !s->json;
+    SL_TRY(st, sl_metrics_open(s->metrics, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
+    SL_TRY(st, goes_on ? sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step) : SL_OK,
+           done);
+    SL_TRY(st, r->talks ? sl_session_describe(t, r->to.stream) : SL_OK, done);
+    sl_progress_open(r->to.stream, r->talks ? sl_progress_mode_of(r->to.stream) : SL_PROGRESS_NONE, s->epochs,
+                     t->plan.n_per_epoch, &r->progress);
+    st = report_config(t);
+done:
+    return st;
+}
+
+/* A failure before this keeps its message. */
+static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
+{
+    struct sl_reports *r = &t->reports;
+    char message[SL_MESSAGE_BYTES];
+    snprintf(message, sizeof message, "%s", sl_message());
+    sl_progress_clear(&r->progress);
+    if (st == SL_OK && r->talks && stopped(t)) {
+        char by[32] = "";
+        if (sl_signals_seen() != 0) {
+            snprintf(by, sizeof by, " by signal %d", sl_signals_seen());
+        }
+        fprintf(r->to.stream, "interrupted%s: the step was finished%s\n", by,
+                t->settings->checkpoint != NULL ? " and saved" : "");
+    }
+    enum sl_status closed = sl_metrics_close(&r->metrics);
+    return st == SL_OK ? closed : sl_fail(st, "%s", message);
+}
+
+static enum sl_status train(struct sl_session *t)
+{
+    enum sl_status st;
+    SL_TRY(st, train_epochs(t), done);
+    if (t->best == NULL && !stopped(t)) {
+        SL_TRY(st, only_evaluate(t), done);
+    }
+    SL_TRY(st, sl_outputs_write(t), done);
+    st = summarise(t);
+done:
+    if (st != SL_OK) { /* the task that failed first says why */
+        starpu_task_wait_for_all();
+        if (sl_failure_seen(&t->run.failure)) {
+            st = sl_failure_status(&t->run.failure);
+        }
+    }
+    return st;
+}
+
+enum sl_status sl_session_train(struct sl_session *t, const struct sl_report *report)
+{
+    enum sl_status st;
+    atomic_store(&t->stop, false);
+    SL_TRY(st, open_reports(t, report), done);
+    st = train(t);
+done:
+    return close_reports(t, st);
+}
+
+void sl_session_stop(struct sl_session *t)
+{
+    atomic_store(&t->stop, true);
+}
+
+bool sl_session_traced(const struct sl_session *t)
+{
+    return t != NULL && t->trace.opened;
+}

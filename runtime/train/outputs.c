@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The model, predictions, embeddings. */
+#include "runtime/train/outputs.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/files/npyout.h"
+#include "runtime/full/evaluate.h"
+#include "runtime/model/kinds.h"
+#include "runtime/train/state.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+enum sl_status sl_outputs_load_model(struct sl_session *t)
+{
+    struct sl_tensors tensors;
+    enum sl_status st = sl_safetensors_read(t->settings->load, &tensors);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+    st = sl_model_set_tensors(&t->model, false, &tensors);
+    sl_model_release(&t->model);
+done:
+    sl_tensors_free(&tensors);
+    return st;
+}
+
+/* The folder a file would be made in can be written; what exists and is no regular file is written in place. */
+static enum sl_status check_target(const char *option, const char *path)
+{
+    struct stat status;
+    char *folder = NULL;
+    bool exists = stat(path, &status) == 0;
+    const char *slash = strrchr(path, '/');
+    enum sl_status st;
+    if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        return SL_OK;
+    }
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
+    if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
+        st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);
+    }
+done:
+    sl_free(folder);
+    return st;
+}
+
+enum sl_status sl_outputs_check(const struct sl_settings *settings)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, settings->save != NULL ? check_target("save", settings->save) : SL_OK, done);
+    SL_TRY(st, settings->predict != NULL ? check_target("predict", settings->predict) : SL_OK, done);
+    SL_TRY(st, settings->embed != NULL ? check_target("embed", settings->embed) : SL_OK, done);
+    SL_TRY(st, settings->metrics != NULL ? check_target("metrics", settings->metrics) : SL_OK, done);
+    SL_TRY(st, settings->checkpoint != NULL ? sl_folder_make(settings->checkpoint) : SL_OK, done);
+done:
+    return st;
+}
+
+static enum sl_status use_best(struct sl_session *t)
+{
+    enum sl_status st = SL_OK;
+    if (t->best != NULL) {
+        SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+        sl_model_write(&t->model, t->best);
+        sl_model_release(&t->model);
+    }
+done:
+    return st;
+}
+
+static enum sl_status save_model(struct sl_session *t)
+{
+    struct sl_tensor tensors[SL_MODEL_TENSORS];
+    struct sl_metadata metadata[] = {
+        {"format", "pt"}, {"dataset", t->dataset->name}, {"model", sl_model_kind(t->settings->model)->name}};
+    uint32_t n = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
+    sl_model_release(&t->model);
+    SL_TRY(st, st, done);
+    st = sl_safetensors_write(t->settings->save, tensors, n, metadata, sizeof metadata / sizeof *metadata);
+done:
+    sl_model_tensors_free(tensors, n);
+    return st;
+}
+
+static enum sl_status write_inference(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    uint32_t n = t->shards.n_vertices;
+    uint32_t n_classes = t->shards.n_classes;
+    struct sl_inference wanted = {0};
+    struct sl_metrics_scores scores;
+    enum sl_status st;
+    if (s->predict != NULL) {
+        SL_TRY(st, sl_alloc((size_t)n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
+    }
+    if (s->embed != NULL) {
+        SL_TRY(st, sl_alloc((size_t)n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
+    }
+    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
+    if (s->predict != NULL) {
+        SL_TRY(st, sl_npy_write_block(s->predict, n, n_classes, wanted.scores, n_classes, t->partition.new_ids), done);
+    }
+    if (s->embed != NULL) {
+        SL_TRY(st, sl_npy_write_block(s->embed, n, s->hidden, wanted.hidden, s->hidden, t->partition.new_ids), done);
+    }
+done:
+    sl_free(wanted.scores);
+    sl_free(wanted.hidden);
+    return st;
+}
+
+enum sl_status sl_outputs_write(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    enum sl_status st = SL_OK;
+    if (s->save == NULL && s->predict == NULL && s->embed == NULL) {
+        return SL_OK;
+    }
+    SL_TRY(st, t->best == NULL ? sl_state_average(t) : SL_OK, done);
+    SL_TRY(st, use_best(t), done);
+    SL_TRY(st, s->save != NULL ? save_model(t) : SL_OK, done);
+    SL_TRY(st, s->predict != NULL || s->embed != NULL ? write_inference(t) : SL_OK, done);
+done:
+    return st;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What a run is asked to leave behind, and the weights it begins with: --save, --predict, --embed, --load.
+ */
+#ifndef SL_RUNTIME_TRAIN_OUTPUTS_H
+#define SL_RUNTIME_TRAIN_OUTPUTS_H
+
+#include "runtime/train/session.h"
+
+/* Refuse --save, --predict, --embed and --metrics files whose folder is missing or cannot be written, and make the --checkpoint
+ * folder, before any work is done. SL_EIO. */
+enum sl_status sl_outputs_check(const struct sl_settings *settings);
+
+/* Write --save, --predict and --embed, from the best weights. SL_EIO, SL_ENOMEM, a failure of the inference. */
+enum sl_status sl_outputs_write(struct sl_session *session);
+
+/* Load --load into the model. SL_EFILE, SL_EIO. */
+enum sl_status sl_outputs_load_model(struct sl_session *session);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What a program may see of a session: sizes, scores, weights, as arrays of its own. */
+#include <string.h>
+
+#include "runtime/full/evaluate.h"
+#include "runtime/train/session.h"
+#include "runtime/train/state.h"
+#include "support/memory.h"
+
+void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
+{
+    *out = (struct sl_session_sizes){.n_vertices = t->shards.n_vertices,
+                                     .n_features = t->shards.n_features,
+                                     .n_classes = t->shards.n_classes,
+                                     .n_edges = t->partition.graph.n_edges,
+                                     .n_pes = t->plan.n_pes,
+                                     .n_parts = t->plan.n_parts,
+                                     .n_per_epoch = t->plan.n_per_epoch,
+                                     .n_hidden = t->settings->layers > 1 ? t->settings->hidden : 0,
+                                     .memory_bytes = t->memory_bytes};
+    out->n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
+}
+
+/* ---- inference ---- */
+
+/* Rows by renumbered id, to rows by the dataset's. */
+static void copy_rows(const struct sl_session *t, const sl_real *from, uint32_t n_columns, float *out)
+{
+    for (uint32_t v = 0; v < t->shards.n_vertices; v++) {
+        const sl_real *row = from + (size_t)t->partition.new_ids[v] * n_columns;
+        for (uint32_t c = 0; c < n_columns; c++) {
+            out[(size_t)v * n_columns + c] = (float)row[c];
+        }
+    }
+}
+
+enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
+{
+    struct sl_session_sizes sizes;
+    struct sl_inference wanted = {0};
+    struct sl_metrics_scores found;
+    enum sl_status st;
+    sl_session_sizes(t, &sizes);
+    if (logits != NULL) {
+        SL_TRY(st,
+               sl_alloc((size_t)sizes.n_vertices * sizes.n_classes, sizeof *wanted.scores, "logits", &wanted.scores),
+               done);
+    }
+    if (embeddings != NULL && sizes.n_hidden > 0) {
+        SL_TRY(st,
+               sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden),
+               done);
+    }
+    SL_TRY(st, t->best == NULL ? sl_state_average(t) : SL_OK, done);
+    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
+    if (wanted.scores != NULL) {
+        copy_rows(t, wanted.scores, sizes.n_classes, logits);
+    }
+    if (wanted.hidden != NULL) {
+        copy_rows(t, wanted.hidden, sizes.n_hidden, embeddings);
+    }
+    if (scores != NULL) {
+        *scores = (struct sl_scores){.valid_loss = found.valid_loss,
+                                     .valid_accuracy = found.valid_acc,
+                                     .test_accuracy = found.test_acc,
+                                     .valid_f1 = found.valid_f1,
+                                     .test_f1 = found.test_f1};
+    }
+done:
+    sl_free(wanted.scores);
+    sl_free(wanted.hidden);
+    return st;
+}
+
+/* ---- weights ---- */
+
+static void describe_weight(const struct sl_tensor *tensor, struct sl_weight *out)
+{
+    *out = (struct sl_weight){.n_dims = tensor->n_dims};
+    snprintf(out->name, sizeof out->name, "%s", tensor->name);
+    memcpy(out->shape, tensor->shape, tensor->n_dims * sizeof *tensor->shape);
+}
+
+static void copy_weight(const struct sl_tensor *tensor, float *out)
+{
+    const sl_real *values = tensor->data;
+    size_t n = (size_t)(sl_tensor_bytes(tensor) / sizeof *values);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (float)values[i];
+    }
+}
+
+enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_weight *out, float *values)
+{
+    struct sl_tensor tensors[SL_MODEL_TENSORS];
+    uint32_t n = 0;
+    enum sl_status st;
+    SL_TRY(st, t->best == NULL ? sl_state_average(t) : SL_OK, done);
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
+    sl_model_release(&t->model);
+    SL_TRY(st, st, done);
+    if (i >= n) {
+        st = sl_fail(SL_EINVAL, "found weight %u, expected a number below the model's %u", i, n);
+        goto done;
+    }
+    describe_weight(&tensors[i], out);
+    if (values != NULL) {
+        copy_weight(&tensors[i], values);
+    }
+done:
+    sl_model_tensors_free(tensors, n);
+    return st;
+}

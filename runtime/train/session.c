@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Opening and closing of all that a run owns. */
+#include "runtime/train/session.h"
+
+#include <string.h>
+
+#include "runtime/files/checkpoint.h"
+#include "runtime/minibatch/minibatch.h"
+#include "runtime/model/kinds.h"
+#include "runtime/sync/replicas.h"
+#include "runtime/train/outputs.h"
+#include "runtime/train/state.h"
+#include "support/memory.h"
+
+#define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
+
+/* ---- open ---- */
+
+/* What the command line may leave open: GPUs, PEs, groups, chunks, placement. */
+static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
+{
+    s->gpus = machine->n_gpus;
+    if (s->pes == 0) {
+        s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
+    }
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
+        s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= s->gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+    }
+    if (s->chunks == 0) {
+        /* Blocks of rows for every worker, twice; a GPU alone takes all rows at once. */
+        uint32_t wanted = machine->gpus_first ? s->gpus : 2 * machine->n_workers;
+        s->chunks = (wanted + s->pes - 1) / s->pes;
+        s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
+    }
+    return sl_settings_check(s);
+}
+
+static struct sl_dataset_options dataset_options(const struct sl_settings *s)
+{
+    return (struct sl_dataset_options){.dataset = s->dataset,
+                                       .data_path = s->data_path,
+                                       .split = s->split,
+                                       .features = s->features,
+                                       .cache = s->cache,
+                                       .directed = s->directed,
+                                       .normalize = (enum sl_normalize)s->normalize_features,
+                                       .seed = DATASET_SEED};
+}
+
+/* What the settings name, or what the caller has. */
+static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
+{
+    struct sl_dataset_options options = dataset_options(t->settings);
+    enum sl_status st = SL_OK;
+    SL_TRY(st, given == NULL ? sl_dataset_load(&options, &t->loaded) : SL_OK, done);
+    t->dataset = given == NULL ? &t->loaded : given;
+    if (t->dataset->train.n == 0) {
+        st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->dataset->name, t->dataset->split);
+    }
+done:
+    return st;
+}
+
+static enum sl_status make_partition(struct sl_session *t)
+{
+    static const char *const names[] = {"metis", "random", "none"};
+    const struct sl_settings *s = t->settings;
+    struct sl_dataset_options options = dataset_options(s);
+    char stem[64];
+    char *file = NULL;
+    enum sl_status st;
+    snprintf(stem, sizeof stem, "%s-%u", names[s->partition], s->group_size);
+    SL_TRY(st, t->dataset == &t->loaded ? sl_dataset_cache_file(&options, stem, &file) : SL_OK, done);
+    st = sl_partition_make(t->dataset, (enum sl_partition_method)s->partition, s->group_size, s->seed, file,
+                           &t->partition);
+done:
+    sl_free(file);
+    return st;
+}
+
+static enum sl_status open_losses(struct sl_session *t)
+{
+    uint32_t n = t->plan.n_per_epoch;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n, sizeof *t->losses, "losses of an epoch", &t->losses), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *t->loss_handle, "losses of an epoch", &t->loss_handle), done);
+    for (uint32_t i = 0; i < n; i++) {
+        starpu_matrix_data_register(&t->loss_handle[i], STARPU_MAIN_RAM, (uintptr_t)&t->losses[i], 1, 1, 1,
+                                    sizeof *t->losses);
+    }
+done:
+    return st;
+}
+
+/* One replica is the model itself; several begin as copies of it. */
+static enum sl_status open_replicas(struct sl_session *t)
+{
+    uint32_t n = t->plan.n_replicas;
+    enum sl_status st = SL_OK;
+    if (n == 1) {
+        t->replica = &t->model;
+    } else {
+        SL_TRY(st,
+               sl_replicas_init(t->settings, n, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse,
+                                &t->replica),
+               done);
+        t->n_replicas = n;
+        SL_TRY(st, sl_replicas_spread(t->replica, n, &t->model), done);
+    }
+    t->n_replicas = n;
+done:
+    return st;
+}
+
+/* The checkpoint to go on from; SL_OK with an empty *out where the run starts afresh. */
+static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_tensors *out)
+{
+    *out = (struct sl_tensors){0};
+    if (s->resume == SL_RESUME_NO) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_checkpoint_load(s->checkpoint, out);
+    return st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO ? SL_OK : st;
+}
+
+/* On a machine of several NUMA nodes. */
+static enum sl_status place_parts(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    uint32_t n_numa = t->machine.topology.n_numa;
+    bool by_part =
+        s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size; /* else a part has PEs on several
+                                                                                         nodes */
+    return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
+}
+
+/* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. */
+static enum sl_status check_gpu_memory(struct sl_session *t)
+{
+    uint64_t found = t->run.gpu_bytes;
+    if (found == 0) {
+        return SL_OK;
+    }
+    t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus);
+    t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
+    return found >= SL_GPU_PIECES_BYTES
+               ? SL_OK
+               : sl_fail(SL_ENOMEM,
+                         "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
+                         "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                         (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
+}
+
+/* The run's struct for its tasks, its plan, and the door between its PEs. */
+static enum sl_status open_run(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    enum sl_status st;
+    t->plan = sl_plan_make(s, t->dataset->train.n);
+    SL_TRY(st, sl_run_init(&t->run), done);
+    t->run_ready = true;
+    t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
+    t->run.evaluate_anywhere = s->group_size < s->pes; /* fewer parts than homes */
+    t->run.gpus_first = t->machine.gpus_first;
+    t->run.traced = s->trace != NULL;
+    t->run.fastest_means = s->means == SL_MEANS_FASTEST;
+    st = sl_door_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->door);
+done:
+    return st;
+}
+
+static enum sl_status check_memory(struct sl_session *t)
+{
+    uint64_t found = t->machine.topology.memory_bytes;
+    t->memory_bytes = sl_memory_need(t->settings, t->dataset);
+    return t->memory_bytes <= found
+               ? SL_OK
+               : sl_fail(SL_ENOMEM,
+                         "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, "
+                         "--fanout or --hidden",
+                         (double)t->memory_bytes / 1e9, (double)found / 1e9);
+}
+
+/* Parts of the graph, their tables where workers are near. */
+static enum sl_status open_shards(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
+    enum sl_status st;
+    SL_TRY(st, make_partition(t), done);
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, &t->shards), done);
+    SL_TRY(st, sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? sl_shards_weigh(&t->shards) : SL_OK, done);
+    sl_dataset_shed(&t->loaded); /* graph and features go on in part order */
+    SL_TRY(st, place_parts(t), done);
+    t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
+    st = check_gpu_memory(t);
+done:
+    return st;
+}
+
+/* The model, its replicas, and the weights and state they begin with. */
+static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    const struct sl_settings *s = t->settings;
+    enum sl_status st;
+    SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
+    SL_TRY(st, s->load != NULL ? sl_outputs_load_model(t) : SL_OK, done);
+    SL_TRY(st, open_replicas(t), done);
+    st = checkpoint->n > 0 ? sl_state_load(t, checkpoint) : SL_OK;
+done:
+    return st;
+}
+
+static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    struct sl_settings *s = t->settings;
+    struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->door, 0};
+    enum sl_status st;
+    work.gpu_bytes = sl_memory_need_gpu_work(s, &t->shards, &t->run);
+    SL_TRY(st, sl_minibatch.open(&work, t->state.step, &t->schedule), done);
+    t->n_unpinned += t->schedule.n_refused;
+    SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
+    SL_TRY(st, open_losses(t), done);
+    st = checkpoint->n > 0 ? sl_state_load_epoch(t, checkpoint) : SL_OK;
+done:
+    return st;
+}
+
+enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
+{
+    struct sl_session *t = NULL;
+    struct sl_tensors checkpoint = {0};
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a session", &t), done);
+    t->settings = settings;
+    SL_TRY(st, sl_settings_check(settings), done);
+    SL_TRY(st, sl_outputs_check(settings), done);
+    SL_TRY(st, sl_door_check(settings), done);
+    SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
+    SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, &checkpoint) : SL_OK, done);
+    SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_machine_start(settings, &t->machine), done);
+    starpu_pause(); /* idle workers spin: the cores are for METIS and the copying of tables */
+    SL_TRY(st, decide(settings, &t->machine), resume);
+    SL_TRY(st, open_run(t), resume);
+    SL_TRY(st, check_memory(t), resume);
+    SL_TRY(st, open_shards(t), resume);
+    SL_TRY(st, open_model(t, &checkpoint), resume);
+    SL_TRY(st, open_schedule(t, &checkpoint), resume);
+    *out = t;
+resume:
+    starpu_resume();
+done:
+    sl_tensors_free(&checkpoint);
+    if (st != SL_OK) {
+        sl_session_close(t);
+    }
+    return st;
+}
+
+void sl_session_close(struct sl_session *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    if (t->machine.started) {
+        starpu_task_wait_for_all();
+        sl_trace_stop(&t->trace);
+    }
+    for (uint32_t i = 0; t->loss_handle != NULL && i < t->plan.n_per_epoch; i++) {
+        if (t->loss_handle[i] != NULL) {
+            starpu_data_unregister(t->loss_handle[i]);
+        }
+    }
+    sl_free(t->loss_handle);
+    sl_free(t->losses);
+    if (t->schedule.own != NULL) {
+        t->schedule.kind->close(t->schedule.own);
+    }
+    if (t->n_replicas > 1) {
+        sl_replicas_free(t->replica, t->n_replicas);
+    }
+    sl_model_free(&t->model);
+    sl_shards_close(&t->shards);
+    sl_door_close(&t->door);
+    sl_machine_stop(&t->machine);
+    if (t->run_ready) {
+        sl_run_free(&t->run);
+    }
+    sl_partition_free(&t->partition);
+    sl_dataset_free(&t->loaded);
+    sl_free(t->best);
+    sl_free(t);
+}
