@@ -75,4 +75,8 @@ measure amazon-computers-gcn 90.5 --model gcn --dataset amazon-computers --split
     --hidden 128 --fanout 25,25 --epochs 40 --lr 0.002 --weight-decay 5e-5 --dropout 0.5 --input-dropout 0.2 --norm layer
 measure amazon-computers-gat 91.0 --model gat --dataset amazon-computers --split luo2024-60-20-20 --batch-size 128 --layers 2 \
     --hidden 128 --fanout 25,25 --epochs 40 --lr 0.002 --weight-decay 5e-5 --dropout 0.5 --input-dropout 0.2 --norm layer
+measure ogbn-arxiv-gcn 66.0 --model gcn --dataset ogbn-arxiv --features derived/node-feat-prone96.csv.gz --batch-size 1024 --layers 2 \
+    --hidden 256 --fanout 10,10 --epochs 30 --lr 0.005 --lr-schedule cosine --dropout 0.5 --norm batch --eval-every 5
+measure ogbn-arxiv-gat 66.0 --model gat --heads 4 --dataset ogbn-arxiv --features derived/node-feat-prone96.csv.gz --batch-size 1024 --layers 2 \
+    --hidden 256 --fanout 10,10 --epochs 30 --lr 0.005 --lr-schedule cosine --dropout 0.5 --norm batch --eval-every 5
 exit $failed
