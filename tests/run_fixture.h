@@ -83,6 +83,19 @@ static MAYBE_UNUSED int n_models(void)
     return n;
 }
 
+/* Biases and norms are not what a model begins with. */
+static MAYBE_UNUSED void scramble_model(struct sl_model *m)
+{
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &m->layer[i].parameter[k];
+            for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
+                p->value[e] += (sl_real)(0.2 * noise(i * SL_N_PARAMETERS + (uint64_t)k, e));
+            }
+        }
+    }
+}
+
 /* ---- runs ---- */
 
 /* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and seed. */

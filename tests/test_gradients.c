@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Gradients of the whole sampled model against central differences, in double: the loss of one step as a function of its
+ * Gradients of every model that --model names against central differences, in double: the loss of one step as a function of its
  * parameters, with the sample and the dropout masks of that step.
  */
 #include "tests/run_fixture.h"
@@ -13,12 +13,25 @@ static const struct graph_shape sparse_shape = {
 static struct sl_dataset dense_set, sparse_set;
 
 #define STEP 1
+#define N_ENTRIES 2       /* of a parameter with more, so many are looked at one by one */
+#define MIN_GRADIENT 1e-3 /* which the tolerances are small beside */
 
+/* Derivatives looked at, and those where a kink was in the way. */
+struct tally {
+    size_t n, n_kinks;
+};
+
+static const char *const parameter_names[SL_N_PARAMETERS] = {
+    "self matrix",          "matrix", "bias", "norm's weight", "norm's bias", "attention of sources",
+    "attention of targets", NULL};
+
+/* Every model takes all of them, but for a norm or a residual where it has its own. */
 struct variant {
     const char *name;
+    uint32_t hidden; /* below 8 the first layer may multiply first; the last one may where it is above 4 */
+    uint32_t heads;  /* gat's */
     int sampler;
     int norm;
-    uint32_t hidden; /* below 8 the first layer projects first; the last one does where it is above 4 */
     uint32_t pes, group_size, chunks;
     int partition;
     double dropout, input_dropout;
@@ -26,37 +39,55 @@ struct variant {
 };
 
 static const struct variant variants[] = {
-    {"neighbor", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 6, 1, 1, 1, SL_PARTITION_NONE, 0.3, 0, false, false, false},
-    {"widening", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 10, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0.2, false, false, false},
-    {"never projecting first", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 4, 3, 3, 2, SL_PARTITION_RANDOM, 0, 0, false, false,
-     false},
-    {"residual", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 8, 4, 2, 2, SL_PARTITION_METIS, 0.2, 0.1, true, false, false},
-    {"layer norm", SL_SAMPLER_LABOR, SL_NORM_LAYER, 6, 4, 4, 2, SL_PARTITION_METIS, 0.3, 0, false, false, false},
-    {"layer norm, residual", SL_SAMPLER_LABOR, SL_NORM_LAYER, 8, 2, 2, 3, SL_PARTITION_RANDOM, 0.3, 0, true, false,
+    {"neighbor", 6, 3, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 1, 1, 1, SL_PARTITION_NONE, 0.3, 0, false, false, false},
+    {"widening", 12, 4, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0.2, false, false, false},
+    {"never multiplying first", 4, 1, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 3, 3, 2, SL_PARTITION_RANDOM, 0, 0, false,
+     false, false},
+    {"residual", 8, 4, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 4, 2, 2, SL_PARTITION_METIS, 0.2, 0.1, true, false, false},
+    {"layer norm", 6, 1, SL_SAMPLER_LABOR, SL_NORM_LAYER, 4, 4, 2, SL_PARTITION_METIS, 0.3, 0, false, false, false},
+    {"layer norm, residual", 8, 2, SL_SAMPLER_LABOR, SL_NORM_LAYER, 2, 2, 3, SL_PARTITION_RANDOM, 0.3, 0, true, false,
      true},
-    {"batch norm", SL_SAMPLER_NEIGHBOR, SL_NORM_BATCH, 6, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0, false, false, false},
-    {"batch norm, two groups", SL_SAMPLER_NEIGHBOR, SL_NORM_BATCH, 8, 4, 2, 2, SL_PARTITION_RANDOM, 0.2, 0, true, false,
-     false},
-    {"full", SL_SAMPLER_FULL, SL_NORM_NONE, 6, 3, 3, 3, SL_PARTITION_METIS, 0.3, 0, false, false, false},
-    {"sparse", SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 6, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0.2, false, true, false},
-    {"sparse, narrower than the model", SL_SAMPLER_LABOR, SL_NORM_LAYER, 44, 2, 1, 2, SL_PARTITION_NONE, 0.3, 0, true,
-     true, true},
+    {"batch norm", 6, 1, SL_SAMPLER_NEIGHBOR, SL_NORM_BATCH, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0, false, false, false},
+    {"batch norm, two groups", 8, 4, SL_SAMPLER_NEIGHBOR, SL_NORM_BATCH, 4, 2, 2, SL_PARTITION_RANDOM, 0.2, 0, true,
+     false, false},
+    {"full", 6, 1, SL_SAMPLER_FULL, SL_NORM_NONE, 3, 3, 3, SL_PARTITION_METIS, 0.3, 0, false, false, false},
+    {"full, widening, layer norm", 12, 4, SL_SAMPLER_FULL, SL_NORM_LAYER, 4, 2, 2, SL_PARTITION_RANDOM, 0.3, 0.2, false,
+     false, false},
+    {"sparse", 6, 1, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 2, 2, 3, SL_PARTITION_METIS, 0.3, 0.2, false, true, false},
+    {"sparse, narrower than the model", 44, 4, SL_SAMPLER_LABOR, SL_NORM_LAYER, 2, 1, 2, SL_PARTITION_NONE, 0.3, 0,
+     true, true, true},
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
 
-static void settings_of(const struct variant *v, struct sl_settings *out)
+static bool takes(int model, int norm, bool residual)
+{
+    struct sl_settings settings;
+    expect_ok(sl_settings_init(&settings));
+    settings.model = model;
+    settings.norm = norm;
+    settings.residual = residual;
+    bool taken = sl_settings_check(&settings) == SL_OK;
+    sl_settings_free(&settings);
+    return taken;
+}
+
+static void settings_of(int model, const struct variant *v, struct sl_settings *out)
 {
     static const uint32_t fanout[] = {3, 4, 5};
     expect_ok(sl_settings_init(out));
+    out->model = model;
+    out->heads = model == SL_MODEL_GAT ? v->heads : out->heads;
+    out->alpha = model == SL_MODEL_GCNII ? 0.3 : out->alpha;
+    out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
     out->layers = 3;
     out->hidden = v->hidden;
     out->sampler = v->sampler;
-    out->norm = v->norm;
+    out->norm = takes(model, v->norm, false) ? v->norm : SL_NORM_NONE;
+    out->residual = v->residual && takes(model, SL_NORM_NONE, true);
     out->kappa = v->dependent ? 8 : 1;
     out->layer_dependency = v->dependent;
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
-    out->residual = v->residual;
     out->n_fanout = 3;
     memcpy(out->fanout, fanout, sizeof fanout);
     out->pes = v->pes;
@@ -82,116 +113,199 @@ static double loss_of(struct world *w)
     return loss;
 }
 
-static struct sl_parameter *parameter_of(struct world *w, uint32_t layer, int k)
-{
-    return &w->model.layer[layer].parameter[k];
-}
+/* ---- its derivatives ---- */
 
-/* value += h direction */
-static void move(struct sl_parameter *p, double h, const double *direction)
-{
-    starpu_data_acquire(p->value_handle, STARPU_RW);
-    for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
-        p->value[e] += (sl_real)(h * direction[e]);
-    }
-    starpu_data_release(p->value_handle);
-}
-
-/* (L(w + h d) - L(w - h d)) / 2h */
-static double difference(struct world *w, struct sl_parameter *p, double h, const double *direction)
-{
-    move(p, h, direction);
-    double above = loss_of(w);
-    move(p, -2 * h, direction);
-    double below = loss_of(w);
-    move(p, h, direction);
-    return (above - below) / (2 * h);
-}
-
-/* The derivative along the direction is <gradient, direction>. A ReLU's kink between the two points spoils the difference for one
- * h; a wrong gradient is wrong for all. The tolerance: truncation is h^2, rounding 1e-16 / h, of losses near 1. */
-static void expect_derivative(struct world *w, const char *what, struct sl_parameter *p, const sl_real *gradient,
-                              double size, const double *direction)
-{
-    static const double steps[] = {1e-5, 1e-6, 1e-7};
-    double should = 0;
-    double got = 0;
-    double tolerance = 1e-6 * size + 1e-8;
-    for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
-        should += (double)gradient[e] * direction[e];
-    }
-    for (int i = 0; i < 3; i++) {
-        got = difference(w, p, steps[i], direction);
-        if (fabs(got - should) <= tolerance) {
-            return;
-        }
-    }
-    fail_msg("%s: the gradient says %.12g, differences say %.12g, off by %.3g, allowed %.3g", what, should, got,
-             fabs(got - should), tolerance);
-}
-
-/* One parameter: along a random direction, in which every entry counts, and along the entry of the largest gradient. */
-static void check_parameter(struct world *w, const struct variant *v, uint32_t layer, int k)
-{
-    struct sl_parameter *p = parameter_of(w, layer, k);
-    size_t n = (size_t)p->n_rows * p->n_columns;
-    sl_real *gradient = need(n, sizeof *gradient);
-    double *direction = need(n, sizeof *direction);
+/* A parameter, its values and gradient where it is, and a direction from there. */
+struct probe {
+    struct sl_parameter *parameter;
+    size_t n;
+    sl_real *value, *gradient;
+    double *direction;
+    double size; /* of the largest entry of the gradient */
+    size_t largest;
     char what[128];
-    size_t largest = 0;
-    double square = 0;
-    snprintf(what, sizeof what, "%s, layer %u, parameter %d", v->name, layer, k);
+};
+
+static void probe_open(struct world *w, const char *variant, uint32_t layer, int k, struct probe *out)
+{
+    struct sl_parameter *p = &w->model.layer[layer].parameter[k];
+    size_t n = (size_t)p->n_rows * p->n_columns;
+    *out = (struct probe){.parameter = p, .n = n};
+    out->value = need(n, sizeof *out->value);
+    out->gradient = need(n, sizeof *out->gradient);
+    out->direction = need(n, sizeof *out->direction);
+    snprintf(out->what, sizeof out->what, "%s, %s, layer %u, %s", model_name(w->settings->model), variant, layer,
+             parameter_names[k]);
     loss_of(w);
+    starpu_data_acquire(p->value_handle, STARPU_R);
+    memcpy(out->value, p->value, n * sizeof *p->value);
+    starpu_data_release(p->value_handle);
     starpu_data_acquire(p->gradient_handle, STARPU_R);
-    memcpy(gradient, p->gradient, n * sizeof *gradient);
+    memcpy(out->gradient, p->gradient, n * sizeof *p->gradient);
     starpu_data_release(p->gradient_handle);
     for (size_t e = 0; e < n; e++) {
-        largest = fabs((double)gradient[e]) > fabs((double)gradient[largest]) ? e : largest;
-        direction[e] = noise(layer * 10 + (uint64_t)k, e);
-        square += direction[e] * direction[e];
+        out->largest = fabs((double)out->gradient[e]) > fabs((double)out->gradient[out->largest]) ? e : out->largest;
     }
-    double size = fabs((double)gradient[largest]);
-    assert_true(size > 1e-6 || (v->norm == SL_NORM_BATCH && k == SL_BIAS)); /* batch norm takes the bias out again */
-    for (size_t e = 0; e < n; e++) {
-        direction[e] /= sqrt(square);
-    }
-    expect_derivative(w, what, p, gradient, size, direction);
-    memset(direction, 0, n * sizeof *direction);
-    direction[largest] = 1;
-    expect_derivative(w, what, p, gradient, size, direction);
-    free(gradient);
-    free(direction);
+    out->size = fabs((double)out->gradient[out->largest]);
 }
 
-static void check_variant(const struct variant *v)
+static void probe_close(struct probe *probe)
+{
+    free(probe->value);
+    free(probe->gradient);
+    free(probe->direction);
+}
+
+/* L(w + h d) */
+static double loss_at(struct world *w, const struct probe *probe, double h)
+{
+    starpu_data_acquire(probe->parameter->value_handle, STARPU_RW);
+    for (size_t e = 0; e < probe->n; e++) {
+        probe->parameter->value[e] = probe->value[e] + (sl_real)(h * probe->direction[e]);
+    }
+    starpu_data_release(probe->parameter->value_handle);
+    return h != 0 ? loss_of(w) : 0;
+}
+
+/* The derivative along the direction is <gradient, direction>, and (L(w + h d) - L(w - h d)) / 2h nearly. A ReLU's kink between the
+ * two points spoils the difference for one h; a wrong gradient is wrong for all. The tolerance: truncation is h^2, rounding
+ * 1e-16 / h, of losses near 1. */
+static void expect_derivative(struct world *w, const struct probe *probe, struct tally *tally)
+{
+    static const double steps[] = {1e-5, 1e-6, 1e-7};
+    double tolerance = 1e-6 * probe->size + 1e-8;
+    double should = 0;
+    double got = NAN;
+    for (size_t e = 0; e < probe->n; e++) {
+        should += (double)probe->gradient[e] * probe->direction[e];
+    }
+    tally->n++;
+    for (int i = 0; i < 3 && !(fabs(got - should) <= tolerance); i++) {
+        got = (loss_at(w, probe, steps[i]) - loss_at(w, probe, -steps[i])) / (2 * steps[i]);
+        tally->n_kinks += i == 1;
+    }
+    loss_at(w, probe, 0);
+    if (!(fabs(got - should) <= tolerance)) {
+        fail_msg("%s: the gradient says %.12g, differences say %.12g, off by %.3g, allowed %.3g", probe->what, should,
+                 got, fabs(got - should), tolerance);
+    }
+}
+
+/* A random direction of length 1, in which every entry counts. */
+static void point_anywhere(uint64_t seed, struct probe *probe)
+{
+    double square = 0;
+    for (size_t e = 0; e < probe->n; e++) {
+        probe->direction[e] = noise(seed, e);
+        square += probe->direction[e] * probe->direction[e];
+    }
+    for (size_t e = 0; e < probe->n; e++) {
+        probe->direction[e] /= sqrt(square);
+    }
+}
+
+static void point_along(size_t e, struct probe *probe)
+{
+    memset(probe->direction, 0, probe->n * sizeof *probe->direction);
+    probe->direction[e] = 1;
+}
+
+/* One parameter: along a random direction, along the entry of the largest gradient, and along some others, or all where they are few. */
+static void check_parameter(struct world *w, const char *variant, uint32_t layer, int k, struct tally *tally)
+{
+    bool vanishes = w->model.layer[layer].norm == SL_NORM_BATCH && k == SL_BIAS; /* which batch norm takes out again */
+    uint64_t seed = layer * SL_N_PARAMETERS + (uint64_t)k;
+    struct probe probe;
+    probe_open(w, variant, layer, k, &probe);
+    if (vanishes ? probe.size > 1e-12 : probe.size < MIN_GRADIENT) {
+        fail_msg("%s: the largest entry of the gradient is %g", probe.what, probe.size);
+    }
+    point_anywhere(seed, &probe);
+    expect_derivative(w, &probe, tally);
+    point_along(probe.largest, &probe);
+    expect_derivative(w, &probe, tally);
+    for (size_t i = 0; i < N_ENTRIES && i < probe.n; i++) {
+        point_along(probe.n <= N_ENTRIES ? i : (size_t)((1 + noise(seed, probe.n + i)) / 2 * (double)probe.n), &probe);
+        expect_derivative(w, &probe, tally);
+    }
+    probe_close(&probe);
+}
+
+static void check_variant(int model, const struct variant *v, struct tally *tally)
 {
     struct sl_settings settings;
     struct world w;
-    settings_of(v, &settings);
+    settings_of(model, v, &settings);
     world_open(v->sparse ? &sparse_set : &dense_set, &settings, STEP + 1, &w);
     assert_int_equal(w.shards.is_sparse, v->sparse);
+    scramble_model(&w.model);
     expect_ok(sl_step_sample(w.steps, 0));
     expect_ok(sl_step_sample(w.steps, STEP));
-    for (uint32_t layer = 0; layer < 3; layer++) {
+    double before = loss_of(&w);
+    for (uint32_t layer = 0; layer < w.model.n_layers; layer++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            if (parameter_of(&w, layer, k)->n_rows > 0) {
-                check_parameter(&w, v, layer, k);
+            if (sl_parameter_trained(&w.model.layer[layer].parameter[k])) {
+                check_parameter(&w, v->name, layer, k, tally);
             }
         }
     }
+    double after = loss_of(&w); /* of the same sample and masks all the while */
+    assert_memory_equal(&before, &after, sizeof before);
     world_healthy(&w);
     world_close(&w);
     sl_settings_free(&settings);
 }
 
-static void test_gradients(void **state)
+static void check_model(int model)
 {
-    (void)state;
+    struct tally tally = {0, 0};
     machine_up("lws", 2);
     for (size_t i = 0; i < N_VARIANTS; i++) {
-        check_variant(&variants[i]);
+        check_variant(model, &variants[i], &tally);
     }
     machine_down();
+    print_message("%s: %zu derivatives, %zu of them at a kink\n", model_name(model), tally.n, tally.n_kinks);
+    assert_true(tally.n_kinks * 50 < tally.n);
+}
+
+static void test_sage(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_SAGE);
+}
+
+static void test_gcn(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_GCN);
+}
+
+static void test_gat(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_GAT);
+}
+
+static void test_gcnii(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_GCNII);
+}
+
+static void test_resgcn(void **state)
+{
+    (void)state;
+    check_model(SL_MODEL_RESGCN);
+}
+
+/* A third of the vertices have more in-neighbours than any fanout. */
+static void expect_sampled(const struct sl_graph *graph)
+{
+    uint32_t n_over = 0;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        n_over += graph->offsets[v + 1] - graph->offsets[v] > 5;
+    }
+    assert_true(n_over > graph->n_vertices / 3);
 }
 
 static int make_sets(void **state)
@@ -199,6 +313,8 @@ static int make_sets(void **state)
     (void)state;
     make_dataset(&dense_shape, &dense_set);
     make_dataset(&sparse_shape, &sparse_set);
+    expect_sampled(&dense_set.graph);
+    expect_sampled(&sparse_set.graph);
     return 0;
 }
 
@@ -214,6 +330,9 @@ static int free_sets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gradients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage), cmocka_unit_test(test_gcn),
+                                       cmocka_unit_test(test_gat), cmocka_unit_test(test_gcnii),
+                                       cmocka_unit_test(test_resgcn)};
+    assert_int_equal(sizeof tests / sizeof tests[0], n_models());
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

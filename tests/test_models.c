@@ -27,19 +27,6 @@ static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, struc
     }
 }
 
-/* Biases and norms are not what a model begins with. */
-static void scramble(struct sl_model *m)
-{
-    for (uint32_t i = 0; i < m->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            struct sl_parameter *p = &m->layer[i].parameter[k];
-            for (size_t e = 0; e < (size_t)p->n_rows * p->n_columns; e++) {
-                p->value[e] += (sl_real)(0.2 * noise(i * SL_N_PARAMETERS + (uint64_t)k, e));
-            }
-        }
-    }
-}
-
 /* The logits that PE p has of its n seeds, to their places by dataset id. A step's rows keep their handles and so their contents
  * until its slot is used again. */
 static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logits_out)
@@ -47,7 +34,7 @@ static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logi
     uint32_t slot = (uint32_t)(step % w->settings->depth);
     uint32_t n;
     sl_vertex *ids = frontier_of(w, step, p, 0, &n);
-    const struct sl_pass_pe *pe = &w->steps->slot_rows[slot * w->plan.n_pes + p];
+    const struct sl_pass_pe *pe = w->steps->slot_rows[slot * w->plan.n_pes + p];
     const struct sl_rows *z = &pe->layer[w->model.n_layers - 1][SL_ROWS_Z];
     for (uint32_t row = 0, c = 0; row < n; c++) {
         assert_true(c < z->room && z->chunk[c] != NULL);
@@ -188,7 +175,7 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
         double *got = need(n, sizeof *got);
         snprintf(what, sizeof what, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
         world_open(d, &settings, 1, &w);
-        scramble(&w.model);
+        scramble_model(&w.model);
         for (size_t i = 0; i < n; i++) {
             got[i] = NAN;
         }
@@ -288,7 +275,7 @@ static bool check_average(int model, int sampler)
     snprintf(what, sizeof what, "%s, sampler %d", model_name(model), sampler);
     world_open(&small_set, &settings, N_SAMPLES, &w);
     bool unbiased = is_unbiased(&w);
-    scramble(&w.model);
+    scramble_model(&w.model);
     if (unbiased) {
         expect_average(what, &w);
     }
