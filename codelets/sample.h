@@ -45,11 +45,6 @@ struct sl_sample_rule {
 
 /* ---- the sizes of one PE's sample, in one vector of uint32 (struct of L levels and G owners) ---- */
 
-/* Elements of a counts vector. */
-static inline uint32_t sl_counts_size(uint32_t n_hops, uint32_t n_parts)
-{
-    return (n_hops + 1) + n_hops + n_hops * (n_parts + 1);
-}
 /* Index of |S^level|, level 0 .. L. */
 static inline uint32_t sl_counts_rows(uint32_t level)
 {
@@ -64,6 +59,18 @@ static inline uint32_t sl_counts_edges(uint32_t n_hops, uint32_t hop)
 static inline uint32_t sl_counts_request(uint32_t n_hops, uint32_t n_parts, uint32_t hop)
 {
     return 2 * n_hops + 1 + hop * (n_parts + 1);
+}
+/* Index of the nonzeros of the rows of S^L: a uint64 in two elements, at an even index, so that it is aligned where the vector is.
+ * Written where features are sparse, by codelets/nonzeros.h. */
+static inline uint32_t sl_counts_nonzeros(uint32_t n_hops, uint32_t n_parts)
+{
+    uint32_t end = sl_counts_request(n_hops, n_parts, n_hops);
+    return end + (end & 1);
+}
+/* Elements of a counts vector. */
+static inline uint32_t sl_counts_size(uint32_t n_hops, uint32_t n_parts)
+{
+    return sl_counts_nonzeros(n_hops, n_parts) + 2;
 }
 
 /* ---- lists by PE ---- */

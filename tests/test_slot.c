@@ -319,7 +319,7 @@ static bool is_locked(starpu_data_handle_t handle)
 }
 
 /* What the host reads is locked, or everything, or nothing; what the system refuses is counted. */
-static void check_locks(const struct data *data, enum sl_slot_lock lock, bool frontier, bool counts, bool others)
+static void check_locks(const struct data *data, enum sl_slot_lock lock, bool counts, bool others)
 {
     const struct sl_plan plan = {.n_pes = 2, .n_parts = 2, .n_layers = 2};
     struct sl_slot_shape shape = {
@@ -330,7 +330,7 @@ static void check_locks(const struct data *data, enum sl_slot_lock lock, bool fr
     expect_ok(sl_slot_open(&shape, &slot));
     for (uint32_t p = 0; p < 2; p++) {
         const struct sl_slot_pe *pe = &slot.pe[p];
-        assert_int_equal(is_locked(pe->frontier), frontier);
+        assert_int_equal(is_locked(pe->frontier), others);
         assert_int_equal(is_locked(pe->counts), counts);
         assert_int_equal(is_locked(pe->index), others);
         assert_int_equal(is_locked(pe->marks), others);
@@ -358,18 +358,14 @@ static void test_locks(void **state)
     struct data data;
     fixture_start(1);
     open_data(GRAPH_PATH, 2, &data);
-    for (int sparse = 0; sparse < 2; sparse++) {
-        data.shards.is_sparse = sparse; /* the host then reads the frontier, to count bytes */
-        check_locks(&data, SL_SLOT_LOCK_NONE, false, false, false);
-        assert_int_equal(n_wishes, 0);
-        check_locks(&data, SL_SLOT_LOCK_READ, sparse, true, false);
-        assert_int_equal(n_wishes, sparse ? 4 : 2);
-        check_locks(&data, SL_SLOT_LOCK_ALL, true, true, true);
-        assert_int_equal(n_wishes, 2 * (4 + 2 * 6));
-    }
-    data.shards.is_sparse = false;
+    check_locks(&data, SL_SLOT_LOCK_NONE, false, false);
+    assert_int_equal(n_wishes, 0);
+    check_locks(&data, SL_SLOT_LOCK_READ, true, false);
+    assert_int_equal(n_wishes, 2);
+    check_locks(&data, SL_SLOT_LOCK_ALL, true, true);
+    assert_int_equal(n_wishes, 2 * (4 + 2 * 6));
     refuses = all;
-    check_locks(&data, SL_SLOT_LOCK_READ, false, false, false);
+    check_locks(&data, SL_SLOT_LOCK_READ, false, false);
     assert_int_equal(n_wishes, 2);
     refuses = NULL;
     close_data(&data);

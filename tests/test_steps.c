@@ -1,12 +1,64 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/minibatch/steps.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows. */
+ * runtime/minibatch/steps.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows;
+ * the host reads a step's sizes and nothing else of its sample. */
 #include "tests/run_fixture.h"
 
-static void open_world(struct sl_settings *settings, uint64_t n_steps, struct sl_dataset *d, struct world *w)
+/* ---- in front of StarPU: tasks are counted, and when the host takes one of some handles ---- */
+
+static uint32_t n_submitted, n_taken;
+static struct {
+    uint32_t n;
+    starpu_data_handle_t handle[8];
+} watched;
+
+static void see_handle(starpu_data_handle_t handle)
 {
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 500, .n_columns = 10, .seed = 7};
+    for (uint32_t i = 0; i < watched.n; i++) {
+        n_taken += handle == watched.handle[i];
+    }
+}
+
+int __real_starpu_task_submit(struct starpu_task *task);
+int __wrap_starpu_task_submit(struct starpu_task *task);
+int __wrap_starpu_task_submit(struct starpu_task *task)
+{
+    n_submitted++;
+    return __real_starpu_task_submit(task);
+}
+
+int __real_starpu_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode);
+int __wrap_starpu_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode);
+int __wrap_starpu_data_acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+{
+    see_handle(handle);
+    return __real_starpu_data_acquire(handle, mode);
+}
+
+int __real_starpu_data_acquire_on_node(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
+int __wrap_starpu_data_acquire_on_node(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
+int __wrap_starpu_data_acquire_on_node(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode)
+{
+    see_handle(handle);
+    return __real_starpu_data_acquire_on_node(handle, node, mode);
+}
+
+int __real_starpu_data_acquire_on_node_try(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
+int __wrap_starpu_data_acquire_on_node_try(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
+int __wrap_starpu_data_acquire_on_node_try(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode)
+{
+    see_handle(handle);
+    return __real_starpu_data_acquire_on_node_try(handle, node, mode);
+}
+
+/* ---- a small world ---- */
+
+static void open_world(bool sparse, struct sl_settings *settings, uint64_t n_steps, struct sl_dataset *d,
+                       struct world *w)
+{
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 500, .n_columns = sparse ? 80 : 10, .sparse = sparse, .seed = 7};
     make_dataset(&shape, d);
     expect_ok(sl_settings_init(settings));
     settings->hidden = 16;
@@ -34,7 +86,7 @@ static void test_partials(void **state)
     struct world w;
     starpu_data_handle_t first[3];
     starpu_data_handle_t again;
-    open_world(&settings, 1, &d, &w);
+    open_world(false, &settings, 1, &d, &w);
     struct sl_partials *list = &w.steps->losses;
     assert_int_equal(list->room, settings.pes * settings.chunks);
     assert_int_equal(sl_partials_next(list, 0, 1, sizeof(double), &first[0]), SL_EINVAL);
@@ -115,7 +167,7 @@ static void test_handles_are_kept(void **state)
     struct sl_step_sizes sizes;
     struct sl_dataset d;
     struct world w;
-    open_world(&settings, 1, &d, &w);
+    open_world(false, &settings, 1, &d, &w);
     expect_ok(sl_step_sample(w.steps, 0));
     uint32_t n_kept = 0;
     uint32_t n = 0;
@@ -139,11 +191,81 @@ static void test_handles_are_kept(void **state)
     close_world(&settings, &d, &w);
 }
 
+/* ---- the sizes of a step ---- */
+
+/* Row by row, what the PEs read of the features in a step whose frontiers may now be looked at. */
+static uint64_t feature_bytes(struct world *w, const struct sl_features *f, uint64_t step)
+{
+    uint64_t bytes = 0;
+    for (uint32_t p = 0; p < w->steps->n_pes; p++) {
+        uint32_t n;
+        sl_vertex *ids = frontier_of(w, step, p, w->steps->n_hops, &n);
+        for (uint32_t i = 0; i < n; i++) {
+            bytes += f->dense != NULL ? 4 * (uint64_t)f->n_columns : 8 * (f->offsets[ids[i] + 1] - f->offsets[ids[i]]);
+        }
+        free(ids);
+    }
+    assert_true(bytes > 0);
+    return bytes;
+}
+
+/* Where GPUs sample, frontiers have stayed there. */
+static void expect_frontiers_away(void)
+{
+    for (uint32_t i = 0; i < watched.n; i++) {
+        int allocated;
+        int valid;
+        int requested;
+        starpu_data_query_status(watched.handle[i], STARPU_MAIN_RAM, &allocated, &valid, &requested);
+        assert_int_equal(valid, machine.n_gpus == 0);
+    }
+}
+
+/* The host never takes a frontier, and still knows how long its rows are: by one task more for each PE where features are sparse. */
+static void check_sizes(bool sparse)
+{
+    struct sl_settings settings;
+    struct sl_step_sizes sizes;
+    struct sl_dataset d;
+    struct world w;
+    starpu_data_handle_t loss;
+    open_world(sparse, &settings, 2, &d, &w);
+    assert_int_equal(w.shards.is_sparse, sparse);
+    watched.n = w.steps->n_pes;
+    for (uint32_t p = 0; p < watched.n; p++) {
+        watched.handle[p] = sl_step_slot(w.steps, 0, p)->frontier;
+    }
+    n_submitted = 0;
+    n_taken = 0;
+    expect_ok(sl_step_sample(w.steps, 0)); /* permute; seed; sample and merge, hop by hop */
+    assert_int_equal(n_submitted, 1 + watched.n * (1 + 2 * w.steps->n_hops + sparse));
+    struct sl_adam adam = adam_of(&settings, 0);
+    expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+    expect_ok(sl_step_submit(w.steps, 0, &adam, loss, &sizes));
+    starpu_data_unregister_no_coherency(loss);
+    starpu_task_wait_for_all();
+    world_healthy(&w);
+    expect_frontiers_away();
+    assert_int_equal(n_taken, 0);
+    assert_int_equal(sizes.feature_bytes, feature_bytes(&w, &d.features, 0));
+    assert_int_equal(n_taken, watched.n); /* by this test: that would have been seen */
+    watched.n = 0;
+    close_world(&settings, &d, &w);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    check_sizes(false);
+    check_sizes(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partials),
         cmocka_unit_test(test_handles_are_kept),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -28,6 +28,18 @@ static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t ho
     return layer;
 }
 
+/* Bytes of the feature rows that PE p reads: dense rows, or the sparse rows' columns and values. */
+static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
+{
+    const uint32_t *counts = s->pe[p].counts;
+    uint64_t n;
+    if (!s->shards->is_sparse) {
+        return (uint64_t)counts[sl_counts_rows(s->plan->n_layers)] * s->shards->n_features * sizeof(float);
+    }
+    memcpy(&n, counts + sl_counts_nonzeros(s->plan->n_layers, s->plan->n_parts), sizeof n);
+    return n * (sizeof(float) + sizeof(uint32_t));
+}
+
 static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes *sizes)
 {
     const uint32_t *counts = s->pe[p].counts;
@@ -45,29 +57,7 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->row_bytes += n_ids * row;
         sizes->row_gradient_bytes += layer != s->model->layer || layer->project_first ? n_ids * row : 0;
     }
-}
-
-/* Bytes of the feature rows that PE p reads: dense rows, or the sparse rows' columns and values. */
-static enum sl_status feature_bytes(struct sl_steps *s, uint64_t step, uint32_t p, uint64_t *bytes)
-{
-    const struct sl_shard *part = sl_step_shard(s, p);
-    uint32_t n = s->pe[p].counts[sl_counts_rows(s->plan->n_layers)];
-    if (!s->shards->is_sparse) {
-        *bytes += (uint64_t)n * s->shards->n_features * sizeof(float);
-        return SL_OK;
-    }
-    starpu_data_handle_t handle = sl_step_slot(s, step, p)->frontier;
-    if (starpu_data_acquire(handle, STARPU_R) != 0) {
-        return sl_fail(SL_ESTARPU, "StarPU refused to hand out the frontier of step %llu", (unsigned long long)step);
-    }
-    const sl_vertex *frontier = starpu_data_get_local_ptr(handle);
-    const uint64_t *offsets = s->shards->sparse_offsets + part->first + sl_plan_part(s->plan, p);
-    for (uint32_t r = 0; r < n; r++) {
-        uint32_t row = frontier[r] - part->first;
-        *bytes += (offsets[row + 1] - offsets[row]) * (sizeof(float) + sizeof(uint32_t));
-    }
-    starpu_data_release(handle);
-    return SL_OK;
+    sizes->feature_bytes += feature_bytes(s, p);
 }
 
 static uint64_t model_bytes(const struct sl_steps *s)
@@ -105,7 +95,6 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
         split_levels(s, p);
         add_sizes(s, p, &sizes);
-        SL_TRY(st, feature_bytes(s, step, p, &sizes.feature_bytes), done);
     }
     *sizes_out = sizes;
 done:

@@ -10,6 +10,7 @@
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
 #include "codelets/loss.h"
+#include "codelets/nonzeros.h"
 #include "runtime/minibatch/layer.h"
 
 /* ---- sampling phase ---- */
@@ -76,6 +77,19 @@ done:
     return st;
 }
 
+/* Count what every owner will read of its sparse features. */
+static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && s->shards->is_sparse && p < s->plan->n_pes; p++) {
+        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_task_args head = sl_step_head(s, step, p, s->plan->n_layers);
+        st = sl_nonzeros_submit(&head, s->plan->n_parts, slot->pe[p].frontier, part->first, part->sparse.offsets,
+                                slot->pe[p].counts);
+    }
+    return st;
+}
+
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
@@ -89,6 +103,7 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
         SL_TRY(st, sample(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
+    SL_TRY(st, nonzeros(s, step, slot), done);
     s->n_sampled = step + 1;
 done:
     return st;

@@ -110,10 +110,7 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     uint32_t n_part = part->end - part->first;
     size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
     enum sl_status st;
-    SL_TRY(st,
-           add_vector(slot, n_part, 4, "frontier", false, shards->is_sparse ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL,
-                      &pe->frontier),
-           done);
+    SL_TRY(st, add_vector(slot, n_part, 4, "frontier", false, SL_SLOT_LOCK_ALL, &pe->frontier), done);
     SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index), done);
     memset(slot->memory[slot->n_memory - 1].data, 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
     SL_TRY(st,

@@ -34,7 +34,7 @@ struct sl_slot_pe {
  * where no step touches them. */
 enum sl_slot_lock {
     SL_SLOT_LOCK_NONE, /* each locks what those before it do */
-    SL_SLOT_LOCK_READ, /* what the host reads in each step: counts, and the frontier where features are sparse */
+    SL_SLOT_LOCK_READ, /* what the host reads in each step: counts */
     SL_SLOT_LOCK_ALL   /* all: CPU workers share the work of GPUs */
 };
 
