@@ -390,7 +390,8 @@ static enum sl_status activate(const void *what)
 static enum sl_status activate_back(const void *what)
 {
     const struct rows *r = what;
-    return sl_activate_backward_cuda(stream, &r->a, r->z, r->gate, r->gh, NULL, 0, r->h, r->gw, r->gb);
+    struct sl_activate_sums sums = {.gw = r->gw, .gb = r->gb};
+    return sl_activate_backward_cuda(stream, &r->a, r->z, r->gate, r->gh, &sums, r->h);
 }
 
 static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_activate_norm norm, const char *name)
