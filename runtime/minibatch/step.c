@@ -112,14 +112,17 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
+        struct sl_features features = {.table = part->features,
+                                       .first = part->first,
+                                       .frontier = sl_step_slot(s, step, p)->frontier,
+                                       .hot = hot,
+                                       .dropout = s->settings->input_dropout,
+                                       .seed = s->settings->seed,
+                                       .dataset_ids = s->shards->dataset_ids};
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, sizeof(sl_real), &pe->features), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
-            SL_TRY(st,
-                   sl_gather_submit(&head, sl_step_slot(s, step, p)->frontier, c << split->shift, part->features,
-                                    part->first, s->settings->input_dropout, s->settings->seed, s->shards->dataset_ids,
-                                    hot, pe->features.chunk[c]),
-                   done);
+            SL_TRY(st, sl_gather_submit(&head, &features, c << split->shift, pe->features.chunk[c]), done);
         }
     }
 done:
@@ -135,15 +138,16 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_labels_handles labels = {
+            .part_labels = part->labels, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
         head = sl_step_head(s, step, p, 0);
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
             SL_TRY(st,
-                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], sl_step_slot(s, step, p)->frontier,
-                                  c << split->shift, part->labels, part->first, 1.0 / sl_step_seeds(s, step).n,
-                                  last[SL_ROWS_GZ].chunk[c], share),
+                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], &labels, c << split->shift,
+                                  1.0 / sl_step_seeds(s, step).n, last[SL_ROWS_GZ].chunk[c], share),
                    done);
         }
     }

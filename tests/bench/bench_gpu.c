@@ -215,9 +215,13 @@ struct gather {
 static enum sl_status gather(const void *what)
 {
     const struct gather *g = what;
-    struct sl_draw draw = {.seed = 1, .purpose = SL_FOR_DROPOUT};
-    return sl_gather_cuda(stream, n_rows, g->n_columns, g->table, 0, g->ids, g->threshold, &draw, g->dataset_ids, NULL,
-                          g->x);
+    struct sl_feature_rows rows = {.n_columns = g->n_columns,
+                                   .table = g->table,
+                                   .ids = g->ids,
+                                   .threshold = g->threshold,
+                                   .draw = {.seed = 1, .purpose = SL_FOR_DROPOUT},
+                                   .dataset_ids = g->dataset_ids};
+    return sl_gather_cuda(stream, &rows, n_rows, g->x);
 }
 
 static void measure_gather(const sl_real *table, uint32_t n_columns)
@@ -434,7 +438,8 @@ struct small {
 static enum sl_status loss(const void *what)
 {
     const struct small *s = what;
-    return sl_loss_cuda(stream, n_rows, CLASSES, s->z, s->ids, s->labels, 0, 1.0 / n_rows, s->gz, s->loss);
+    struct sl_labels labels = {.part_labels = s->labels, .ids = s->ids};
+    return sl_loss_cuda(stream, n_rows, CLASSES, s->z, &labels, 1.0 / n_rows, s->gz, s->loss);
 }
 
 static enum sl_status optimise(const void *what)
