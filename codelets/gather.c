@@ -170,8 +170,8 @@ static struct starpu_codelet gather_hot_cl = {
 
 /* ---- submissions ---- */
 
-enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_features *features, uint32_t row0,
-                                starpu_data_handle_t x)
+enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
+                                uint32_t row0, starpu_data_handle_t x)
 {
     const struct sl_hotrows_handles *hot = features->hot;
     starpu_data_handle_t table = features->table;

@@ -42,7 +42,7 @@ SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_f
 #endif
 
 /* The features of a frontier in StarPU's hands. */
-struct sl_features {
+struct sl_feature_handles {
     starpu_data_handle_t table;           /* matrix of the part */
     uint32_t first;                       /* the part's first id */
     starpu_data_handle_t frontier;        /* ids, at least row0 + rows of x */
@@ -54,7 +54,7 @@ struct sl_features {
 
 /* Rows row0 .. of the frontier into chunk x. head->hop is L. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU,
  * SL_ENOMEM. */
-enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_features *features, uint32_t row0,
-                                starpu_data_handle_t x);
+enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
+                                uint32_t row0, starpu_data_handle_t x);
 
 #endif

@@ -145,14 +145,14 @@ static void test_launcher(void **state)
 #endif
 
 /* frontier, table, dataset ids. */
-static struct sl_features features_of(const starpu_data_handle_t handles[3], double dropout)
+static struct sl_feature_handles features_of(const starpu_data_handle_t handles[3], double dropout)
 {
-    return (struct sl_features){.table = handles[1],
-                                .first = FIRST,
-                                .frontier = handles[0],
-                                .dropout = dropout,
-                                .seed = SEED,
-                                .dataset_ids = handles[2]};
+    return (struct sl_feature_handles){.table = handles[1],
+                                       .first = FIRST,
+                                       .frontier = handles[0],
+                                       .dropout = dropout,
+                                       .seed = SEED,
+                                       .dataset_ids = handles[2]};
 }
 
 static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropout, sl_real *x, uint32_t n_rows)
@@ -163,7 +163,7 @@ static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropou
         vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids),
         rows_of(x, n_rows, c->n_columns),
     };
-    struct sl_features features = features_of(handles, dropout);
+    struct sl_feature_handles features = features_of(handles, dropout);
     enum sl_status st = sl_gather_submit(&head, &features, row0, handles[3]);
     UNREGISTER(handles);
     return st;
@@ -210,7 +210,7 @@ static void test_refusals_and_failure(void **state)
     handles[1] = matrix_of(c.table, PART, 6, sizeof(sl_real));
     handles[2] = vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids);
     handles[3] = rows_of(x, 10, 5);
-    struct sl_features features = features_of(handles, 0);
+    struct sl_feature_handles features = features_of(handles, 0);
     assert_int_equal(sl_gather_submit(&head, &features, 0, handles[3]), SL_EINVAL);
     expect_message(sl_message(), "[10 x 5]", "[23 x 6]");
     UNREGISTER(handles);

@@ -321,13 +321,13 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
         starpu_data_handle_t out = rows_of(x, n, COLUMNS);
         sl_hotrows_want_cpu(&wanted.hot, policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
         sl_gather_cpu(&rows, n, plain);
-        struct sl_features features = {.table = table,
-                                       .first = FIRST,
-                                       .frontier = frontier,
-                                       .hot = &hot,
-                                       .dropout = dropout,
-                                       .seed = 4,
-                                       .dataset_ids = all_ids};
+        struct sl_feature_handles features = {.table = table,
+                                              .first = FIRST,
+                                              .frontier = frontier,
+                                              .hot = &hot,
+                                              .dropout = dropout,
+                                              .seed = 4,
+                                              .dataset_ids = all_ids};
         expect_ok(sl_hotrows_want_submit(&now, &hot, policy, n, frontier, FIRST, table));
         expect_ok(sl_gather_submit(&now, &features, 0, out));
         starpu_data_unregister(out);

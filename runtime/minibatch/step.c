@@ -25,16 +25,26 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
+static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
+{
+    const struct sl_shard *part = sl_step_shard(s, p);
+    return (struct sl_frontier_handles){.ids = slot->pe[p].frontier,
+                                        .index = slot->pe[p].index,
+                                        .counts = slot->pe[p].counts,
+                                        .n_hops = s->n_hops,
+                                        .first = part->first,
+                                        .end = part->end};
+}
+
 /* Give each PE the seeds of its group that it owns. */
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
-        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_seeds seeds = sl_step_share(s, step, p / s->shards->n_parts);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
-        st = sl_seed_submit(&head, s->n_hops, s->order_handle[seeds.epoch % 2], seeds.first, seeds.first + seeds.n,
-                            part->first, part->end, slot->pe[p].frontier, slot->pe[p].index, slot->pe[p].counts);
+        st = sl_seed_submit(&head, s->order_handle[seeds.epoch % 2], seeds.first, seeds.first + seeds.n, &frontier);
     }
     return st;
 }
@@ -45,11 +55,12 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     struct sl_sample_rule rule = sl_step_rule(s, hop);
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
-        struct sl_slot_pe *pe = &slot->pe[p];
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_marks_handles marks = {
+            .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, s->n_hops,
-                              s->shards->n_vertices, s->max_fanout, pe->frontier, pe->marks, pe->counts,
-                              &pe->block[hop]);
+        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, &frontier, &marks,
+                              &slot->pe[p].block[hop]);
     }
     return st;
 }
@@ -61,14 +72,12 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->n_pes; p++) {
         starpu_data_handle_t request[SL_MAX_PES];
-        struct sl_slot_pe *pe = &slot->pe[p];
-        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
             request[peer] = slot->pe[sl_step_peer(s, p, peer)].block[hop].request;
         }
-        st = sl_merge_submit(&head, s->n_hops, n_parts, p % n_parts, request, part->first, part->end, pe->frontier,
-                             pe->index, pe->counts, pe->block[hop].inverse);
+        st = sl_merge_submit(&head, n_parts, p % n_parts, request, &frontier, slot->pe[p].block[hop].inverse);
     }
     return st;
 }
@@ -112,13 +121,13 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
-        struct sl_features features = {.table = part->features,
-                                       .first = part->first,
-                                       .frontier = sl_step_slot(s, step, p)->frontier,
-                                       .hot = hot,
-                                       .dropout = s->settings->input_dropout,
-                                       .seed = s->settings->seed,
-                                       .dataset_ids = s->shards->dataset_ids};
+        struct sl_feature_handles features = {.table = part->features,
+                                              .first = part->first,
+                                              .frontier = sl_step_slot(s, step, p)->frontier,
+                                              .hot = hot,
+                                              .dropout = s->settings->input_dropout,
+                                              .seed = s->settings->seed,
+                                              .dataset_ids = s->shards->dataset_ids};
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, sizeof(sl_real), &pe->features), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
