@@ -98,8 +98,8 @@ struct sl_activate {
 void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual, uint8_t *gate_out,
                              sl_real *h_out);
 
-/* Column sums of GY * zhat and of GY: LAYER writes the chunk's, which are its partial GW and GB, BATCH reads the group's. Pointers a
- * norm does not need are NULL. */
+/* Column sums of GY * zhat and of GY: LAYER writes the chunk's, its partial GW and GB; BATCH reads the group's. Pointers a norm does
+ * not need are NULL. */
 struct sl_activate_sums {
     sl_real *gw, *gb;     /* F each; layer */
     const sl_real *group; /* 2 F, [sum GY * zhat | sum GY]; batch */
@@ -118,8 +118,8 @@ void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, c
 void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
 
 #ifdef SL_CUDA
-/* The same on the stream's device; all pointers, those in *a and *sums too, are to its memory. Sums along rows and columns are taken in
- * another order than on the CPU, always the same one. SL_ECUDA. */
+/* The same on the stream's device; all pointers, those in *a and *sums too, are to its memory. Sums along rows and columns are taken
+ * in another order than on the CPU, always the same one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
                                                     const sl_real *residual, uint8_t *gate_out, sl_real *h_out);
 SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,

@@ -26,8 +26,8 @@ void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const st
                  sl_real *gz_out, double *loss_out);
 
 #ifdef SL_CUDA
-/* The same on the stream's device, where the labels' arrays and loss_out are, too. Its sums in double take another order than the CPU's, a fixed one.
- * SL_ECUDA. */
+/* The same on the stream's device, where the labels' arrays and loss_out are, too. Its sums in double take another order than the
+ * CPU's, a fixed one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                                         const struct sl_labels *labels, double scale, sl_real *gz_out,
                                         double *loss_out);

@@ -184,22 +184,20 @@ static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
 }
 
 /* A block to be written. Room needed: E for edges of all destinations, one more than rows and sources for offsets, G + 1 more than
- * sources for the request. */
+ * sources for the request. sl_sample_cuda writes all of max_rows + 1 edge offsets. */
 struct sl_sample_block {
     uint32_t *edge_offsets, *edge_sources;
     uint32_t *back_offsets, *back_rows;
     uint32_t *request;
-    uint32_t
-        max_rows; /* edge_offsets has room for so many and one more; only sl_sample_cuda reads it, and writes all of them */
+    uint32_t max_rows; /* edge_offsets has room for one more; not read by sl_sample_cpu */
 };
 
-/* A frontier and its index. The part's ids are first .. first + n_part - 1. */
+/* A frontier and its index. The part's ids are first .. first + n_part - 1. words: zero before and after each call. */
 struct sl_frontier {
     uint32_t first, n_part;
     sl_vertex *ids;   /* of the rows so far; room for n_part */
     uint32_t *row_of; /* n_part: by local id (id - first) the row, SL_NONE where it has none */
-    uint64_t
-        *words; /* ceil(n_part / 64), zero before and after each call; only merge needs them (codelets/exchange.h) */
+    uint64_t *words;  /* ceil(n_part / 64); merge's alone (codelets/exchange.h) */
 };
 
 /* The edges of the n_rows destinations `frontier`, transposed block and request. draw: SL_FOR_SAMPLING, step, hop. Returns the
