@@ -356,9 +356,8 @@ static void check_merge_launcher(uint32_t first, uint32_t n_part, uint32_t n_par
     expect_on_device("counts", there[3], 4, 4, counts);
     expect_on_device("inverse", there[4], ask.n_inverse, 4, ask.inverse);
     for (uint32_t p = 0; p < n_parts; p++) {
-        cudaFree((void *)(uintptr_t)request[p]);
+        cudaFree((void *)(uintptr_t)requests.list[p]);
     }
-    free(request);
     free_ask(&ask);
 }
 
