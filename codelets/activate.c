@@ -127,9 +127,9 @@ static inline const sl_real *normalise_block(const struct sl_activate *a, struct
 
 /* Forward of the rows i0 .. i0 + n_rows - 1, whose masks are drawn together. keep: all 1 where there is no dropout. */
 static inline void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n_rows, const sl_real *z,
-                                const sl_real *residual, sl_real scale, uint8_t keep[BLOCK], uint8_t *gate_out,
-                                sl_real *h_out)
+                                const sl_real *residual, uint8_t keep[BLOCK], uint8_t *gate_out, sl_real *h_out)
 {
+    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     struct sl_activate_row norm[SL_DROPOUT_ROWS];
     sl_vertex vertices[SL_DROPOUT_ROWS];
     sl_real room[BLOCK];
@@ -156,12 +156,11 @@ SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_rea
                                        uint8_t *gate_out, sl_real *h_out)
 {
     _Alignas(64) uint8_t keep[BLOCK];
-    sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     uint32_t together = a->n_columns > 0 ? sl_dropout_rows(a->n_columns) : 1;
     memset(keep, 1, sizeof keep);
     for (uint32_t i = 0; i < a->n_rows; i += together) {
         uint32_t n_rows = a->n_rows - i < together ? a->n_rows - i : together;
-        forward_rows(a, i, n_rows, z, residual, scale, keep, gate_out, h_out);
+        forward_rows(a, i, n_rows, z, residual, keep, gate_out, h_out);
     }
 }
 
@@ -175,11 +174,13 @@ static inline void backward_plain(uint32_t n, sl_real scale, const uint8_t *rest
 }
 
 /* One row of layer norm; with a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). GW, GB are added to. */
-static inline void backward_layer(uint32_t n, sl_real scale, struct sl_activate_row norm,
-                                  const sl_real *restrict weight, const sl_real *restrict z,
+static inline void backward_layer(const struct sl_activate *a, sl_real scale, const sl_real *restrict z,
                                   const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz,
                                   sl_real *restrict gw, sl_real *restrict gb)
 {
+    const uint32_t n = a->n_columns;
+    const sl_real *restrict weight = a->weight;
+    const struct sl_activate_row norm = row_norm(n, z);
     for (uint32_t c = 0; c < n; c++) {
         sl_real gy = sl_activate_pass(gate[c], scale, gh[c]);
         gw[c] += gy * sl_activate_zhat(z[c], norm.mean, norm.rstd);
@@ -193,12 +194,13 @@ static inline void backward_layer(uint32_t n, sl_real scale, struct sl_activate_
     }
 }
 
-/* One row of batch norm; `slope` and `offset` are the group's sums of GY * zhat and GY, share = 1 / rows of the group. */
-static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl_real share,
-                                  const sl_real *restrict slope, const sl_real *restrict offset,
+/* One row of batch norm; `sums` are the group's, of GY * zhat and of GY, share = 1 / rows of the group. */
+static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl_real share, const sl_real *sums,
                                   const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
                                   sl_real *restrict gz)
 {
+    const sl_real *restrict slope = sums;
+    const sl_real *restrict offset = sums + a->n_columns;
     const sl_real *restrict weight = a->weight;
     const sl_real *restrict mean = a->mean;
     const sl_real *restrict rstd = a->rstd;
@@ -210,22 +212,20 @@ static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl
 }
 
 SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
-                                        const sl_real *gh, const sl_real *sums, uint64_t n_group, sl_real *gz_out,
-                                        sl_real *gw_out, sl_real *gb_out)
+                                        const sl_real *gh, const struct sl_activate_sums *sums, sl_real *gz_out)
 {
     uint32_t n = a->n_columns;
     sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     if (a->norm == SL_ACTIVATE_LAYER) {
-        memset(gw_out, 0, n * sizeof *gw_out);
-        memset(gb_out, 0, n * sizeof *gb_out);
+        memset(sums->gw, 0, n * sizeof *sums->gw);
+        memset(sums->gb, 0, n * sizeof *sums->gb);
     }
     for (uint32_t i = 0; i < a->n_rows; i++) {
         size_t row = (size_t)i * n;
         if (a->norm == SL_ACTIVATE_LAYER) {
-            backward_layer(n, scale, row_norm(n, z + row), a->weight, z + row, gate + row, gh + row, gz_out + row,
-                           gw_out, gb_out);
+            backward_layer(a, scale, z + row, gate + row, gh + row, gz_out + row, sums->gw, sums->gb);
         } else if (a->norm == SL_ACTIVATE_BATCH) {
-            backward_batch(a, scale, (sl_real)(1.0 / (double)n_group), sums, sums + n, z + row, gate + row, gh + row,
+            backward_batch(a, scale, (sl_real)(1.0 / (double)sums->n_group), sums->group, z + row, gate + row, gh + row,
                            gz_out + row);
         } else {
             backward_plain(n, scale, gate + row, gh + row, gz_out + row);
@@ -233,11 +233,14 @@ SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_re
     }
 }
 
-/* The sums of the columns c0 .. c0 + n - 1 over rows begin .. end - 1. */
-static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, uint32_t begin, uint32_t end,
+/* The sums of the block of columns from c0 on over rows begin .. end - 1: of GY * zhat, and of GY. */
+static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t begin, uint32_t end,
                                     const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
-                                    sl_real *restrict slope, sl_real *restrict offset)
+                                    sl_real sums[2][BLOCK])
 {
+    const uint32_t n = block_size(a->n_columns, c0);
+    sl_real *restrict slope = sums[0];
+    sl_real *restrict offset = sums[1];
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;
     sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
@@ -258,15 +261,15 @@ static inline void batch_sums_tile(const struct sl_activate *a, uint32_t c0, uin
                                    const uint8_t *gate, const sl_real *gh, double *restrict slope,
                                    double *restrict offset)
 {
-    sl_real part_slope[BLOCK], part_offset[BLOCK];
+    sl_real part[2][BLOCK];
     memset(slope, 0, BLOCK * sizeof *slope);
     memset(offset, 0, BLOCK * sizeof *offset);
     for (uint32_t begin = 0; begin < a->n_rows; begin += SUM_ROWS) {
         uint32_t end = a->n_rows - begin < SUM_ROWS ? a->n_rows : begin + SUM_ROWS;
-        batch_sums_block(a, c0, n, begin, end, z, gate, gh, part_slope, part_offset);
+        batch_sums_block(a, c0, begin, end, z, gate, gh, part);
         for (uint32_t c = 0; c < n; c++) {
-            slope[c] += (double)part_slope[c];
-            offset[c] += (double)part_offset[c];
+            slope[c] += (double)part[0][c];
+            offset[c] += (double)part[1][c];
         }
     }
 }
@@ -352,28 +355,24 @@ static const sl_real *forward_operands(const struct activate_args *args, void *b
     return residual;
 }
 
-/* What the norms read and write backward, beside z, gate, gh and gz. */
-struct backward {
-    const sl_real *sums;
-    sl_real *gw, *gb;
-};
-
-static struct backward backward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
+/* The operands of the backward direction; returns what the norm sums. */
+static struct sl_activate_sums backward_operands(const struct activate_args *args, void *buffers[],
+                                                 struct sl_activate *a)
 {
-    struct backward b = {NULL, NULL, NULL};
+    struct sl_activate_sums sums = {.n_group = args->n_group};
     *a = operands(args, buffers[0]);
     if (a->norm != SL_ACTIVATE_PLAIN) {
         a->weight = sl_buffer_data(buffers[4]);
     }
     if (a->norm == SL_ACTIVATE_LAYER) {
-        b.gw = sl_buffer_data(buffers[5]);
-        b.gb = sl_buffer_data(buffers[6]);
+        sums.gw = sl_buffer_data(buffers[5]);
+        sums.gb = sl_buffer_data(buffers[6]);
     }
     if (a->norm == SL_ACTIVATE_BATCH) {
         set_statistics(a, buffers[5]);
-        b.sums = sl_buffer_data(buffers[6]);
+        sums.group = sl_buffer_data(buffers[6]);
     }
-    return b;
+    return sums;
 }
 
 static void forward_cpu_task(void *buffers[], void *cl_arg)
@@ -398,9 +397,9 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct backward b = backward_operands(args, buffers, &a);
+    struct sl_activate_sums sums = backward_operands(args, buffers, &a);
     sl_activate_backward_cpu(&a, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                             b.sums, args->n_group, sl_buffer_data(buffers[3]), b.gw, b.gb);
+                             &sums, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -452,10 +451,10 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct backward b = backward_operands(args, buffers, &a);
+    struct sl_activate_sums sums = backward_operands(args, buffers, &a);
     enum sl_status st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
-                                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), b.sums,
-                                                  args->n_group, sl_buffer_data(buffers[3]), b.gw, b.gb);
+                                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), &sums,
+                                                  sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -646,9 +645,8 @@ failed:
 }
 
 static enum sl_status check_backward(const struct sl_activate_layer *layer, starpu_data_handle_t z,
-                                     starpu_data_handle_t gate, starpu_data_handle_t gh, starpu_data_handle_t sums,
-                                     uint64_t n_group, starpu_data_handle_t gz, starpu_data_handle_t gw,
-                                     starpu_data_handle_t gb)
+                                     starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                     const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
     const char *name = "sl_activate_backward";
     uint32_t n_rows = sl_handle_rows(z);
@@ -658,14 +656,14 @@ static enum sl_status check_backward(const struct sl_activate_layer *layer, star
     SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
     SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_TRY(st, check_matrix(name, "GW", gw, 1, n_columns), failed);
-        SL_TRY(st, check_matrix(name, "GB", gb, 1, n_columns), failed);
+        SL_TRY(st, check_matrix(name, "GW", sums->gw, 1, n_columns), failed);
+        SL_TRY(st, check_matrix(name, "GB", sums->gb, 1, n_columns), failed);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        SL_TRY(st, check_matrix(name, "sums", sums, 2, n_columns), failed);
-        if (n_group < n_rows) {
+        SL_TRY(st, check_matrix(name, "sums", sums->group, 2, n_columns), failed);
+        if (sums->n_group < n_rows) {
             return sl_fail(SL_EINVAL, "%s: a chunk of %u rows in a group of %llu", name, n_rows,
-                           (unsigned long long)n_group);
+                           (unsigned long long)sums->n_group);
         }
     }
 failed:
@@ -674,15 +672,14 @@ failed:
 
 enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                            starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
-                                           starpu_data_handle_t sums, uint64_t n_group, starpu_data_handle_t gz,
-                                           starpu_data_handle_t gw, starpu_data_handle_t gb)
+                                           const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
     struct activate_args args;
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, z, &args), failed);
-    SL_TRY(st, check_backward(layer, z, gate, gh, sums, n_group, gz, gw, gb), failed);
-    args.n_group = n_group;
+    SL_TRY(st, check_backward(layer, z, gate, gh, sums, gz), failed);
+    args.n_group = sums->n_group;
     args.head.work = bytes_of(z, 3);
     sl_task_begin(&task, &backward_cl);
     sl_task_add(&task, z, STARPU_R);
@@ -693,12 +690,12 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
         sl_task_add(&task, layer->weight, STARPU_R);
     }
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        sl_task_add(&task, gw, STARPU_W);
-        sl_task_add(&task, gb, STARPU_W);
+        sl_task_add(&task, sums->gw, STARPU_W);
+        sl_task_add(&task, sums->gb, STARPU_W);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
         sl_task_add(&task, layer->statistics, STARPU_R);
-        sl_task_add(&task, sums, STARPU_R);
+        sl_task_add(&task, sums->group, STARPU_R);
     }
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 failed:

@@ -98,10 +98,17 @@ struct sl_activate {
 void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual, uint8_t *gate_out,
                              sl_real *h_out);
 
-/* PLAIN and LAYER: GZ from GH; LAYER also writes the partial GW, GB (F each). BATCH: with sums = the group's
- * [sum GY * zhat | sum GY] (2 F) over n_group rows, GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
+/* Column sums of GY * zhat and of GY: LAYER writes the chunk's, its partial GW and GB; BATCH reads the group's. Pointers a norm does
+ * not need are NULL. */
+struct sl_activate_sums {
+    sl_real *gw, *gb;     /* F each; layer */
+    const sl_real *group; /* 2 F, [sum GY * zhat | sum GY]; batch */
+    uint64_t n_group;     /* rows of the group; batch */
+};
+
+/* PLAIN and LAYER: GZ from GH. BATCH, n = n_group: GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
 void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                              const sl_real *sums, uint64_t n_group, sl_real *gz_out, sl_real *gw_out, sl_real *gb_out);
+                              const struct sl_activate_sums *sums, sl_real *gz_out);
 
 /* BATCH: this chunk's share of [sum GY * zhat | sum GY], 2 F, overwritten. */
 void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
@@ -111,14 +118,13 @@ void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, c
 void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
 
 #ifdef SL_CUDA
-/* The same on the stream's device; all pointers, those in *a too, are to its memory. Sums along rows and columns are taken in
- * another order than on the CPU, always the same one. SL_ECUDA. */
+/* The same on the stream's device; all pointers, those in *a and *sums too, are to its memory. Sums along rows and columns are taken
+ * in another order than on the CPU, always the same one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
                                                     const sl_real *residual, uint8_t *gate_out, sl_real *h_out);
 SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                                     const uint8_t *gate, const sl_real *gh, const sl_real *sums,
-                                                     uint64_t n_group, sl_real *gz_out, sl_real *gw_out,
-                                                     sl_real *gb_out);
+                                                     const uint8_t *gate, const sl_real *gh,
+                                                     const struct sl_activate_sums *sums, sl_real *gz_out);
 SL_EXTERN_C enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a,
                                                        const sl_real *z, const uint8_t *gate, const sl_real *gh,
                                                        sl_real *sums_out);
@@ -145,11 +151,16 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
                                           uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
                                           uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h);
 
-/* gw, gb: this chunk's partials (1 x F), layer norm only, else NULL. sums: 2 x F and n_group, batch norm only. */
+/* struct sl_activate_sums in StarPU's hands. */
+struct sl_activate_sums_handles {
+    starpu_data_handle_t gw, gb; /* 1 x F, written; layer */
+    starpu_data_handle_t group;  /* 2 x F; batch */
+    uint64_t n_group;            /* rows of the group; batch */
+};
+
 enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                            starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
-                                           starpu_data_handle_t sums, uint64_t n_group, starpu_data_handle_t gz,
-                                           starpu_data_handle_t gw, starpu_data_handle_t gb);
+                                           const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz);
 
 enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                              starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,

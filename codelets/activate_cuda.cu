@@ -293,12 +293,17 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
 
 /* ---- column sums: GY * zhat and GY ---- */
 
-/* Adds rows begin .. end - 1 of column c; AHEAD rows are on their way from memory at a time. */
+struct column_sums {
+    sl_real slope, offset;
+};
+
+/* Of rows begin .. end - 1 of column c; AHEAD rows are on their way from memory at a time. */
 template <enum sl_activate_norm norm>
-static inline __device__ void add_rows(const struct sl_activate *a, const struct sl_activate_row *rows,
-                                       const sl_real *z, const uint8_t *gate, const sl_real *gh, uint64_t begin,
-                                       uint64_t end, uint32_t c, sl_real *slope, sl_real *offset)
+static inline __device__ struct column_sums add_rows(const struct sl_activate *a, const struct sl_activate_row *rows,
+                                                     const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                                     uint64_t begin, uint64_t end, uint32_t c)
 {
+    struct column_sums sums = {0, 0};
     const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     const struct sl_activate_row column = {norm == SL_ACTIVATE_BATCH ? a->mean[c] : 0,
                                            norm == SL_ACTIVATE_BATCH ? a->rstd[c] : 0};
@@ -321,10 +326,11 @@ static inline __device__ void add_rows(const struct sl_activate *a, const struct
         }
         for (uint32_t k = 0; k < AHEAD; k++) {
             sl_real gy = sl_activate_pass(open[k], scale, g[k]);
-            *slope += gy * sl_activate_zhat(x[k], row[k].mean, row[k].rstd);
-            *offset += gy;
+            sums.slope += gy * sl_activate_zhat(x[k], row[k].mean, row[k].rstd);
+            sums.offset += gy;
         }
     }
+    return sums;
 }
 
 /* Slabs of rows, one a warp, its columns one a lane; a block's slabs are added up in order. Columns and rows of block b:
@@ -343,13 +349,12 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
         const uint64_t begin = (block * N_SLABS + slab) * SLAB_ROWS;
         const uint64_t end = begin + SLAB_ROWS < a.n_rows ? begin + SLAB_ROWS : a.n_rows;
         const uint32_t c = (uint32_t)(b % n_tiles) * SL_WARP + sl_lane();
-        sl_real slope = 0;
-        sl_real offset = 0;
+        struct column_sums sums = {0, 0};
         if (c < a.n_columns) {
-            add_rows<norm>(&a, rows, z, gate, gh, begin, end, c, &slope, &offset);
+            sums = add_rows<norm>(&a, rows, z, gate, gh, begin, end, c);
         }
-        part[0][slab][sl_lane()] = slope;
-        part[1][slab][sl_lane()] = offset;
+        part[0][slab][sl_lane()] = sums.slope;
+        part[1][slab][sl_lane()] = sums.offset;
         __syncthreads();
         if (slab < 2 && c < a.n_columns) {
             double sum = 0;
@@ -470,8 +475,8 @@ failed:
 }
 
 static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                           const uint8_t *gate, const sl_real *gh, sl_real *gz, sl_real *gw,
-                                           sl_real *gb)
+                                           const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
+                                           sl_real *gz)
 {
     const char *name = "sl_activate_backward";
     uint32_t lanes = team_lanes(a->n_columns);
@@ -484,32 +489,32 @@ static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_
                     is_aligned(a->n_columns, all) ? backward_layer_kernel<4> : backward_layer_kernel<1>, *a, lanes, z,
                     gate, gh, gz, rows.as<struct sl_activate_row>()),
            failed);
-    st = start_sums<SL_ACTIVATE_LAYER>(stream, a, rows.as<struct sl_activate_row>(), z, gate, gh, gw, gb);
+    st = start_sums<SL_ACTIVATE_LAYER>(stream, a, rows.as<struct sl_activate_row>(), z, gate, gh, sums->gw, sums->gb);
 failed:
     return st;
 }
 
 template <enum sl_activate_norm norm>
 static enum sl_status start_backward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                     const uint8_t *gate, const sl_real *gh, const sl_real *sums, uint64_t n_group,
+                                     const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
                                      sl_real *gz)
 {
     uint32_t lanes = team_lanes(a->n_columns);
-    uintptr_t all = address(z) | address(gate) | address(gh) | address(sums) | address(gz) | address(a->weight) |
+    uintptr_t all = address(z) | address(gate) | address(gh) | address(sums->group) | address(gz) | address(a->weight) |
                     address(a->mean) | address(a->rstd);
     return sl_start("sl_activate_backward", stream, team_blocks(a->n_rows, lanes),
                     is_aligned(a->n_columns, all) ? backward_kernel<norm, 4> : backward_kernel<norm, 1>, *a, lanes, z,
-                    gate, gh, sums, (sl_real)(1.0 / (double)n_group), gz);
+                    gate, gh, sums->group, (sl_real)(1.0 / (double)sums->n_group), gz);
 }
 
 enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                         const uint8_t *gate, const sl_real *gh, const sl_real *sums, uint64_t n_group,
-                                         sl_real *gz_out, sl_real *gw_out, sl_real *gb_out)
+                                         const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
+                                         sl_real *gz_out)
 {
     switch (a->norm) {
-    case SL_ACTIVATE_LAYER: return start_backward_layer(stream, a, z, gate, gh, gz_out, gw_out, gb_out);
-    case SL_ACTIVATE_BATCH: return start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, sums, n_group, gz_out);
-    default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, gate, gh, sums, n_group, gz_out);
+    case SL_ACTIVATE_LAYER: return start_backward_layer(stream, a, z, gate, gh, sums, gz_out);
+    case SL_ACTIVATE_BATCH: return start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, sums, gz_out);
+    default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, gate, gh, sums, gz_out);
     }
 }
 

@@ -20,17 +20,25 @@ void sl_dense_setup(void)
 
 /* ---- kernels, CPU ---- */
 
-/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k]; lda, ldb are the columns of A and B as stored. */
-static inline void gemm(int transpose_a, int transpose_b, uint32_t m, uint32_t n, uint32_t k, const sl_real *a,
-                        uint32_t lda, const sl_real *b, uint32_t ldb, int beta, sl_real *c)
+/* A factor of a product: a matrix, or its transpose. */
+struct factor {
+    const sl_real *entries;
+    uint32_t n_columns; /* as stored */
+    int is_transposed;
+};
+
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k]. */
+static inline void gemm(uint32_t m, uint32_t n, uint32_t k, struct factor a, struct factor b, int beta, sl_real *c)
 {
-    enum CBLAS_TRANSPOSE op_a = transpose_a ? CblasTrans : CblasNoTrans;
-    enum CBLAS_TRANSPOSE op_b = transpose_b ? CblasTrans : CblasNoTrans;
+    enum CBLAS_TRANSPOSE op_a = a.is_transposed ? CblasTrans : CblasNoTrans;
+    enum CBLAS_TRANSPOSE op_b = b.is_transposed ? CblasTrans : CblasNoTrans;
+    blasint lda = (blasint)a.n_columns;
+    blasint ldb = (blasint)b.n_columns;
 #ifdef SL_REAL_DOUBLE
-    cblas_dgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda, b, (blasint)ldb,
-                beta, c, (blasint)n);
+    cblas_dgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a.entries, lda, b.entries, ldb, beta,
+                c, (blasint)n);
 #else
-    cblas_sgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)lda, b, (blasint)ldb,
+    cblas_sgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a.entries, lda, b.entries, ldb,
                 (float)beta, c, (blasint)n);
 #endif
 }
@@ -46,7 +54,7 @@ void sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const 
         beta = 1;
     }
     if (n_in > 0) {
-        gemm(0, 0, n_rows, n_out, n_in, x, n_in, w, n_out, beta, z_out);
+        gemm(n_rows, n_out, n_in, (struct factor){x, n_in, 0}, (struct factor){w, n_out, 0}, beta, z_out);
     }
 }
 
@@ -57,7 +65,7 @@ void sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out,
         return;
     }
     if (n_out > 0) {
-        gemm(0, 1, n_rows, n_in, n_out, gz, n_out, w, n_out, beta, gx_out);
+        gemm(n_rows, n_in, n_out, (struct factor){gz, n_out, 0}, (struct factor){w, n_out, 1}, beta, gx_out);
     } else if (beta == 0) {
         sl_bias_forward_cpu(n_rows, n_in, NULL, gx_out);
     }
@@ -67,7 +75,7 @@ void sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out
                                   sl_real *gw_out, sl_real *gb_out)
 {
     if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        gemm(1, 0, n_in, n_out, n_rows, x, n_in, gz, n_out, 0, gw_out);
+        gemm(n_in, n_out, n_rows, (struct factor){x, n_in, 1}, (struct factor){gz, n_out, 0}, 0, gw_out);
     } else {
         sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     }
@@ -527,14 +535,13 @@ failed:
 }
 
 /* Checks and arguments that the two sparse products share; w is W or GW, z is Z or GZ. */
-static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x, uint32_t row0, double dropout,
-                                     uint64_t seed, starpu_data_handle_t w, starpu_data_handle_t bias,
-                                     starpu_data_handle_t z, struct sparse_args *args)
+static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x, uint32_t row0, starpu_data_handle_t w,
+                                     starpu_data_handle_t bias, starpu_data_handle_t z, struct sparse_args *args)
 {
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_part = sl_handle_columns(x->offsets) - 1;
     uint32_t threshold;
-    enum sl_status st = sl_dropout_check(name, dropout, &threshold);
+    enum sl_status st = sl_dropout_check(name, x->dropout, &threshold);
     if (st != SL_OK) {
         return st;
     }
@@ -544,8 +551,8 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
                        sl_handle_columns(x->frontier));
     }
     args->draw =
-        (struct sl_draw){.seed = seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
-    args->dropout = threshold > 0 ? dropout : 0;
+        (struct sl_draw){.seed = x->seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
+    args->dropout = threshold > 0 ? x->dropout : 0;
     args->row0 = row0;
     args->first = x->first;
     args->max_row = x->max_row;
@@ -565,13 +572,13 @@ static void add_sparse(struct sl_task *task, const struct sl_sparse *x)
 }
 
 enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
-                                              double dropout, uint64_t seed, starpu_data_handle_t w,
-                                              starpu_data_handle_t bias, int beta, starpu_data_handle_t z)
+                                              starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
+                                              starpu_data_handle_t z)
 {
     struct sparse_args args = {.head = *head, .beta = beta};
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, sparse_prepare("sl_dense_sparse_forward", x, row0, dropout, seed, w, bias, z, &args), failed);
+    SL_TRY(st, sparse_prepare("sl_dense_sparse_forward", x, row0, w, bias, z, &args), failed);
     if (beta != 0 && bias != NULL) {
         return sl_fail(SL_EINVAL,
                        "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
@@ -593,15 +600,14 @@ failed:
 }
 
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
-                                                      uint32_t row0, double dropout, uint64_t seed,
-                                                      starpu_data_handle_t gz, int beta, starpu_data_handle_t gw,
-                                                      starpu_data_handle_t gb)
+                                                      uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                      starpu_data_handle_t gw, starpu_data_handle_t gb)
 {
     struct sparse_args args = {.head = *head, .beta = beta};
     enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, dropout, seed, gw, gb, gz, &args), failed);
+    SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args), failed);
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     sl_task_begin(&task, &sparse_backward_weight_cl);
     add_sparse(&task, x);

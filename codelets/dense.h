@@ -36,6 +36,8 @@ struct sl_sparse {
     starpu_data_handle_t dataset_ids; /* of all N vertices; read only where dropout > 0 */
     uint32_t first;                   /* the part's first id */
     uint32_t max_row;                 /* entries of the part's fullest row, or more */
+    double dropout;                   /* of the input: probability that an entry is dropped */
+    uint64_t seed;                    /* of dropout */
 };
 
 /* Once per process, before the first task: tell OpenBLAS to compute in the calling thread, since StarPU's workers are the
@@ -120,11 +122,10 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
 
 /* The same with sparse features: row0 addresses the frontier. */
 enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
-                                              double dropout, uint64_t seed, starpu_data_handle_t w,
-                                              starpu_data_handle_t bias, int beta, starpu_data_handle_t z);
+                                              starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
+                                              starpu_data_handle_t z);
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
-                                                      uint32_t row0, double dropout, uint64_t seed,
-                                                      starpu_data_handle_t gz, int beta, starpu_data_handle_t gw,
-                                                      starpu_data_handle_t gb);
+                                                      uint32_t row0, starpu_data_handle_t gz, int beta,
+                                                      starpu_data_handle_t gw, starpu_data_handle_t gb);
 
 #endif

@@ -15,22 +15,36 @@
 
 /* ---- dense rows ---- */
 
-/* C [m x n] = op(A) op(B) + beta C, all row major; lda, ldb are the columns of A and B as stored. cuBLAS is column major and so
- * sees all three transposed: C^T = op(B)^T op(A)^T. Its default mode computes floats in float, not in TF32. */
-static enum sl_status gemm(const char *name, cublasHandle_t cublas, cudaStream_t stream, int transpose_a,
-                           int transpose_b, uint32_t m, uint32_t n, uint32_t k, const sl_real *a, uint32_t lda,
-                           const sl_real *b, uint32_t ldb, int beta, sl_real *c)
+/* A factor of a product: a matrix, or its transpose. */
+struct factor {
+    const sl_real *entries;
+    uint32_t n_columns; /* as stored */
+    int is_transposed;
+};
+
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], all row major. */
+struct product {
+    uint32_t m, n, k;
+    struct factor a, b;
+    int beta;
+    sl_real *c;
+};
+
+/* cuBLAS is column major and so sees all three transposed: C^T = op(B)^T op(A)^T. Its default mode computes floats in float, not
+ * in TF32. */
+static enum sl_status gemm(const char *name, cublasHandle_t cublas, cudaStream_t stream, const struct product &p)
 {
     const float one = 1;
-    const float keep = (float)beta;
+    const float keep = (float)p.beta;
     cublasStatus_t status = cublasSetStream(cublas, stream);
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasSgemm(cublas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
-                             (int)n, (int)m, (int)k, &one, b, (int)ldb, a, (int)lda, &keep, c, (int)n);
+        status = cublasSgemm(cublas, p.b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                             p.a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p.n, (int)p.m, (int)p.k, &one,
+                             p.b.entries, (int)p.b.n_columns, p.a.entries, (int)p.a.n_columns, &keep, p.c, (int)p.n);
     }
     return status == CUBLAS_STATUS_SUCCESS ? SL_OK
                                            : sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s",
-                                                     name, m, k, k, n, cublasGetStatusString(status));
+                                                     name, p.m, p.k, p.k, p.n, cublasGetStatusString(status));
 }
 
 enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
@@ -48,7 +62,7 @@ enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas,
     }
     return st != SL_OK || n_in == 0
                ? st
-               : gemm(name, cublas, stream, 0, 0, n_rows, n_out, n_in, x, n_in, w, n_out, beta, z_out);
+               : gemm(name, cublas, stream, {n_rows, n_out, n_in, {x, n_in, 0}, {w, n_out, 0}, beta, z_out});
 }
 
 enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
@@ -60,7 +74,7 @@ enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t 
         return SL_OK;
     }
     return n_out == 0 ? sl_bias_forward_cuda(stream, n_rows, n_in, NULL, gx_out)
-                      : gemm(name, cublas, stream, 0, 1, n_rows, n_in, n_out, gz, n_out, w, n_out, beta, gx_out);
+                      : gemm(name, cublas, stream, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out});
 }
 
 enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
@@ -69,7 +83,7 @@ enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t
 {
     const char *name = "sl_dense_backward_weight";
     enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
-                            ? gemm(name, cublas, stream, 1, 0, n_in, n_out, n_rows, x, n_in, gz, n_out, 0, gw_out)
+                            ? gemm(name, cublas, stream, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out})
                             : sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out);
     return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, 0, gb_out);
 }
@@ -400,9 +414,10 @@ static enum sl_status start_sum_lists(const char *name, cudaStream_t stream, uin
 }
 
 /* GW by tiles of rows. n_rows, n_in, n_out >= 1. */
-static enum sl_status add_tiles(const char *name, cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
-                                uint32_t n_in, uint32_t n_out, const sl_real *gz, int beta, sl_real *gw)
+static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in,
+                                uint32_t n_out, const sl_real *gz, int beta, sl_real *gw)
 {
+    const char *name = "sl_dense_sparse_backward_weight";
     const uint32_t most = tile_rows(x, n_rows);
     struct lists lists = {};
     sl_scratch room(stream);
@@ -428,12 +443,11 @@ enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const s
                                                     uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
                                                     int beta, sl_real *gw_out, sl_real *gb_out)
 {
-    const char *name = "sl_dense_sparse_backward_weight";
     enum sl_status st = SL_OK;
     if (n_rows == 0 && beta == 0) {
         st = sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out);
     } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        st = add_tiles(name, stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
+        st = add_tiles(stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
     }
     return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
 }

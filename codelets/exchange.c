@@ -6,43 +6,44 @@
 
 #include <string.h>
 
-#include "codelets/sample.h"
-
 /* ---- kernels, CPU ---- */
 
 /* Append the marked local ids to the frontier, ascending, and clear the marks. */
-static uint32_t append_marked(uint32_t first, uint32_t n_part, uint32_t n_rows, sl_vertex *frontier, uint32_t *row_of,
-                              uint64_t *words)
+static uint32_t append_marked(uint32_t n_rows, const struct sl_frontier *frontier)
 {
-    uint32_t n_words = (uint32_t)(((uint64_t)n_part + 63) / 64);
+    uint32_t n_words = (uint32_t)(((uint64_t)frontier->n_part + 63) / 64);
     for (uint32_t w = 0; w < n_words; w++) {
-        for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+        for (uint64_t bits = frontier->words[w]; bits != 0; bits &= bits - 1) {
             uint32_t local = 64 * w + (uint32_t)__builtin_ctzll(bits);
-            row_of[local] = n_rows;
-            frontier[n_rows++] = first + local;
+            frontier->row_of[local] = n_rows;
+            frontier->ids[n_rows++] = frontier->first + local;
         }
-        words[w] = 0;
+        frontier->words[w] = 0;
     }
     return n_rows;
 }
 
-uint32_t sl_merge_cpu(uint32_t n_parts, uint32_t owner, const uint32_t *const *request, uint32_t first, uint32_t n_part,
-                      uint32_t n_rows, sl_vertex *frontier, uint32_t *row_of, uint64_t *words, uint32_t *inverse_out)
+uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const struct sl_frontier *frontier,
+                      uint32_t *inverse_out)
 {
+    const uint32_t n_parts = requests->n_parts;
+    const uint32_t owner = requests->owner;
+    const uint32_t *row_of = frontier->row_of;
+    const uint32_t first = frontier->first;
     for (uint32_t p = 0; p < n_parts; p++) {
-        const uint32_t *ids = sl_list_of(request[p], n_parts, owner);
-        for (uint32_t i = 0; i < sl_list_count(request[p], owner); i++) {
+        const uint32_t *ids = sl_list_of(requests->list[p], n_parts, owner);
+        for (uint32_t i = 0; i < sl_list_count(requests->list[p], owner); i++) {
             uint32_t local = ids[i] - first;
-            words[local / 64] |= (uint64_t)(row_of[local] == SL_NONE) << local % 64;
+            frontier->words[local / 64] |= (uint64_t)(row_of[local] == SL_NONE) << local % 64;
         }
     }
-    n_rows = append_marked(first, n_part, n_rows, frontier, row_of, words);
+    n_rows = append_marked(n_rows, frontier);
     uint32_t *rows = sl_list_entries(inverse_out, n_parts);
     uint32_t n = 0;
     inverse_out[0] = 0;
     for (uint32_t p = 0; p < n_parts; p++) {
-        const uint32_t *ids = sl_list_of(request[p], n_parts, owner);
-        for (uint32_t i = 0; i < sl_list_count(request[p], owner); i++) {
+        const uint32_t *ids = sl_list_of(requests->list[p], n_parts, owner);
+        for (uint32_t i = 0; i < sl_list_count(requests->list[p], owner); i++) {
             rows[n++] = row_of[ids[i] - first];
         }
         inverse_out[p + 1] = n;
@@ -77,24 +78,23 @@ struct pack_args {
 
 /* ---- task wrappers ---- */
 
-/* What a merge works on besides its plain buffers: every PE's request, and the two parts of the frontier's index. */
-struct merge_operands {
-    const uint32_t *request[SL_MAX_PES];
-    uint32_t n_part;
-    uint32_t *row_of;
-    uint64_t *words;
-};
-
-static struct merge_operands merge_operands(void *buffers[], const struct merge_args *args)
+static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
 {
-    struct merge_operands in;
+    out->n_parts = args->n_parts;
+    out->owner = args->owner;
     for (uint32_t p = 0; p < args->n_parts; p++) {
-        in.request[p] = sl_buffer_data(buffers[4 + p]);
+        out->list[p] = sl_buffer_data(buffers[4 + p]);
     }
-    in.n_part = args->part_end - args->part_first;
-    in.row_of = sl_buffer_data(buffers[1]);
-    in.words = (uint64_t *)(void *)(in.row_of + in.n_part + (in.n_part & 1));
-    return in;
+}
+
+static struct sl_frontier task_frontier(void *buffers[], const struct merge_args *args)
+{
+    struct sl_frontier frontier = {.first = args->part_first,
+                                   .n_part = args->part_end - args->part_first,
+                                   .ids = sl_buffer_data(buffers[0]),
+                                   .row_of = sl_buffer_data(buffers[1])};
+    frontier.words = (uint64_t *)(void *)(frontier.row_of + frontier.n_part + (frontier.n_part & 1));
+    return frontier;
 }
 
 static void merge_cpu_task(void *buffers[], void *cl_arg)
@@ -104,12 +104,13 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct merge_operands in = merge_operands(buffers, args);
+    struct sl_requests requests;
+    struct sl_frontier frontier = task_frontier(buffers, args);
     uint32_t *counts = sl_buffer_data(buffers[2]);
     uint32_t level = args->head.hop;
+    task_requests(buffers, args, &requests);
     counts[sl_counts_rows(level + 1)] =
-        sl_merge_cpu(args->n_parts, args->owner, in.request, args->part_first, in.n_part, counts[sl_counts_rows(level)],
-                     sl_buffer_data(buffers[0]), in.row_of, in.words, sl_buffer_data(buffers[3]));
+        sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -140,10 +141,11 @@ static void merge_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct merge_operands in = merge_operands(buffers, args);
-    enum sl_status st = sl_merge_cuda(starpu_cuda_get_local_stream(), args->n_parts, args->owner, in.request,
-                                      args->part_first, in.n_part, args->head.hop, sl_buffer_data(buffers[2]),
-                                      sl_buffer_data(buffers[0]), in.row_of, in.words, sl_buffer_data(buffers[3]));
+    struct sl_requests requests;
+    struct sl_frontier frontier = task_frontier(buffers, args);
+    task_requests(buffers, args, &requests);
+    enum sl_status st = sl_merge_cuda(starpu_cuda_get_local_stream(), &requests, args->head.hop,
+                                      sl_buffer_data(buffers[2]), &frontier, sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -198,27 +200,26 @@ static struct starpu_codelet pack_cl = {
 
 /* ---- submissions ---- */
 
-enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops, uint32_t n_parts, uint32_t owner,
-                               const starpu_data_handle_t *request, uint32_t part_first, uint32_t part_end,
-                               starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts,
+enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, uint32_t owner,
+                               const starpu_data_handle_t *request, const struct sl_frontier_handles *frontier,
                                starpu_data_handle_t inverse)
 {
-    struct merge_args args = {.head = *head, .n_hops = n_hops, .n_parts = n_parts, .owner = owner};
+    struct merge_args args = {.head = *head, .n_hops = frontier->n_hops, .n_parts = n_parts, .owner = owner};
     struct sl_task task;
-    size_t room = starpu_vector_get_nx(index);
-    if (n_parts > SL_MAX_PES || owner >= n_parts || part_end < part_first ||
-        room < sl_index_bytes(part_end - part_first)) {
+    size_t room = starpu_vector_get_nx(frontier->index);
+    if (n_parts > SL_MAX_PES || owner >= n_parts || frontier->end < frontier->first ||
+        room < sl_index_bytes(frontier->end - frontier->first)) {
         return sl_fail(SL_EINVAL, "sl_merge: PE %u of %u (at most %d), ids %u to %u with an index of %zu bytes", owner,
-                       n_parts, SL_MAX_PES, part_first, part_end, room);
+                       n_parts, SL_MAX_PES, frontier->first, frontier->end, room);
     }
-    args.part_first = part_first;
-    args.part_end = part_end;
+    args.part_first = frontier->first;
+    args.part_end = frontier->end;
     args.head.stage = SL_STAGE_SAMPLE;
-    args.head.work = 16 * (uint64_t)starpu_vector_get_nx(frontier);
+    args.head.work = 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
     sl_task_begin(&task, &merge_cl);
-    sl_task_add(&task, frontier, STARPU_RW);
-    sl_task_add(&task, index, STARPU_RW);
-    sl_task_add(&task, counts, STARPU_RW);
+    sl_task_add(&task, frontier->ids, STARPU_RW);
+    sl_task_add(&task, frontier->index, STARPU_RW);
+    sl_task_add(&task, frontier->counts, STARPU_RW);
     sl_task_add(&task, inverse, STARPU_W);
     for (uint32_t p = 0; p < n_parts; p++) {
         sl_task_add(&task, request[p], STARPU_R);

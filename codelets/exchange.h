@@ -19,15 +19,22 @@
 #define SL_CODELETS_EXCHANGE_H
 
 #include "codelets/rows.h"
+#include "codelets/sample.h"
 #include "codelets/task.h"
 
 /* ---- kernels, CPU ---- */
 
-/* A group of n_parts PEs, of which `owner` merges. request: their requests, n_parts lists; what is asked of the owner are ids of
- * [first, first + n_part). n_rows: of the frontier so far. row_of, words: the frontier's index, words zero before and after.
- * inverse_out: n_parts + 1 positions and as many rows as ids are asked of the owner. Returns the rows of the new frontier. */
-uint32_t sl_merge_cpu(uint32_t n_parts, uint32_t owner, const uint32_t *const *request, uint32_t first, uint32_t n_part,
-                      uint32_t n_rows, sl_vertex *frontier, uint32_t *row_of, uint64_t *words, uint32_t *inverse_out);
+/* What the PEs of a group ask of one of them. */
+struct sl_requests {
+    uint32_t n_parts; /* G */
+    uint32_t owner;   /* the PE asked, which merges */
+    const uint32_t *list[SL_MAX_PES];
+};
+
+/* What is asked of the owner are ids of the frontier's part. n_rows: of the frontier so far. inverse_out: n_parts + 1 positions and
+ * as many rows as ids are asked of the owner. Returns the rows of the new frontier. */
+uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const struct sl_frontier *frontier,
+                      uint32_t *inverse_out);
 
 /* n items of n_columns. */
 void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out);
@@ -41,12 +48,9 @@ static inline size_t sl_index_bytes(uint32_t n_part)
 #ifdef SL_CUDA
 /* ---- launchers: the same on the stream's device; SL_ECUDA ---- */
 
-/* request: the host's array of n_parts pointers to device memory; all others are device pointers. counts: its rows of `level` are
- * read, those of level + 1 written. */
-SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, uint32_t n_parts, uint32_t owner,
-                                         const uint32_t *const *request, uint32_t first, uint32_t n_part,
-                                         uint32_t level, uint32_t *counts, sl_vertex *frontier, uint32_t *row_of,
-                                         uint64_t *words, uint32_t *inverse_out);
+/* The structs are the host's, all else is device memory. counts: its rows of `level` are read, those of level + 1 written. */
+SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, uint32_t level,
+                                         uint32_t *counts, const struct sl_frontier *frontier, uint32_t *inverse_out);
 
 /* For all requesters at once. n_chunks, shift, chunk: the host's array of the bases, in device memory, of the owner's rows.
  * inverse: a list of n_parts in device memory; requester, n_rows, packed_out: the host's arrays of n_requesters, whose matrices
@@ -59,11 +63,10 @@ SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns,
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Sampling phase. owner: which PE of the group merges, its part being part_first .. part_end - 1. request: one handle per PE of
- * the group, in order. head->hop is the hop whose sources are merged. */
-enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_hops, uint32_t n_parts, uint32_t owner,
-                               const starpu_data_handle_t *request, uint32_t part_first, uint32_t part_end,
-                               starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts,
+/* Sampling phase. owner: which PE of the group of n_parts merges. request: one handle per PE of the group, in order. frontier,
+ * inverse: the owner's. head->hop is the hop whose sources are merged. */
+enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, uint32_t owner,
+                               const starpu_data_handle_t *request, const struct sl_frontier_handles *frontier,
                                starpu_data_handle_t inverse);
 
 /* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; inverse: the owner's, of a group of

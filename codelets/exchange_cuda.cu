@@ -8,15 +8,8 @@
 
 /* ---- merge ---- */
 
-/* What the PEs of a group ask of one of them. */
-struct requests {
-    uint32_t n_parts;
-    uint32_t owner;
-    const uint32_t *list[SL_MAX_PES];
-};
-
 /* Mark the local ids that are asked for and have no row yet. */
-static __global__ void mark_new(struct requests request, uint32_t first, const uint32_t *row_of, uint64_t *words)
+static __global__ void mark_new(struct sl_requests request, uint32_t first, const uint32_t *row_of, uint64_t *words)
 {
     for (uint32_t p = 0; p < request.n_parts; p++) {
         const uint32_t *ids = sl_list_of(request.list[p], request.n_parts, request.owner);
@@ -52,7 +45,7 @@ static __global__ void append_marked(uint32_t first, uint32_t n_words, const uin
     }
 }
 
-static __global__ void answer(struct requests request, uint32_t first, const uint32_t *row_of, uint32_t *inverse_out)
+static __global__ void answer(struct sl_requests request, uint32_t first, const uint32_t *row_of, uint32_t *inverse_out)
 {
     uint32_t *rows = sl_list_entries(inverse_out, request.n_parts);
     uint32_t begin = 0;
@@ -70,26 +63,24 @@ static __global__ void answer(struct requests request, uint32_t first, const uin
     }
 }
 
-enum sl_status sl_merge_cuda(cudaStream_t stream, uint32_t n_parts, uint32_t owner, const uint32_t *const *request,
-                             uint32_t first, uint32_t n_part, uint32_t level, uint32_t *counts, sl_vertex *frontier,
-                             uint32_t *row_of, uint64_t *words, uint32_t *inverse_out)
+enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, uint32_t level, uint32_t *counts,
+                             const struct sl_frontier *frontier, uint32_t *inverse_out)
 {
     const char *name = "sl_merge";
-    const uint32_t n_words = sl_n_words(n_part);
-    struct requests all = {n_parts, owner, {nullptr}};
+    const uint32_t first = frontier->first;
+    const uint32_t n_words = sl_n_words(frontier->n_part);
+    const unsigned n_blocks = sl_few_blocks(frontier->n_part);
     sl_scratch before(stream);
     enum sl_status st;
-    for (uint32_t p = 0; p < n_parts; p++) {
-        all.list[p] = request[p];
-    }
     SL_TRY(st, before.take(n_words * sizeof(uint32_t), name), done);
-    SL_TRY(st, sl_start(name, stream, sl_few_blocks(n_part), mark_new, all, first, row_of, words), done);
-    SL_TRY(st, sl_rank_words(name, stream, n_words, words, before.as<uint32_t>()), done);
+    SL_TRY(st, sl_start(name, stream, n_blocks, mark_new, *requests, first, frontier->row_of, frontier->words), done);
+    SL_TRY(st, sl_rank_words(name, stream, n_words, frontier->words, before.as<uint32_t>()), done);
     SL_TRY(st,
            sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(),
-                    counts + sl_counts_rows(level), words, frontier, row_of, counts + sl_counts_rows(level + 1)),
+                    counts + sl_counts_rows(level), frontier->words, frontier->ids, frontier->row_of,
+                    counts + sl_counts_rows(level + 1)),
            done);
-    st = sl_start(name, stream, sl_few_blocks(n_part), answer, all, first, row_of, inverse_out);
+    st = sl_start(name, stream, n_blocks, answer, *requests, first, frontier->row_of, inverse_out);
 done:
     return st;
 }
@@ -128,26 +119,15 @@ template <typename T> static __global__ void pack_rows(struct packs packs, uint3
     }
 }
 
-/* Up to MAX_PACKS requesters. */
-static enum sl_status pack_some(cudaStream_t stream, uint32_t n_columns, uint32_t n_chunks, uint32_t shift,
-                                const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
-                                uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
-                                sl_real *const *packed_out)
+/* addresses: of the chunks, one or'ed with the other. */
+static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, uint32_t n_columns,
+                                const uint32_t *inverse)
 {
     const char *name = "sl_pack";
-    struct packs packs = {n_requesters, n_parts, shift, {0}, {0}, {nullptr}, {nullptr}};
-    uintptr_t addresses = 0;
-    for (uint32_t c = 0; c < n_chunks; c++) {
-        packs.chunk[c] = chunk[c];
-        addresses |= (uintptr_t)chunk[c];
+    for (uint32_t r = 0; r < packs.n; r++) {
+        addresses |= (uintptr_t)packs.packed[r];
     }
-    for (uint32_t r = 0; r < n_requesters; r++) {
-        packs.begin[r + 1] = packs.begin[r] + n_rows[r];
-        packs.requester[r] = requester[r];
-        packs.packed[r] = packed_out[r];
-        addresses |= (uintptr_t)packed_out[r];
-    }
-    unsigned n_blocks = sl_warp_blocks(packs.begin[n_requesters]);
+    unsigned n_blocks = sl_warp_blocks(packs.begin[packs.n]);
     if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
         return sl_start(name, stream, n_blocks, pack_rows<float4>, packs, n_columns / 4, inverse);
     }
@@ -159,11 +139,21 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_
                             uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
                             sl_real *const *packed_out)
 {
+    struct packs packs = {0, n_parts, shift, {0}, {0}, {nullptr}, {nullptr}};
+    uintptr_t addresses = 0;
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < n_requesters && st == SL_OK; r += MAX_PACKS) {
-        uint32_t n = n_requesters - r < MAX_PACKS ? n_requesters - r : MAX_PACKS;
-        st = pack_some(stream, n_columns, n_chunks, shift, chunk, n_parts, inverse, n, requester + r, n_rows + r,
-                       packed_out + r);
+    for (uint32_t c = 0; c < n_chunks; c++) {
+        packs.chunk[c] = chunk[c];
+        addresses |= (uintptr_t)chunk[c];
+    }
+    for (uint32_t r0 = 0; r0 < n_requesters && st == SL_OK; r0 += MAX_PACKS) {
+        packs.n = n_requesters - r0 < MAX_PACKS ? n_requesters - r0 : MAX_PACKS;
+        for (uint32_t r = 0; r < packs.n; r++) {
+            packs.begin[r + 1] = packs.begin[r] + n_rows[r0 + r];
+            packs.requester[r] = requester[r0 + r];
+            packs.packed[r] = packed_out[r0 + r];
+        }
+        st = pack_some(stream, packs, addresses, n_columns, inverse);
     }
     return st;
 }

@@ -33,16 +33,7 @@ static inline void fetch_row(uint32_t n, const sl_real *row)
     }
 }
 
-/* Where the rows to be gathered are. */
-struct source {
-    uint32_t n_columns;
-    const sl_real *table;
-    uint32_t first;
-    const sl_vertex *ids;
-    const struct sl_hotrows *hot;
-};
-
-SL_INLINE const sl_real *row_of(const struct source *from, uint32_t i)
+SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
 {
     uint32_t vertex = from->ids[i] - from->first;
     uint32_t slot = from->hot == NULL ? SL_NONE : from->hot->slot_of[vertex];
@@ -51,18 +42,17 @@ SL_INLINE const sl_real *row_of(const struct source *from, uint32_t i)
 }
 
 /* The rows i0 .. i0 + n_rows - 1 with dropout, whose masks are drawn together. */
-SL_INLINE void mask_rows(const struct source *from, uint32_t i0, uint32_t n_rows, uint32_t threshold,
-                         const struct sl_draw *draw, const sl_vertex *dataset_ids, sl_real *x_out)
+SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_real *x_out)
 {
     _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
     sl_vertex vertices[SL_DROPOUT_ROWS];
-    sl_real scale = (sl_real)sl_dropout_scale(threshold);
+    sl_real scale = (sl_real)sl_dropout_scale(from->threshold);
     for (uint32_t r = 0; r < n_rows; r++) {
-        vertices[r] = dataset_ids[from->ids[i0 + r]];
+        vertices[r] = from->dataset_ids[from->ids[i0 + r]];
     }
     for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
         uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
-        sl_dropout_keep(draw, n_rows, vertices, threshold, c, n, keep);
+        sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
             mask_row(n, row_of(from, i0 + r) + c, keep + r * sl_dropout_stride(n), scale,
                      x_out + (size_t)(i0 + r) * from->n_columns + c);
@@ -70,21 +60,19 @@ SL_INLINE void mask_rows(const struct source *from, uint32_t i0, uint32_t n_rows
     }
 }
 
-SL_CLONES void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first,
-                             const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
-                             const sl_vertex *dataset_ids, const struct sl_hotrows *hot, sl_real *x_out)
+SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
 {
-    struct source from = {n_columns, table, first, ids, hot};
-    uint32_t together = threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    const uint32_t n_columns = rows->n_columns;
+    uint32_t together = rows->threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
-            fetch_row(n_columns, row_of(&from, a));
+            fetch_row(n_columns, row_of(rows, a));
         }
-        if (threshold > 0) {
-            mask_rows(&from, i, n, threshold, draw, dataset_ids, x_out);
+        if (rows->threshold > 0) {
+            mask_rows(rows, i, n, x_out);
         } else {
-            copy_row(n_columns, row_of(&from, i), x_out + (size_t)i * n_columns);
+            copy_row(n_columns, row_of(rows, i), x_out + (size_t)i * n_columns);
         }
     }
 }
@@ -102,39 +90,37 @@ struct gather_args {
 
 /* ---- task wrappers ---- */
 
-/* What a task works on. hot is NULL or points to the struct's own. */
-struct gather_operands {
-    const sl_vertex *ids;
-    const sl_vertex *dataset_ids;
-    const struct sl_hotrows *hot;
-    struct sl_hotrows cache;
-};
-
-static void find_operands(void *buffers[], const struct gather_args *args, struct gather_operands *out)
+/* What a task reads; `cache` is room for the part's, if there is one. */
+static struct sl_feature_rows task_rows(void *buffers[], const struct gather_args *args, struct sl_hotrows *cache)
 {
     void **next = buffers + 3;
-    out->ids = (const sl_vertex *)sl_buffer_data(buffers[0]) + args->row0;
-    out->dataset_ids = args->threshold > 0 ? sl_buffer_data(*next++) : NULL;
-    out->hot = args->is_cached ? &out->cache : NULL;
+    struct sl_feature_rows rows = {.n_columns = sl_buffer_columns(buffers[2]),
+                                   .table = sl_buffer_data(buffers[1]),
+                                   .first = args->first,
+                                   .ids = (const sl_vertex *)sl_buffer_data(buffers[0]) + args->row0,
+                                   .threshold = args->threshold,
+                                   .draw = args->draw};
+    rows.dataset_ids = args->threshold > 0 ? sl_buffer_data(*next++) : NULL;
     if (args->is_cached) {
-        out->cache = (struct sl_hotrows){.n_slots = sl_buffer_rows(next[1]),
-                                         .n_columns = sl_buffer_columns(next[1]),
-                                         .slot_of = sl_buffer_data(next[0]),
-                                         .rows = sl_buffer_data(next[1])};
+        *cache = (struct sl_hotrows){.n_slots = sl_buffer_rows(next[1]),
+                                     .n_columns = sl_buffer_columns(next[1]),
+                                     .slot_of = sl_buffer_data(next[0]),
+                                     .rows = sl_buffer_data(next[1])};
+        rows.hot = cache;
     }
+    return rows;
 }
 
 static void gather_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct gather_args *args = cl_arg;
-    struct gather_operands in;
+    struct sl_hotrows cache;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    find_operands(buffers, args, &in);
-    sl_gather_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[2]), sl_buffer_data(buffers[1]), args->first,
-                  in.ids, args->threshold, &args->draw, in.dataset_ids, in.hot, sl_buffer_data(buffers[2]));
+    struct sl_feature_rows rows = task_rows(buffers, args, &cache);
+    sl_gather_cpu(&rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -142,15 +128,13 @@ static void gather_cpu_task(void *buffers[], void *cl_arg)
 static void gather_cuda_task(void *buffers[], void *cl_arg)
 {
     struct gather_args *args = cl_arg;
-    struct gather_operands in;
+    struct sl_hotrows cache;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    find_operands(buffers, args, &in);
+    struct sl_feature_rows rows = task_rows(buffers, args, &cache);
     enum sl_status st =
-        sl_gather_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[2]),
-                       sl_buffer_data(buffers[1]), args->first, in.ids, args->threshold, &args->draw, in.dataset_ids,
-                       in.hot, sl_buffer_data(buffers[2]));
+        sl_gather_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -186,12 +170,13 @@ static struct starpu_codelet gather_hot_cl = {
 
 /* ---- submissions ---- */
 
-enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_handle_t frontier, uint32_t row0,
-                                starpu_data_handle_t table, uint32_t first, double dropout, uint64_t seed,
-                                starpu_data_handle_t dataset_ids, const struct sl_hotrows_handles *hot,
-                                starpu_data_handle_t x)
+enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
+                                uint32_t row0, starpu_data_handle_t x)
 {
-    struct gather_args args = {.head = *head, .row0 = row0, .first = first, .is_cached = hot != NULL};
+    const struct sl_hotrows_handles *hot = features->hot;
+    starpu_data_handle_t table = features->table;
+    starpu_data_handle_t frontier = features->frontier;
+    struct gather_args args = {.head = *head, .row0 = row0, .first = features->first, .is_cached = hot != NULL};
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(x);
     uint32_t n_columns = sl_handle_columns(x);
@@ -204,11 +189,12 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_han
         return sl_fail(SL_EINVAL, "sl_gather: a cache of rows of width %u for %u vertices, table [%u x %u]",
                        sl_handle_columns(hot->rows), sl_handle_columns(hot->slot_of), sl_handle_rows(table), n_columns);
     }
-    enum sl_status st = sl_dropout_check("sl_gather", dropout, &args.threshold);
+    enum sl_status st = sl_dropout_check("sl_gather", features->dropout, &args.threshold);
     if (st != SL_OK) {
         return st;
     }
-    args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    args.draw =
+        (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
     args.head.work = (uint64_t)n_rows * n_columns * 2 * sizeof(sl_real);
     sl_task_begin(&task, hot == NULL ? &gather_cl : &gather_hot_cl);
@@ -216,7 +202,7 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_han
     sl_task_add(&task, table, STARPU_R);
     sl_task_add(&task, x, STARPU_W);
     if (args.threshold > 0) {
-        sl_task_add(&task, dataset_ids, STARPU_R);
+        sl_task_add(&task, features->dataset_ids, STARPU_R);
     }
     if (hot != NULL) {
         sl_task_add(&task, hot->slot_of, STARPU_R);

@@ -19,28 +19,42 @@
 #include "support/random.h"
 #include "support/real.h"
 
-/* table: the part's rows of n_columns numbers, row 0 is id `first`. ids: n_rows renumbered ids of the part. threshold: input
- * dropout (codelets/dropout.h), 0: none, and then draw and dataset_ids are not read. hot: NULL, or the part's cache.
- * x_out [n_rows x n_columns]. */
-void sl_gather_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *table, uint32_t first, const sl_vertex *ids,
-                   uint32_t threshold, const struct sl_draw *draw, const sl_vertex *dataset_ids,
-                   const struct sl_hotrows *hot, sl_real *x_out);
+/* The feature rows wanted of a part. */
+struct sl_feature_rows {
+    uint32_t n_columns;
+    const sl_real *table;         /* the part's rows, row 0 is id `first` */
+    uint32_t first;               /* the part's first id */
+    const sl_vertex *ids;         /* renumbered ids of the rows wanted */
+    const struct sl_hotrows *hot; /* NULL, or the part's cache */
+    uint32_t threshold;           /* input dropout (codelets/dropout.h), 0: none */
+    struct sl_draw draw;          /* SL_FOR_DROPOUT, step, hop = L; only where threshold > 0 */
+    const sl_vertex *dataset_ids; /* of all vertices; only where threshold > 0 */
+};
+
+/* x_out [n_rows x n_columns]. */
+void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out);
 
 #ifdef SL_CUDA
-/* The same on the stream's device, pointers to its memory but for draw and hot, and but for the table where there is a cache:
- * that is then pinned main memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                          const sl_real *table, uint32_t first, const sl_vertex *ids,
-                                          uint32_t threshold, const struct sl_draw *draw, const sl_vertex *dataset_ids,
-                                          const struct sl_hotrows *hot, sl_real *x_out);
+/* The same on the stream's device, pointers to its memory but for the structs themselves, and but for the table where there is a
+ * cache: that is then pinned main memory. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
+                                          sl_real *x_out);
 #endif
 
-/* frontier: ids, at least row0 + rows of x; table: matrix of the part; dataset_ids: of all vertices; hot: NULL, or
- * the part's cache; x: chunk.
- * head->hop is L. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_gather_submit(const struct sl_task_args *head, starpu_data_handle_t frontier, uint32_t row0,
-                                starpu_data_handle_t table, uint32_t first, double dropout, uint64_t seed,
-                                starpu_data_handle_t dataset_ids, const struct sl_hotrows_handles *hot,
-                                starpu_data_handle_t x);
+/* The features of a frontier in StarPU's hands. */
+struct sl_feature_handles {
+    starpu_data_handle_t table;           /* matrix of the part */
+    uint32_t first;                       /* the part's first id */
+    starpu_data_handle_t frontier;        /* ids, at least row0 + rows of x */
+    const struct sl_hotrows_handles *hot; /* NULL, or the part's cache */
+    double dropout;                       /* probability that an entry is dropped */
+    uint64_t seed;
+    starpu_data_handle_t dataset_ids; /* of all vertices; read only where dropout > 0 */
+};
+
+/* Rows row0 .. of the frontier into chunk x. head->hop is L. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU,
+ * SL_ENOMEM. */
+enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
+                                uint32_t row0, starpu_data_handle_t x);
 
 #endif

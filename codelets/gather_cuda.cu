@@ -34,49 +34,47 @@ static __global__ void copy_rows(uint32_t n_rows, row_source<T> source, uint32_t
     }
 }
 
-static __global__ void mask_rows(uint32_t n_rows, row_source<sl_real> source, uint32_t first, const sl_vertex *ids,
-                                 uint32_t threshold, struct sl_draw draw, const sl_vertex *dataset_ids, sl_real *x)
+static __global__ void mask_rows(struct sl_feature_rows rows, uint32_t n_rows, row_source<sl_real> source, sl_real *x)
 {
-    const sl_real scale = (sl_real)sl_dropout_scale(threshold);
+    const sl_real scale = (sl_real)sl_dropout_scale(rows.threshold);
     const uint32_t n_columns = source.n_columns;
     const uint32_t n_groups = (n_columns + 7) / 8;
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        const sl_real *from = source.row(ids[i] - first);
+        const sl_real *from = source.row(rows.ids[i] - rows.first);
         sl_real *to = x + i * n_columns;
         for (uint32_t g = sl_lane(); g < n_groups; g += SL_WARP) {
             uint16_t bits[8];
-            sl_dropout_bits(&draw, dataset_ids[ids[i]], g, bits);
+            sl_dropout_bits(&rows.draw, rows.dataset_ids[rows.ids[i]], g, bits);
             for (uint32_t k = 0; k < 8 && 8 * g + k < n_columns; k++) {
-                to[8 * g + k] = from[8 * g + k] * ((sl_real)(bits[k] >= threshold) * scale);
+                to[8 * g + k] = from[8 * g + k] * ((sl_real)(bits[k] >= rows.threshold) * scale);
             }
         }
     }
 }
 
-enum sl_status sl_gather_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *table,
-                              uint32_t first, const sl_vertex *ids, uint32_t threshold, const struct sl_draw *draw,
-                              const sl_vertex *dataset_ids, const struct sl_hotrows *hot, sl_real *x_out)
+enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
 {
     const char *name = "sl_gather";
+    const uint32_t n_columns = rows->n_columns;
     unsigned n_blocks = sl_warp_blocks(n_rows);
-    row_source<sl_real> source = {table, nullptr, nullptr, n_columns};
-    if (hot != nullptr) {
-        enum sl_status st = sl_mapped(table, name, &source.table);
+    row_source<sl_real> source = {rows->table, nullptr, nullptr, n_columns};
+    if (rows->hot != nullptr) {
+        enum sl_status st = sl_mapped(rows->table, name, &source.table);
         if (st != SL_OK) {
             return st;
         }
-        source.hot = hot->rows;
-        source.slot_of = hot->slot_of;
+        source.hot = rows->hot->rows;
+        source.slot_of = rows->hot->slot_of;
     }
-    if (threshold > 0) {
-        return sl_start(name, stream, n_blocks, mask_rows, n_rows, source, first, ids, threshold, *draw, dataset_ids,
-                        x_out);
+    if (rows->threshold > 0) {
+        return sl_start(name, stream, n_blocks, mask_rows, *rows, n_rows, source, x_out);
     }
     uintptr_t addresses = (uintptr_t)source.table | (uintptr_t)source.hot | (uintptr_t)x_out;
     if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
         row_source<float4> quads = {(const float4 *)source.table, (const float4 *)source.hot, source.slot_of,
                                     n_columns / 4};
-        return sl_start(name, stream, n_blocks, copy_rows<float4>, n_rows, quads, first, ids, (float4 *)x_out);
+        return sl_start(name, stream, n_blocks, copy_rows<float4>, n_rows, quads, rows->first, rows->ids,
+                        (float4 *)x_out);
     }
-    return sl_start(name, stream, n_blocks, copy_rows<sl_real>, n_rows, source, first, ids, x_out);
+    return sl_start(name, stream, n_blocks, copy_rows<sl_real>, n_rows, source, rows->first, rows->ids, x_out);
 }

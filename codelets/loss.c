@@ -43,14 +43,17 @@ SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_
 
 #define AHEAD 16 /* rows whose labels are on their way from memory */
 
-SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
-                           const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out)
+SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels,
+                           double scale, sl_real *gz_out, double *loss_out)
 {
+    const int32_t *label_of = labels->part_labels;
+    const sl_vertex *ids = labels->ids;
+    const uint32_t first = labels->first;
     double loss = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
         size_t row = (size_t)i * n_classes;
-        __builtin_prefetch(part_labels + (ids[i + AHEAD < n_rows ? i + AHEAD : i] - first));
-        int32_t label = part_labels[ids[i] - first];
+        __builtin_prefetch(label_of + (ids[i + AHEAD < n_rows ? i + AHEAD : i] - first));
+        int32_t label = label_of[ids[i] - first];
         assert(label >= 0 && (uint32_t)label < n_classes);
         loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);
     }
@@ -73,6 +76,13 @@ struct loss_sum_args {
 
 /* ---- task wrappers ---- */
 
+static struct sl_labels task_labels(void *buffers[], const struct loss_args *args)
+{
+    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
+    return (struct sl_labels){
+        .part_labels = sl_buffer_data(buffers[2]), .first = args->first, .ids = frontier + args->row0};
+}
+
 static void loss_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct loss_args *args = cl_arg;
@@ -80,10 +90,9 @@ static void loss_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
-    sl_loss_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
-                frontier + args->row0, sl_buffer_data(buffers[2]), args->first, args->scale, sl_buffer_data(buffers[3]),
-                sl_buffer_data(buffers[4]));
+    struct sl_labels labels = task_labels(buffers, args);
+    sl_loss_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), &labels,
+                args->scale, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -94,11 +103,10 @@ static void loss_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const sl_vertex *frontier = sl_buffer_data(buffers[1]);
-    enum sl_status st =
-        sl_loss_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
-                     sl_buffer_data(buffers[0]), frontier + args->row0, sl_buffer_data(buffers[2]), args->first,
-                     args->scale, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    struct sl_labels labels = task_labels(buffers, args);
+    enum sl_status st = sl_loss_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]),
+                                     sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), &labels, args->scale,
+                                     sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -149,18 +157,18 @@ static struct starpu_codelet loss_sum_cl = {
 
 /* ---- submissions ---- */
 
-enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t frontier,
-                              uint32_t row0, starpu_data_handle_t part_labels, uint32_t first, double scale,
+enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                              const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss)
 {
-    struct loss_args args = {.head = *head, .scale = scale, .row0 = row0, .first = first};
+    struct loss_args args = {.head = *head, .scale = scale, .row0 = row0, .first = labels->first};
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
     if (sl_handle_rows(gz) != n_rows || sl_handle_columns(gz) != n_classes ||
-        (uint64_t)row0 + n_rows > sl_handle_columns(frontier)) {
+        (uint64_t)row0 + n_rows > sl_handle_columns(labels->frontier)) {
         return sl_fail(SL_EINVAL, "sl_loss: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", n_rows,
-                       n_classes, row0, sl_handle_columns(frontier), sl_handle_rows(gz), sl_handle_columns(gz));
+                       n_classes, row0, sl_handle_columns(labels->frontier), sl_handle_rows(gz), sl_handle_columns(gz));
     }
     if (sl_handle_element(loss) != sizeof(double)) {
         return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
@@ -169,8 +177,8 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
     sl_task_begin(&task, &loss_cl);
     sl_task_add(&task, z, STARPU_R);
-    sl_task_add(&task, frontier, STARPU_R);
-    sl_task_add(&task, part_labels, STARPU_R);
+    sl_task_add(&task, labels->frontier, STARPU_R);
+    sl_task_add(&task, labels->part_labels, STARPU_R);
     sl_task_add(&task, gz, STARPU_W);
     sl_task_add(&task, loss, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);

@@ -14,22 +14,36 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* z [D x C]; labels of the D rows are part_labels[ids[i] - first], 0 .. C - 1. gz_out [D x C]; *loss_out overwritten. */
-void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
-                 const int32_t *part_labels, uint32_t first, double scale, sl_real *gz_out, double *loss_out);
+/* The labels of the D rows: part_labels[ids[i] - first], 0 .. C - 1. */
+struct sl_labels {
+    const int32_t *part_labels; /* of the part, whose first id is `first` */
+    uint32_t first;
+    const sl_vertex *ids; /* D */
+};
+
+/* z [D x C]; gz_out [D x C]; *loss_out overwritten. */
+void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels, double scale,
+                 sl_real *gz_out, double *loss_out);
 
 #ifdef SL_CUDA
-/* The same on the stream's device, where loss_out is, too. Its sums in double take another order than the CPU's, a fixed one.
- * SL_ECUDA. */
+/* The same on the stream's device, where the labels' arrays and loss_out are, too. Its sums in double take another order than the
+ * CPU's, a fixed one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
-                                        const sl_vertex *ids, const int32_t *part_labels, uint32_t first, double scale,
-                                        sl_real *gz_out, double *loss_out);
+                                        const struct sl_labels *labels, double scale, sl_real *gz_out,
+                                        double *loss_out);
 #endif
 
-/* z, gz: chunk [D x C] at rows row0 .. of the frontier; part_labels: int32 vector; loss: one double, overwritten.
+/* The labels of a frontier. */
+struct sl_labels_handles {
+    starpu_data_handle_t part_labels; /* int32, of the part, whose first id is `first` */
+    uint32_t first;
+    starpu_data_handle_t frontier; /* ids */
+};
+
+/* z, gz: chunk [D x C] at rows row0 .. of the frontier; loss: one double, overwritten.
  * Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t frontier,
-                              uint32_t row0, starpu_data_handle_t part_labels, uint32_t first, double scale,
+enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                              const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
 /* total = sum of n partial losses in order; the run fails with SL_ENUMERIC where it is not finite. For CPU workers only: the host

@@ -34,11 +34,11 @@ static __device__ double loss_row(uint32_t n_classes, const sl_real *__restrict_
     return log(sum) + (double)top - (double)z[label];
 }
 
-static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const sl_vertex *ids,
-                                 const int32_t *part_labels, uint32_t first, double scale, sl_real *gz, double *losses)
+static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, struct sl_labels labels,
+                                 double scale, sl_real *gz, double *losses)
 {
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        uint32_t label = (uint32_t)part_labels[ids[i] - first];
+        uint32_t label = (uint32_t)labels.part_labels[labels.ids[i] - labels.first];
         double loss = loss_row(n_classes, z + i * n_classes, label, scale, gz + i * n_classes);
         if (sl_lane() == 0) {
             losses[i] = loss;
@@ -67,15 +67,14 @@ static __global__ void sum_losses(uint32_t n_rows, const double *losses, double 
 }
 
 enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
-                            const sl_vertex *ids, const int32_t *part_labels, uint32_t first, double scale,
-                            sl_real *gz_out, double *loss_out)
+                            const struct sl_labels *labels, double scale, sl_real *gz_out, double *loss_out)
 {
     const char *name = "sl_loss";
     sl_scratch losses(stream);
     enum sl_status st = losses.take((size_t)n_rows * sizeof(double), "the rows' losses");
     if (st == SL_OK) {
-        st = sl_start(name, stream, sl_warp_blocks(n_rows), lose_rows, n_rows, n_classes, z, ids, part_labels, first,
-                      scale, gz_out, losses.as<double>());
+        st = sl_start(name, stream, sl_warp_blocks(n_rows), lose_rows, n_rows, n_classes, z, *labels, scale, gz_out,
+                      losses.as<double>());
     }
     if (st == SL_OK) {
         st = sl_start(name, stream, 1, sum_losses, n_rows, losses.as<double>(), scale, loss_out);

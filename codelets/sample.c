@@ -274,10 +274,10 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
 
 /* Draw the edges of every destination, and mark their sources: edges_out gets ids in the order of the in-neighbour lists. */
 SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                              const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t n_rows,
-                              const sl_vertex *frontier, const struct sl_sample_marks *marks, uint32_t *offsets_out,
-                              sl_vertex *edges_out)
+                              const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                              const struct sl_sample_marks *marks, uint32_t *offsets_out, sl_vertex *edges_out)
 {
+    const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
     const uint32_t fanout = rule->method == SL_SAMPLE_FULL ? UINT32_MAX : rule->fanout;
     struct batch batches[2] = {0};
     uint32_t n_edges = 0;
@@ -289,7 +289,7 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
         fetch_bounds(part, n_fetched, n_wanted, frontier);
         n_fetched = n_wanted;
         n_edges = list_batch(part, fanout, n, frontier + d, n_edges, offsets_out + d, &batches[b]);
-        pick_batch(part, rule, draw, turn, &batches[b], marks->heap, edges_out);
+        pick_batch(part, rule, draw, &turn, &batches[b], marks->heap, edges_out);
         read_batch(rule->fanout, &batches[b ^ 1], marks->words, edges_out);
     }
     read_batch(rule->fanout, &batches[(n_rows + BATCH - 1) / BATCH % 2 ^ 1], marks->words, edges_out);
@@ -376,20 +376,16 @@ SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_
     }
 }
 
-SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
-                                 uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
-                                 struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                                 uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out)
+SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                 const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
-    struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
-    struct sl_labor_turn turn = sl_labor_turn(seed, step, hop, rule);
-    uint32_t n_edges =
-        draw_edges(part, rule, &draw, &turn, n_rows, frontier, marks, edge_offsets_out, edge_sources_out);
-    uint32_t n_sources = list_marked(part->first, part->n_parts, marks, request_out);
-    memset(back_offsets_out, 0, ((size_t)n_sources + 1) * sizeof *back_offsets_out);
-    renumber(n_edges, marks, edge_sources_out, back_offsets_out);
+    uint32_t n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources);
+    uint32_t n_sources = list_marked(part->first, part->n_parts, marks, block->request);
+    memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
+    renumber(n_edges, marks, block->edge_sources, block->back_offsets);
     memset(marks->words, 0, ((uint64_t)part->first[part->n_parts] + 63) / 64 * sizeof *marks->words);
-    transpose(n_rows, edge_offsets_out, edge_sources_out, n_sources, back_offsets_out, back_rows_out);
+    transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, block->back_offsets, block->back_rows);
     return n_edges;
 }
 
@@ -433,17 +429,17 @@ void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *
     }
 }
 
-uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t n_old,
-                     sl_vertex *frontier, uint32_t *row_of)
+uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const struct sl_frontier *frontier)
 {
+    const uint32_t first = frontier->first;
     for (uint32_t r = 0; r < n_old; r++) {
-        row_of[frontier[r] - first] = SL_NONE;
+        frontier->row_of[frontier->ids[r] - first] = SL_NONE;
     }
     uint32_t n_rows = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (order[i] >= first && order[i] < end) {
-            row_of[order[i] - first] = n_rows;
-            frontier[n_rows++] = order[i];
+        if (order[i] >= first && order[i] < first + frontier->n_part) {
+            frontier->row_of[order[i] - first] = n_rows;
+            frontier->ids[n_rows++] = order[i];
         }
     }
     return n_rows;
@@ -467,7 +463,7 @@ struct seed_args {
 
 struct sample_args {
     struct sl_task_args head;
-    uint64_t seed;
+    struct sl_draw draw;
     struct sl_sample_rule rule;
     uint32_t n_hops;
     uint32_t n_parts, part;
@@ -489,6 +485,14 @@ static void permute_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+static struct sl_frontier task_frontier(void *buffers[], const struct seed_args *args)
+{
+    return (struct sl_frontier){.first = args->part_first,
+                                .n_part = args->part_end - args->part_first,
+                                .ids = sl_buffer_data(buffers[1]),
+                                .row_of = sl_buffer_data(buffers[2])};
+}
+
 static void seed_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct seed_args *args = cl_arg;
@@ -496,11 +500,11 @@ static void seed_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
+    struct sl_frontier frontier = task_frontier(buffers, args);
     uint32_t *counts = sl_buffer_data(buffers[3]);
     const sl_vertex *order = sl_buffer_data(buffers[0]);
     counts[0] =
-        sl_seed_cpu(args->end - args->begin, order + args->begin, args->part_first, args->part_end,
-                    counts[sl_counts_rows(args->n_hops)], sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+        sl_seed_cpu(args->end - args->begin, order + args->begin, counts[sl_counts_rows(args->n_hops)], &frontier);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -516,10 +520,20 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
 
 static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
 {
-    struct sl_sample_marks marks = {.heap = sl_buffer_data(buffers[5])};
+    struct sl_sample_marks marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[5])};
     marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
     marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
     return marks;
+}
+
+static struct sl_sample_block task_block(void *buffers[])
+{
+    return (struct sl_sample_block){.edge_offsets = sl_buffer_data(buffers[7]),
+                                    .edge_sources = sl_buffer_data(buffers[8]),
+                                    .back_offsets = sl_buffer_data(buffers[9]),
+                                    .back_rows = sl_buffer_data(buffers[10]),
+                                    .request = sl_buffer_data(buffers[11]),
+                                    .max_rows = sl_buffer_columns(buffers[7]) - 1};
 }
 
 static void sample_cpu_task(void *buffers[], void *cl_arg)
@@ -531,15 +545,13 @@ static void sample_cpu_task(void *buffers[], void *cl_arg)
     }
     struct sl_sample_part part = task_part(buffers, args);
     struct sl_sample_marks marks = task_marks(buffers, args);
+    struct sl_sample_block block = task_block(buffers);
     uint32_t *counts = sl_buffer_data(buffers[6]);
-    const uint32_t *request = sl_buffer_data(buffers[11]);
     uint32_t hop = args->head.hop;
-    counts[sl_counts_edges(args->n_hops, hop)] =
-        sl_sample_cpu(&part, &args->rule, args->seed, args->head.step, hop, counts[sl_counts_rows(hop)],
-                      sl_buffer_data(buffers[4]), &marks, sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]),
-                      sl_buffer_data(buffers[9]), sl_buffer_data(buffers[10]), sl_buffer_data(buffers[11]));
-    memcpy(counts + sl_counts_request(args->n_hops, args->n_parts, hop), request,
-           ((size_t)args->n_parts + 1) * sizeof *request);
+    counts[sl_counts_edges(args->n_hops, hop)] = sl_sample_cpu(
+        &part, &args->rule, &args->draw, counts[sl_counts_rows(hop)], sl_buffer_data(buffers[4]), &marks, &block);
+    memcpy(counts + sl_counts_request(args->n_hops, args->n_parts, hop), block.request,
+           ((size_t)args->n_parts + 1) * sizeof *block.request);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -562,10 +574,10 @@ static void seed_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
+    struct sl_frontier frontier = task_frontier(buffers, args);
     const sl_vertex *order = sl_buffer_data(buffers[0]);
     enum sl_status st = sl_seed_cuda(starpu_cuda_get_local_stream(), args->end - args->begin, order + args->begin,
-                                     args->part_first, args->part_end, args->n_hops, sl_buffer_data(buffers[3]),
-                                     sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+                                     args->n_hops, sl_buffer_data(buffers[3]), &frontier);
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -577,12 +589,10 @@ static void sample_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_sample_part part = task_part(buffers, args);
     struct sl_sample_marks marks = task_marks(buffers, args);
-    uint32_t max_rows = sl_buffer_columns(buffers[7]) - 1;
+    struct sl_sample_block block = task_block(buffers);
     enum sl_status st =
-        sl_sample_cuda(starpu_cuda_get_local_stream(), &part, &args->rule, args->seed, args->head.step, args->n_hops,
-                       args->head.hop, args->n_vertices, max_rows, sl_buffer_data(buffers[4]), &marks,
-                       sl_buffer_data(buffers[6]), sl_buffer_data(buffers[7]), sl_buffer_data(buffers[8]),
-                       sl_buffer_data(buffers[9]), sl_buffer_data(buffers[10]), sl_buffer_data(buffers[11]));
+        sl_sample_cuda(starpu_cuda_get_local_stream(), &part, &args->rule, &args->draw, sl_buffer_data(buffers[4]),
+                       &marks, args->n_hops, sl_buffer_data(buffers[6]), &block);
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -645,44 +655,45 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 
-enum sl_status sl_seed_submit(const struct sl_task_args *head, uint32_t n_hops, starpu_data_handle_t order,
-                              uint32_t begin, uint32_t end, uint32_t part_first, uint32_t part_end,
-                              starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts)
+enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handle_t order, uint32_t begin, uint32_t end,
+                              const struct sl_frontier_handles *frontier)
 {
-    struct seed_args args = {.head = *head, .n_hops = n_hops, .begin = begin, .end = end};
+    struct seed_args args = {.head = *head, .n_hops = frontier->n_hops, .begin = begin, .end = end};
     struct sl_task task;
     if (begin > end || end > starpu_vector_get_nx(order)) {
         return sl_fail(SL_EINVAL, "sl_seed: entries %u to %u of an order of %u", begin, end,
                        starpu_vector_get_nx(order));
     }
-    args.part_first = part_first;
-    args.part_end = part_end;
+    args.part_first = frontier->first;
+    args.part_end = frontier->end;
     args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 4 * (uint64_t)(end - begin);
     sl_task_begin(&task, &seed_cl);
     sl_task_add(&task, order, STARPU_R);
-    sl_task_add(&task, frontier, STARPU_RW);
-    sl_task_add(&task, index, STARPU_RW);
-    sl_task_add(&task, counts, STARPU_RW);
+    sl_task_add(&task, frontier->ids, STARPU_RW);
+    sl_task_add(&task, frontier->index, STARPU_RW);
+    sl_task_add(&task, frontier->counts, STARPU_RW);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
-                                const struct sl_sample_rule *rule, uint64_t seed, uint32_t n_hops, uint32_t n_vertices,
-                                uint32_t max_fanout, starpu_data_handle_t frontier, starpu_data_handle_t marks,
-                                starpu_data_handle_t counts, const struct sl_block *block)
+                                const struct sl_sample_rule *rule, uint64_t seed,
+                                const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
+                                const struct sl_block *block)
 {
-    struct sample_args args = {.head = *head, .seed = seed, .rule = *rule, .n_hops = n_hops};
+    struct sample_args args = {.head = *head, .rule = *rule, .n_hops = frontier->n_hops};
     struct sl_task task;
-    if (part->n_parts > SL_MAX_PES || starpu_vector_get_nx(marks) < sl_marks_bytes(n_vertices, max_fanout) ||
-        (rule->method == SL_SAMPLE_LABOR && rule->fanout > max_fanout)) {
+    if (part->n_parts > SL_MAX_PES ||
+        starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout) ||
+        (rule->method == SL_SAMPLE_LABOR && rule->fanout > marks->max_fanout)) {
         return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts, SL_MAX_PES,
-                       rule->fanout, max_fanout);
+                       rule->fanout, marks->max_fanout);
     }
+    args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};
     args.n_parts = part->n_parts;
     args.part = part->part;
-    args.n_vertices = n_vertices;
-    args.max_fanout = max_fanout;
+    args.n_vertices = marks->n_vertices;
+    args.max_fanout = marks->max_fanout;
     args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 64 * (uint64_t)starpu_vector_get_nx(block->edge_sources);
     sl_task_begin(&task, &sample_cl);
@@ -690,9 +701,9 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     sl_task_add(&task, part->sources, STARPU_R);
     sl_task_add(&task, part->dataset_ids, STARPU_R);
     sl_task_add(&task, part->first, STARPU_R);
-    sl_task_add(&task, frontier, STARPU_R);
-    sl_task_add(&task, marks, STARPU_RW);
-    sl_task_add(&task, counts, STARPU_RW);
+    sl_task_add(&task, frontier->ids, STARPU_R);
+    sl_task_add(&task, marks->bytes, STARPU_RW);
+    sl_task_add(&task, frontier->counts, STARPU_RW);
     sl_task_add(&task, block->edge_offsets, STARPU_W);
     sl_task_add(&task, block->edge_sources, STARPU_W);
     sl_task_add(&task, block->back_offsets, STARPU_W);

@@ -177,6 +177,7 @@ struct sl_labor_pick {
 /* Working memory of one PE and slot. words and ranks: ceil(N / 64) each; words are zero before and after each call.
  * heap: fanout entries, read by labor only. */
 struct sl_sample_marks {
+    uint32_t n_vertices; /* N */
     uint64_t *words;
     uint32_t *ranks;
     struct sl_labor_pick *heap;
@@ -189,12 +190,28 @@ static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
     return sizeof(struct sl_labor_pick) * max_fanout + 12 * n_words;
 }
 
-/* The destinations' edges, transposed block and request. Returns the number of edges E. Room needed: E for edges of
- * n_rows destinations, one more than rows and sources for offsets, G + 1 more than sources for the request. */
-uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint64_t seed,
-                       uint64_t step, uint32_t hop, uint32_t n_rows, const sl_vertex *frontier,
-                       struct sl_sample_marks *marks, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                       uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out);
+/* A block to be written. Room needed: E for edges of all destinations, one more than rows and sources for offsets, G + 1 more than
+ * sources for the request. sl_sample_cuda writes all of max_rows + 1 edge offsets. */
+struct sl_sample_block {
+    uint32_t *edge_offsets, *edge_sources;
+    uint32_t *back_offsets, *back_rows;
+    uint32_t *request;
+    uint32_t max_rows; /* edge_offsets has room for one more; not read by sl_sample_cpu */
+};
+
+/* A frontier and its index. The part's ids are first .. first + n_part - 1. words: zero before and after each call. */
+struct sl_frontier {
+    uint32_t first, n_part;
+    sl_vertex *ids;   /* of the rows so far; room for n_part */
+    uint32_t *row_of; /* n_part: by local id (id - first) the row, SL_NONE where it has none */
+    uint64_t *words;  /* ceil(n_part / 64); merge's alone (codelets/exchange.h) */
+};
+
+/* The edges of the n_rows destinations `frontier`, transposed block and request. draw: SL_FOR_SAMPLING, step, hop. Returns the
+ * number of edges E. */
+uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, const struct sl_draw *draw,
+                       uint32_t n_rows, const sl_vertex *frontier, const struct sl_sample_marks *marks,
+                       const struct sl_sample_block *block);
 
 /* The training ids of an epoch in their order: sorted by (hash(seed, epoch, dataset id), dataset id), as renumbered ids.
  * keys: n scratch elements. */
@@ -206,23 +223,20 @@ struct sl_permute_key {
 void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
                     const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out);
 
-/* row_of: by local id (id - first), the row in the frontier, SL_NONE where not in it. Clears the n_old rows of the frontier that was, then makes those of order[0 .. n) that the part
- * [first, end) owns the new frontier, in order. Returns how many. */
-uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end, uint32_t n_old,
-                     sl_vertex *frontier, uint32_t *row_of);
+/* Clears the n_old rows of the frontier that was, then makes those of order[0 .. n) that the part owns the new frontier, in order.
+ * Returns how many. */
+uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const struct sl_frontier *frontier);
 
 #ifdef SL_CUDA
 /* ---- launchers: the same on the stream's device, all pointers to its memory but for the structs themselves; SL_ECUDA ---- */
 
-/* counts: of L = n_hops levels; its entries of the hop are read (rows) and written (edges, positions of the request). n_vertices:
- * N. max_rows: what edge_offsets_out has room for, less one; all of it is written. marks: heap is not used. The stream is waited
- * for once, since the number of edges decides how much is launched. The edges are those of sl_sample_cpu. */
+/* counts: of L = n_hops levels; its entries of the draw's hop are read (rows) and written (edges, positions of the request). marks:
+ * heap is not used. The stream is waited for once, since the number of edges decides how much is launched. The edges are those of
+ * sl_sample_cpu. */
 SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part,
-                                          const struct sl_sample_rule *rule, uint64_t seed, uint64_t step,
-                                          uint32_t n_hops, uint32_t hop, uint32_t n_vertices, uint32_t max_rows,
+                                          const struct sl_sample_rule *rule, const struct sl_draw *draw,
                                           const sl_vertex *frontier, const struct sl_sample_marks *marks,
-                                          uint32_t *counts, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                                          uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out);
+                                          uint32_t n_hops, uint32_t *counts, const struct sl_sample_block *block);
 
 /* train_dataset_ids ascend, as a split's do. */
 SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoch, uint32_t n,
@@ -230,9 +244,8 @@ SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, u
                                            struct sl_permute_key *keys, sl_vertex *order_out);
 
 /* counts: of L = n_hops levels; the rows of level L, which are cleared, are read there, and those of level 0 written. */
-SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t first,
-                                        uint32_t end, uint32_t n_hops, uint32_t *counts, sl_vertex *frontier,
-                                        uint32_t *row_of);
+SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops,
+                                        uint32_t *counts, const struct sl_frontier *frontier);
 #endif
 
 /* ---- submissions: sampling phase; local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
@@ -244,6 +257,22 @@ struct sl_part_handles {
     starpu_data_handle_t dataset_ids; /* uint32, N */
     starpu_data_handle_t first;       /* uint32, G + 1 */
     uint32_t n_parts, part;
+};
+
+/* The frontier of one PE, in a slot of the ring. */
+struct sl_frontier_handles {
+    starpu_data_handle_t ids;    /* uint32, at capacity */
+    starpu_data_handle_t index;  /* sl_index_bytes(end - first) bytes (codelets/exchange.h); sample does not need it */
+    starpu_data_handle_t counts; /* uint32, sl_counts_size(n_hops, G) */
+    uint32_t n_hops;             /* L */
+    uint32_t first, end;         /* the part's ids; sample does not need them */
+};
+
+/* Working memory of sample, of one PE in a slot of the ring. */
+struct sl_marks_handles {
+    starpu_data_handle_t bytes; /* sl_marks_bytes(n_vertices, max_fanout), cleared once before their first use */
+    uint32_t n_vertices;        /* N */
+    uint32_t max_fanout;        /* of all hops */
 };
 
 /* The block of one PE and hop, in a slot of the ring: vectors of uint32 at capacity. */
@@ -260,14 +289,13 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
                                  starpu_data_handle_t keys, starpu_data_handle_t order);
 
 /* Entries begin .. end - 1 of the order belong to this PE's group in this step. */
-enum sl_status sl_seed_submit(const struct sl_task_args *head, uint32_t n_hops, starpu_data_handle_t order,
-                              uint32_t begin, uint32_t end, uint32_t part_first, uint32_t part_end,
-                              starpu_data_handle_t frontier, starpu_data_handle_t index, starpu_data_handle_t counts);
+enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handle_t order, uint32_t begin, uint32_t end,
+                              const struct sl_frontier_handles *frontier);
 
-/* head->hop is the hop. marks: a vector of sl_marks_bytes(N, max_fanout) bytes, cleared once before its first use. */
+/* head->hop is the hop. */
 enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
-                                const struct sl_sample_rule *rule, uint64_t seed, uint32_t n_hops, uint32_t n_vertices,
-                                uint32_t max_fanout, starpu_data_handle_t frontier, starpu_data_handle_t marks,
-                                starpu_data_handle_t counts, const struct sl_block *block);
+                                const struct sl_sample_rule *rule, uint64_t seed,
+                                const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
+                                const struct sl_block *block);
 
 #endif

@@ -354,19 +354,17 @@ static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_row
 }
 
 /* Positions of the edges of destinations that have more in-neighbours than the fanout. */
-static enum sl_status draw_edges(const struct sample_call *call, uint64_t seed, uint64_t step, uint32_t hop,
-                                 uint32_t *edges)
+static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
     uint32_t k = call->rule->fanout;
     if (call->rule->method == SL_SAMPLE_FULL) {
         return SL_OK;
     }
     if (call->rule->method == SL_SAMPLE_NEIGHBOR) {
-        struct sl_draw draw = {seed, step, SL_FOR_SAMPLING, hop};
-        return sl_start("sl_sample: neighbor", call->stream, sl_blocks(call->n_rows), draw_neighbor, call->part, draw,
+        return sl_start("sl_sample: neighbor", call->stream, sl_blocks(call->n_rows), draw_neighbor, call->part, *draw,
                         k, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
-    struct sl_labor_turn turn = sl_labor_turn(seed, step, hop, call->rule);
+    struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule);
     enum sl_status st = sl_start("sl_sample: labor", call->stream, sl_warp_blocks(call->n_rows), draw_labor_short,
                                  call->part, turn, k, call->n_rows, call->frontier, call->edge_offsets, edges);
     if (st == SL_OK) {
@@ -433,30 +431,32 @@ static enum sl_status transpose(const struct sample_call *call, uint32_t n_verti
 }
 
 enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                              uint64_t seed, uint64_t step, uint32_t n_hops, uint32_t hop, uint32_t n_vertices,
-                              uint32_t max_rows, const sl_vertex *frontier, const struct sl_sample_marks *marks,
-                              uint32_t *counts, uint32_t *edge_offsets_out, uint32_t *edge_sources_out,
-                              uint32_t *back_offsets_out, uint32_t *back_rows_out, uint32_t *request_out)
+                              const struct sl_draw *draw, const sl_vertex *frontier,
+                              const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
+                              const struct sl_sample_block *block)
 {
-    const uint32_t *n_rows = counts + sl_counts_rows(hop);
-    struct sample_call call = {stream,           *part,        rule,        0, 0, sl_n_words(n_vertices), frontier,
-                               edge_offsets_out, marks->words, marks->ranks};
+    const uint32_t max_rows = block->max_rows;
+    const uint32_t *n_rows = counts + sl_counts_rows(draw->hop);
+    struct sample_call call = {
+        stream,       *part,       rule, 0, 0, sl_n_words(marks->n_vertices), frontier, block->edge_offsets,
+        marks->words, marks->ranks};
     sl_scratch scratch(stream);
     enum sl_status st;
     SL_TRY(st,
            sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
-                    max_rows, n_rows, frontier, edge_offsets_out),
+                    max_rows, n_rows, frontier, block->edge_offsets),
            done);
-    SL_TRY(st, sl_exclusive_sum(stream, max_rows + 1, edge_offsets_out), done);
-    SL_TRY(st, read_sizes(&call, n_rows, edge_offsets_out + max_rows), done);
+    SL_TRY(st, sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets), done);
+    SL_TRY(st, read_sizes(&call, n_rows, block->edge_offsets + max_rows), done);
     SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
-    SL_TRY(st, draw_edges(&call, seed, step, hop, edge_sources_out), done);
+    SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
     SL_TRY(st,
-           list_sources(&call, edge_sources_out, scratch.as<uint32_t>(), request_out,
-                        counts + sl_counts_edges(n_hops, hop), counts + sl_counts_request(n_hops, part->n_parts, hop)),
+           list_sources(&call, block->edge_sources, scratch.as<uint32_t>(), block->request,
+                        counts + sl_counts_edges(n_hops, draw->hop),
+                        counts + sl_counts_request(n_hops, part->n_parts, draw->hop)),
            done);
-    st = transpose(&call, n_vertices, edge_sources_out, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges,
-                   back_offsets_out, back_rows_out);
+    st = transpose(&call, marks->n_vertices, block->edge_sources, scratch.as<uint32_t>(),
+                   scratch.as<uint32_t>() + call.n_edges, block->back_offsets, block->back_rows);
 done:
     return st;
 }
@@ -527,22 +527,24 @@ static __global__ void place_seeds(uint32_t n, const sl_vertex *order, uint32_t 
     }
 }
 
-enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end,
-                            uint32_t n_hops, uint32_t *counts, sl_vertex *frontier, uint32_t *row_of)
+enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops, uint32_t *counts,
+                            const struct sl_frontier *frontier)
 {
     const char *name = "sl_seed";
+    const uint32_t first = frontier->first;
+    const uint32_t end = first + frontier->n_part;
     const unsigned n_blocks = sl_blocks((uint64_t)n + 1);
     sl_scratch rows(stream);
     enum sl_status st;
     SL_TRY(st, rows.take(((size_t)n + 1) * sizeof(uint32_t), name), done);
     SL_TRY(st,
-           sl_start(name, stream, sl_few_blocks(end - first), forget_rows, counts + sl_counts_rows(n_hops), frontier,
-                    first, row_of),
+           sl_start(name, stream, sl_few_blocks(frontier->n_part), forget_rows, counts + sl_counts_rows(n_hops),
+                    frontier->ids, first, frontier->row_of),
            done);
     SL_TRY(st, sl_start(name, stream, n_blocks, flag_seeds, n, order, first, end, rows.as<uint32_t>()), done);
     SL_TRY(st, sl_exclusive_sum(stream, n + 1, rows.as<uint32_t>()), done);
-    st = sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier, row_of,
-                  counts + sl_counts_rows(0));
+    st = sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier->ids,
+                  frontier->row_of, counts + sl_counts_rows(0));
 done:
     return st;
 }

@@ -53,7 +53,8 @@ static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *par
 static MAYBE_UNUSED struct sl_sample_marks make_marks(uint32_t n_vertices, uint32_t fanout)
 {
     size_t n_words = ((size_t)n_vertices + 63) / 64;
-    return (struct sl_sample_marks){.words = need(n_words, sizeof(uint64_t)),
+    return (struct sl_sample_marks){.n_vertices = n_vertices,
+                                    .words = need(n_words, sizeof(uint64_t)),
                                     .ranks = need(n_words, sizeof(uint32_t)),
                                     .heap = need(fanout, sizeof(struct sl_labor_pick))};
 }
@@ -97,8 +98,13 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
                                 .back_rows = need(n_edges, 4),
                                 .n_parts = part->n_parts,
                                 .request = need((size_t)part->n_parts + 1 + n_sources, 4)};
-    out->n_edges = sl_sample_cpu(part, rule, seed, step, hop, n_rows, frontier, &marks, out->edge_offsets,
-                                 out->edge_sources, out->back_offsets, out->back_rows, out->request);
+    struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
+    struct sl_sample_block block = {.edge_offsets = out->edge_offsets,
+                                    .edge_sources = out->edge_sources,
+                                    .back_offsets = out->back_offsets,
+                                    .back_rows = out->back_rows,
+                                    .request = out->request};
+    out->n_edges = sl_sample_cpu(part, rule, &draw, n_rows, frontier, &marks, &block);
     assert_int_equal(out->n_edges, n_edges);
     out->n_sources = out->request[part->n_parts];
     free_marks(&marks, n_vertices);
@@ -120,22 +126,30 @@ static MAYBE_UNUSED sl_vertex source_id(const struct group_block *block, uint32_
     return block->request[block->n_parts + 1 + position];
 }
 
+static MAYBE_UNUSED struct sl_frontier group_frontier(const struct group *group, uint32_t p)
+{
+    const struct group_pe *pe = &group->pe[p];
+    return (struct sl_frontier){.first = group->partition->first[p],
+                                .n_part = pe->n_part,
+                                .ids = pe->frontier,
+                                .row_of = pe->row_of,
+                                .words = pe->words};
+}
+
 /* Merge the hop's requests at every PE. */
 static MAYBE_UNUSED void group_merge(struct group *group, uint32_t hop)
 {
     for (uint32_t q = 0; q < group->n_parts; q++) {
         struct group_pe *pe = &group->pe[q];
-        const uint32_t **request = need(group->n_parts, sizeof *request);
+        struct sl_frontier frontier = group_frontier(group, q);
+        struct sl_requests requests = {.n_parts = group->n_parts, .owner = q};
         size_t n_asked = 0;
         for (uint32_t p = 0; p < group->n_parts; p++) {
-            request[p] = group->pe[p].block[hop].request;
-            n_asked += sl_list_count(request[p], q);
+            requests.list[p] = group->pe[p].block[hop].request;
+            n_asked += sl_list_count(requests.list[p], q);
         }
         pe->block[hop].inverse = need(group->n_parts + 1 + n_asked, 4);
-        pe->n_rows[hop + 1] =
-            sl_merge_cpu(group->n_parts, q, request, group->partition->first[q], pe->n_part, pe->n_rows[hop],
-                         pe->frontier, pe->row_of, pe->words, pe->block[hop].inverse);
-        free(request);
+        pe->n_rows[hop + 1] = sl_merge_cpu(&requests, pe->n_rows[hop], &frontier, pe->block[hop].inverse);
     }
 }
 
@@ -153,13 +167,13 @@ static MAYBE_UNUSED void group_sample(const struct sl_partition *partition, uint
     }
     for (uint32_t p = 0; p < n_parts; p++) {
         struct group_pe *pe = &out->pe[p];
-        uint32_t first = partition->first[p];
-        pe->n_part = partition->first[p + 1] - first;
+        pe->n_part = partition->first[p + 1] - partition->first[p];
         pe->frontier = need(pe->n_part, sizeof *pe->frontier);
         pe->row_of = need(pe->n_part, sizeof *pe->row_of);
         pe->words = need(((size_t)pe->n_part + 63) / 64, sizeof *pe->words);
         memset(pe->row_of, 0xff, pe->n_part * sizeof *pe->row_of);
-        pe->n_rows[0] = sl_seed_cpu(n_seeds, order, first, first + pe->n_part, 0, pe->frontier, pe->row_of);
+        struct sl_frontier frontier = group_frontier(out, p);
+        pe->n_rows[0] = sl_seed_cpu(n_seeds, order, 0, &frontier);
     }
     for (uint32_t hop = 0; hop < n_hops; hop++) {
         for (uint32_t p = 0; p < n_parts; p++) {

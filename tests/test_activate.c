@@ -238,13 +238,20 @@ static double gz_of(const struct case_ *c, uint32_t i, uint32_t k)
     return gz;
 }
 
+/* As a chunk of a group of n_group rows, whose sums are the case's. */
+static void backward(struct case_ *c, uint64_t n_group)
+{
+    struct sl_activate_sums sums = {.gw = c->gw, .gb = c->gb, .group = c->sums, .n_group = n_group};
+    sl_activate_backward_cpu(&c->a, c->z, c->gate, c->gh, &sums, c->gz);
+}
+
 static void run_backward(struct case_ *c)
 {
     sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
     if (c->a.norm == SL_ACTIVATE_BATCH) {
         sl_activate_batch_sums_cpu(&c->a, c->z, c->gate, c->gh, c->sums);
     }
-    sl_activate_backward_cpu(&c->a, c->z, c->gate, c->gh, c->sums, c->a.n_rows, c->gz, c->gw, c->gb);
+    backward(c, c->a.n_rows);
 }
 
 static void check_backward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
@@ -309,7 +316,8 @@ static void test_batch_in_chunks(void **state)
     }
     for (int p = 0; p < 2; p++) {
         size_t at = (size_t)p * FIRST * F;
-        sl_activate_backward_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, parts[0], ROWS, c->gz + at, NULL, NULL);
+        struct sl_activate_sums sums = {.group = parts[0], .n_group = ROWS};
+        sl_activate_backward_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, &sums, c->gz + at);
     }
     for (size_t i = 0; i < ROWS * F; i++) {
         expect_near_at("GZ in chunks", i, (double)c->gz[i], (double)whole[i], 4 * tolerance_of(c, ROWS));
@@ -439,19 +447,20 @@ static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, 
     sl_real *gz = place(c->gz, n, shift, &block[n_blocks++]);
     sl_real *gw = place(c->gw, f, shift, &block[n_blocks++]);
     sl_real *gb = place(c->gb, f, shift, &block[n_blocks++]);
-    sl_real *sums = place(c->sums, 2 * f, shift, &block[n_blocks++]);
+    sl_real *group = place(c->sums, 2 * f, shift, &block[n_blocks++]);
+    struct sl_activate_sums sums = {.gw = gw, .gb = gb, .group = group, .n_group = c->a.n_rows + 3};
     expect_launched(sl_activate_forward_cuda(NULL, &a, z, with_residual ? residual : NULL, opened, h));
     if (a.norm == SL_ACTIVATE_BATCH) {
-        expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, sums));
+        expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, group));
     }
-    expect_launched(sl_activate_backward_cuda(NULL, &a, z, read, gh, sums, c->a.n_rows + 3, gz, gw, gb));
+    expect_launched(sl_activate_backward_cuda(NULL, &a, z, read, gh, &sums, gz));
     expect_launched(sl_activate_residual_backward_cuda(NULL, c->a.n_rows, columns, gh, residual));
     fetch(c->gate, opened, n / sizeof *z);
     fetch(c->h, h, n);
     fetch(c->gz, gz, n);
     fetch(c->gw, gw, f);
     fetch(c->gb, gb, f);
-    fetch(c->sums, sums, 2 * f);
+    fetch(c->sums, group, 2 * f);
     fetch(c->residual, residual, n);
     assert_true(n_blocks <= MOST);
     while (n_blocks > 0) {
@@ -475,8 +484,7 @@ static void check_launchers(uint32_t rows, uint32_t columns, enum sl_activate_no
     launch_all(again, wanted->gate, with_residual, shift);
     /* The CPU's backward with the sums of the launcher, so that GZ is the same to the bit. */
     memcpy(wanted->sums, norm == SL_ACTIVATE_BATCH ? got->sums : wanted->sums, 2 * columns * sizeof *wanted->sums);
-    sl_activate_backward_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums, rows + 3, wanted->gz,
-                             wanted->gw, wanted->gb);
+    backward(wanted, rows + 3);
     if (norm == SL_ACTIVATE_BATCH) {
         sl_activate_batch_sums_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums);
     }
@@ -570,6 +578,11 @@ static struct sl_activate_layer layer_of(enum sl_activate_norm norm, double drop
                                       .dataset_ids = h->dataset_ids};
 }
 
+static struct sl_activate_sums_handles sums_of(const struct handles *h, uint64_t n_group)
+{
+    return (struct sl_activate_sums_handles){.gw = h->gw, .gb = h->gb, .group = h->sums, .n_group = n_group};
+}
+
 /* Everything once through StarPU, once by the kernels. */
 static void check_submissions(enum sl_activate_norm norm, double dropout, int with_residual)
 {
@@ -584,11 +597,12 @@ static void check_submissions(enum sl_activate_norm norm, double dropout, int wi
     }
     register_all(c, level, frontier, &h);
     struct sl_activate_layer layer = layer_of(norm, dropout, &h);
+    struct sl_activate_sums_handles sums = sums_of(&h, 100);
     expect_ok(sl_activate_forward_submit(&head, &layer, ROW0, h.z, with_residual ? h.residual : NULL, 2, h.gate, h.h));
     if (norm == SL_ACTIVATE_BATCH) {
         expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
     }
-    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.sums, 100, h.gz, h.gw, h.gb));
+    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz));
     expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 3));
     unregister_all(&h);
 
@@ -597,7 +611,7 @@ static void check_submissions(enum sl_activate_norm norm, double dropout, int wi
     if (norm == SL_ACTIVATE_BATCH) {
         sl_activate_batch_sums_cpu(&k->a, k->z, k->gate, k->gh, k->sums);
     }
-    sl_activate_backward_cpu(&k->a, k->z, k->gate, k->gh, k->sums, 100, k->gz, k->gw, k->gb);
+    backward(k, 100);
     sl_activate_residual_backward_cpu(D, F, k->gh, level_wanted + 3 * F);
     expect_same_answer(c, k);
     expect_same("GR", LEVEL * F, sizeof(sl_real), level, level_wanted);
@@ -633,25 +647,26 @@ static void test_refusals(void **state)
     fixture_start(1);
     register_all(c, level, frontier, &h);
     struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
+    struct sl_activate_sums_handles sums = sums_of(&h, 100);
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.residual), SL_EINVAL);
     expect_message(sl_message(), "[40 x 27]", "[14 x 27]");
     assert_int_equal(sl_activate_forward_submit(&head, &layer, LEVEL - D + 1, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
     expect_message(sl_message(), "row 27", "frontier of 40");
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, h.residual, 27, h.gate, h.h), SL_EINVAL);
     expect_message(sl_message(), "[14 x 27] from row 27", "[40 x 27]");
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.weight, 100, h.gz, NULL, NULL),
-                     SL_EINVAL);
+    sums.group = h.weight;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
     expect_message(sl_message(), "sums [1 x 27]", "[2 x 27]");
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.sums, 13, h.gz, NULL, NULL),
-                     SL_EINVAL);
+    sums = sums_of(&h, 13);
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
     expect_message(sl_message(), "14 rows", "13");
     assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.residual, h.sums), SL_EINVAL);
     assert_int_equal(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 27), SL_EINVAL);
     layer.statistics = NULL;
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
     layer.norm = SL_ACTIVATE_LAYER;
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, NULL, 0, h.gz, NULL, h.gb),
-                     SL_EINVAL);
+    sums.gw = NULL;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
     assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums), SL_EINVAL);
     layer.weight = h.sums;
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
@@ -676,10 +691,11 @@ static void test_failure_drains(void **state)
     fixture_start(1);
     register_all(c, level, frontier, &h);
     struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
+    struct sl_activate_sums_handles sums = sums_of(&h, 100);
     fixture_fail();
     expect_ok(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h));
     expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
-    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, h.sums, 100, h.gz, NULL, NULL));
+    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz));
     expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 0));
     unregister_all(&h);
     fixture_stop();

@@ -560,14 +560,22 @@ static void check_backward_weight_submission(int with_bias)
 }
 
 /* The handles of a sparse case, in the order of `handles`. */
-static struct sl_sparse sparse_handles(const struct sparse_case *c, starpu_data_handle_t handles[5])
+static struct sl_sparse sparse_handles(const struct sparse_case *c, double dropout, starpu_data_handle_t handles[5])
 {
     handles[0] = vector_of(c->offsets, PART + 1, sizeof *c->offsets);
     handles[1] = vector_of(c->columns, (uint32_t)c->offsets[PART], sizeof *c->columns);
     handles[2] = vector_of(c->values, (uint32_t)c->offsets[PART], sizeof *c->values);
     handles[3] = vector_of(c->ids, c->n_rows, sizeof *c->ids);
     handles[4] = vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids);
-    return (struct sl_sparse){handles[0], handles[1], handles[2], handles[3], handles[4], FIRST, c->x.max_row};
+    return (struct sl_sparse){.offsets = handles[0],
+                              .columns = handles[1],
+                              .values = handles[2],
+                              .frontier = handles[3],
+                              .dataset_ids = handles[4],
+                              .first = FIRST,
+                              .max_row = c->x.max_row,
+                              .dropout = dropout,
+                              .seed = SEED};
 }
 
 static void check_sparse_submissions(double dropout, int beta, int with_bias)
@@ -583,10 +591,10 @@ static void check_sparse_submissions(double dropout, int beta, int with_bias)
     starpu_data_handle_t shared[5];
     starpu_data_handle_t handles[] = {rows_of(w, F, H),    rows_of(b, 1, H),     rows_of(gz, D, H),
                                       rows_of(z[0], D, H), rows_of(gw[0], F, H), rows_of(gb[0], 1, H)};
-    struct sl_sparse x = sparse_handles(c, shared);
-    expect_ok(sl_dense_sparse_forward_submit(&head, &x, ROW0, dropout, SEED, handles[0],
-                                             bias_forward ? handles[1] : NULL, beta, handles[3]));
-    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, ROW0, dropout, SEED, handles[2], beta, handles[4],
+    struct sl_sparse x = sparse_handles(c, dropout, shared);
+    expect_ok(sl_dense_sparse_forward_submit(&head, &x, ROW0, handles[0], bias_forward ? handles[1] : NULL, beta,
+                                             handles[3]));
+    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, ROW0, handles[2], beta, handles[4],
                                                      with_bias ? handles[5] : NULL));
     UNREGISTER(handles);
     UNREGISTER(shared);
@@ -635,7 +643,7 @@ static void test_refusals(void **state)
     sl_real *room = noisy(S * S, 1);
     starpu_data_handle_t shared[5];
     fixture_start(1);
-    struct sl_sparse x = sparse_handles(c, shared);
+    struct sl_sparse x = sparse_handles(c, 0, shared);
     starpu_data_handle_t h[] = {rows_of(room, S, F), rows_of(room, F, H), rows_of(room, D, H),
                                 rows_of(room, 1, H), rows_of(room, F, F), rows_of(room, 1, F)};
     starpu_data_handle_t rows = h[0], w = h[1], z = h[2], bias = h[3], square = h[4], wide = h[5];
@@ -653,12 +661,14 @@ static void test_refusals(void **state)
     assert_int_equal(sl_dense_backward_input_submit(&head, z, w, 1, rows, UINT32_MAX), SL_EINVAL);
     assert_int_equal(sl_dense_backward_weight_submit(&head, rows, 0, z, square, NULL), SL_EINVAL);
     assert_int_equal(sl_dense_backward_weight_submit(&head, rows, 0, z, w, wide), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, S, 0, SEED, w, NULL, 0, z), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, S, w, NULL, 0, z), SL_EINVAL);
     expect_message(sl_message(), "Z [21 x 9]", "frontier of 30");
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, 1.5, SEED, w, NULL, 0, z), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, 0, SEED, square, NULL, 0, z), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, 0, SEED, w, bias, 1, z), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_backward_weight_submit(&head, &x, 0, 0, SEED, z, 0, w, wide), SL_EINVAL);
+    x.dropout = 1.5;
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, w, NULL, 0, z), SL_EINVAL);
+    x.dropout = 0;
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, square, NULL, 0, z), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, w, bias, 1, z), SL_EINVAL);
+    assert_int_equal(sl_dense_sparse_backward_weight_submit(&head, &x, 0, z, 0, w, wide), SL_EINVAL);
     UNREGISTER(h);
     UNREGISTER(shared);
     fixture_stop();
@@ -675,14 +685,14 @@ static void test_failure_drains(void **state)
     sl_real *z = poisoned(D * H);
     starpu_data_handle_t shared[5];
     fixture_start(1);
-    struct sl_sparse sparse = sparse_handles(c, shared);
+    struct sl_sparse sparse = sparse_handles(c, 0, shared);
     starpu_data_handle_t handles[] = {rows_of(x, D, F), rows_of(w, F, H), rows_of(z, D, H)};
     fixture_fail();
     expect_ok(sl_dense_forward_submit(&head, handles[0], 0, handles[1], NULL, 0, handles[2]));
     expect_ok(sl_dense_backward_input_submit(&head, handles[2], handles[1], 0, handles[0], 0));
     expect_ok(sl_dense_backward_weight_submit(&head, handles[0], 0, handles[2], handles[1], NULL));
-    expect_ok(sl_dense_sparse_forward_submit(&head, &sparse, 0, 0, SEED, handles[1], NULL, 0, handles[2]));
-    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &sparse, 0, 0, SEED, handles[2], 0, handles[1], NULL));
+    expect_ok(sl_dense_sparse_forward_submit(&head, &sparse, 0, handles[1], NULL, 0, handles[2]));
+    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &sparse, 0, handles[2], 0, handles[1], NULL));
     UNREGISTER(handles);
     UNREGISTER(shared);
     fixture_stop();

@@ -114,8 +114,13 @@ static uint32_t expected_rows(const struct ask *ask, sl_vertex *frontier, uint32
 
 static uint32_t merge(struct ask *ask)
 {
-    return sl_merge_cpu(ask->n_parts, ask->owner, (const uint32_t *const *)ask->request, ask->first, ask->n_part,
-                        ask->n_rows, ask->frontier, ask->row_of, ask->words, ask->inverse);
+    struct sl_requests requests = {.n_parts = ask->n_parts, .owner = ask->owner};
+    struct sl_frontier frontier = {
+        .first = ask->first, .n_part = ask->n_part, .ids = ask->frontier, .row_of = ask->row_of, .words = ask->words};
+    for (uint32_t p = 0; p < ask->n_parts; p++) {
+        requests.list[p] = ask->request[p];
+    }
+    return sl_merge_cpu(&requests, ask->n_rows, &frontier, ask->inverse);
 }
 
 static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
@@ -333,16 +338,17 @@ static void check_merge_launcher(uint32_t first, uint32_t n_part, uint32_t n_par
 {
     struct ask ask = make_ask(first, n_part, n_parts, density);
     const size_t n_words = ((size_t)n_part + 63) / 64;
-    const uint32_t **request = need(n_parts, sizeof *request);
+    struct sl_requests requests = {.n_parts = n_parts, .owner = ask.owner};
     uint32_t counts[4] = {77, ask.n_rows, 77, 77};
     for (uint32_t p = 0; p < n_parts; p++) {
-        request[p] = on_device(ask.request[p], (n_parts + 1 + ask.request[p][n_parts]) * 4);
+        requests.list[p] = on_device(ask.request[p], (n_parts + 1 + ask.request[p][n_parts]) * 4);
     }
     void *there[] = {on_device(ask.frontier, n_part * 4), on_device(ask.row_of, n_part * 4),
                      on_device(ask.words, n_words * 8), on_device(counts, sizeof counts),
                      device_room(ask.n_inverse * 4)};
-    expect_launched(sl_merge_cuda(NULL, n_parts, ask.owner, request, first, n_part, 1, there[3], there[0], there[1],
-                                  there[2], there[4]));
+    struct sl_frontier frontier = {
+        .first = first, .n_part = n_part, .ids = there[0], .row_of = there[1], .words = there[2]};
+    expect_launched(sl_merge_cuda(NULL, &requests, 1, there[3], &frontier, there[4]));
     counts[2] = merge(&ask);
     expect_on_device("frontier", there[0], n_part, 4, ask.frontier);
     expect_on_device("row of", there[1], n_part, 4, ask.row_of);
@@ -350,9 +356,8 @@ static void check_merge_launcher(uint32_t first, uint32_t n_part, uint32_t n_par
     expect_on_device("counts", there[3], 4, 4, counts);
     expect_on_device("inverse", there[4], ask.n_inverse, 4, ask.inverse);
     for (uint32_t p = 0; p < n_parts; p++) {
-        cudaFree((void *)(uintptr_t)request[p]);
+        cudaFree((void *)(uintptr_t)requests.list[p]);
     }
-    free(request);
     free_ask(&ask);
 }
 
@@ -459,8 +464,13 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     for (int p = 0; p < 3; p++) {
         handles[4 + p] = vector_of(ask.request[p], 4 + ask.request[p][3], 4);
     }
-    expect_ok(sl_merge_submit(&here, 2, 3, ask.owner, handles + 4, first, first + n_part, handles[0], handles[1],
-                              handles[2], handles[3]));
+    struct sl_frontier_handles frontier = {.ids = handles[0],
+                                           .index = handles[1],
+                                           .counts = handles[2],
+                                           .n_hops = 2,
+                                           .first = first,
+                                           .end = first + n_part};
+    expect_ok(sl_merge_submit(&here, 3, ask.owner, handles + 4, &frontier, handles[3]));
     unregister(7, handles);
     expect_no_failure();
     uint32_t n_rows = merge(&plain);
@@ -599,28 +609,44 @@ static void open_piped(const struct sl_partition *partition, uint32_t p, starpu_
     }
 }
 
+static struct sl_frontier_handles frontier_of(const struct sl_partition *partition, uint32_t p, const struct piped *pe)
+{
+    return (struct sl_frontier_handles){.ids = pe->frontier,
+                                        .index = pe->index,
+                                        .counts = pe->counts,
+                                        .n_hops = 2,
+                                        .first = partition->first[p],
+                                        .end = partition->first[p + 1]};
+}
+
+static struct sl_marks_handles marks_of(const struct sl_partition *partition, const struct piped *pe)
+{
+    return (struct sl_marks_handles){.bytes = pe->marks, .n_vertices = partition->graph.n_vertices, .max_fanout = 8};
+}
+
 static void submit_piped(const struct sl_partition *partition, const struct sl_sample_rule *rules, uint64_t step,
                          uint32_t n_seeds, struct piped *pes)
 {
     struct sl_task_args here = head;
     here.step = step;
     for (uint32_t p = 0; p < PARTS; p++) {
-        expect_ok(sl_seed_submit(&here, 2, pes[p].order, 0, n_seeds, partition->first[p], partition->first[p + 1],
-                                 pes[p].frontier, pes[p].index, pes[p].counts));
+        struct sl_frontier_handles frontier = frontier_of(partition, p, &pes[p]);
+        expect_ok(sl_seed_submit(&here, pes[p].order, 0, n_seeds, &frontier));
     }
     for (uint32_t hop = 0; hop < 2; hop++) {
         here.hop = hop;
         for (uint32_t p = 0; p < PARTS; p++) {
-            expect_ok(sl_sample_submit(&here, &pes[p].part, &rules[hop], SEED, 2, partition->graph.n_vertices, 8,
-                                       pes[p].frontier, pes[p].marks, pes[p].counts, &pes[p].block[hop]));
+            struct sl_frontier_handles frontier = frontier_of(partition, p, &pes[p]);
+            struct sl_marks_handles marks = marks_of(partition, &pes[p]);
+            expect_ok(sl_sample_submit(&here, &pes[p].part, &rules[hop], SEED, &frontier, &marks, &pes[p].block[hop]));
         }
         for (uint32_t q = 0; q < PARTS; q++) {
+            struct sl_frontier_handles frontier = frontier_of(partition, q, &pes[q]);
             starpu_data_handle_t request[PARTS];
             for (uint32_t p = 0; p < PARTS; p++) {
                 request[p] = pes[p].block[hop].request;
             }
-            expect_ok(sl_merge_submit(&here, 2, PARTS, q, request, partition->first[q], partition->first[q + 1],
-                                      pes[q].frontier, pes[q].index, pes[q].counts, pes[q].block[hop].inverse));
+            expect_ok(sl_merge_submit(&here, PARTS, q, request, &frontier, pes[q].block[hop].inverse));
         }
     }
 }
@@ -692,25 +718,25 @@ static void test_slot_is_used_again(void **state)
 static void check_outputs(const struct sl_partition *partition, struct piped *pe, starpu_data_handle_t order)
 {
     const struct sl_sample_rule rule = {SL_SAMPLE_NEIGHBOR, 3, false, 1};
+    const struct sl_frontier_handles frontier = frontier_of(partition, 0, pe);
+    const struct sl_marks_handles marks = marks_of(partition, pe);
     struct sl_block *block = &pe->block[0];
     struct sl_task_args here = head;
     here.hop = 0;
     const starpu_data_handle_t seeded[] = {pe->frontier, pe->index, pe->counts};
     hold(order);
-    expect_ok(sl_seed_submit(&here, 2, order, 0, 20, 0, partition->first[1], pe->frontier, pe->index, pe->counts));
+    expect_ok(sl_seed_submit(&here, order, 0, 20, &frontier));
     release(order, 3, seeded);
     const starpu_data_handle_t sampled[] = {block->edge_offsets, block->edge_sources, block->back_offsets,
                                             block->back_rows,    block->request,      pe->marks,
                                             pe->counts};
     hold(pe->frontier);
-    expect_ok(sl_sample_submit(&here, &pe->part, &rule, SEED, 2, partition->graph.n_vertices, 8, pe->frontier,
-                               pe->marks, pe->counts, block));
+    expect_ok(sl_sample_submit(&here, &pe->part, &rule, SEED, &frontier, &marks, block));
     release(pe->frontier, 7, sampled);
     const starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse};
     const starpu_data_handle_t requests[] = {block->request, block->request, block->request, block->request};
     hold(block->request);
-    expect_ok(sl_merge_submit(&here, 2, PARTS, 0, requests, 0, partition->first[1], pe->frontier, pe->index, pe->counts,
-                              block->inverse));
+    expect_ok(sl_merge_submit(&here, PARTS, 0, requests, &frontier, block->inverse));
     release(block->request, 4, merged);
     expect_no_failure();
 }
@@ -762,11 +788,15 @@ static void test_refusals_and_failure(void **state)
     };
     const starpu_data_handle_t *h = handles;
     struct sl_rows all = {.split = sl_split_rows(8, 1, 3), .n_columns = 6, .chunk = &handles[8]};
-    assert_int_equal(sl_merge_submit(&head, 2, 1, 0, h + 4, 10, 75, h[0], h[1], h[2], h[3]), SL_EINVAL);
+    struct sl_frontier_handles frontier = {
+        .ids = h[0], .index = h[1], .counts = h[2], .n_hops = 2, .first = 10, .end = 75};
+    assert_int_equal(sl_merge_submit(&head, 1, 0, h + 4, &frontier, h[3]), SL_EINVAL);
     expect_message(sl_message(), "10 to 75", "264 bytes");
-    assert_int_equal(sl_merge_submit(&head, 2, 1, 0, h + 4, 10, 9, h[0], h[1], h[2], h[3]), SL_EINVAL);
-    assert_int_equal(sl_merge_submit(&head, 2, 257, 0, h + 4, 10, 74, h[0], h[1], h[2], h[3]), SL_EINVAL);
-    assert_int_equal(sl_merge_submit(&head, 2, 1, 1, h + 4, 10, 74, h[0], h[1], h[2], h[3]), SL_EINVAL);
+    frontier.end = 9;
+    assert_int_equal(sl_merge_submit(&head, 1, 0, h + 4, &frontier, h[3]), SL_EINVAL);
+    frontier.end = 74;
+    assert_int_equal(sl_merge_submit(&head, 257, 0, h + 4, &frontier, h[3]), SL_EINVAL);
+    assert_int_equal(sl_merge_submit(&head, 1, 1, h + 4, &frontier, h[3]), SL_EINVAL);
     expect_message(sl_message(), "PE 1 of 1", "sl_merge");
     assert_int_equal(sl_pack_submit(&head, &all, 1, h[5], 1, who, &h[7]), SL_EINVAL);
     expect_message(sl_message(), "4 x 6", "5 entries");
@@ -780,7 +810,7 @@ static void test_refusals_and_failure(void **state)
     expect_message(sl_message(), "4 x 6", "width 5");
     all.n_columns = 6;
     fixture_fail();
-    expect_ok(sl_merge_submit(&head, 2, 1, 0, h + 4, 10, 74, h[0], h[1], h[2], h[3]));
+    expect_ok(sl_merge_submit(&head, 1, 0, h + 4, &frontier, h[3]));
     expect_ok(sl_pack_submit(&head, &all, 1, h[6], 1, who, &h[7]));
     unregister(9, handles);
     assert_int_equal(counts[sl_counts_rows(2)], 0);

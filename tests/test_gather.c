@@ -59,6 +59,19 @@ static void reference(const struct case_ *c, uint32_t threshold, const struct sl
     }
 }
 
+/* The case's rows from row0 on. */
+static struct sl_feature_rows rows_from(const struct case_ *c, uint32_t row0, uint32_t threshold,
+                                        const struct sl_draw *draw)
+{
+    return (struct sl_feature_rows){.n_columns = c->n_columns,
+                                    .table = c->table,
+                                    .first = FIRST,
+                                    .ids = c->ids + row0,
+                                    .threshold = threshold,
+                                    .draw = *draw,
+                                    .dataset_ids = threshold > 0 ? c->dataset_ids : NULL};
+}
+
 static void check_kernel(uint32_t n_rows, uint32_t n_columns, double dropout)
 {
     struct case_ c = make_case(n_rows, n_columns);
@@ -67,8 +80,8 @@ static void check_kernel(uint32_t n_rows, uint32_t n_columns, double dropout)
     sl_real *x = poisoned((size_t)n_rows * n_columns + 1);
     double *wanted = need((size_t)n_rows * n_columns, sizeof *wanted);
     reference(&c, threshold, &draw, wanted);
-    sl_gather_cpu(n_rows, n_columns, c.table, FIRST, c.ids, threshold, threshold > 0 ? &draw : NULL,
-                  threshold > 0 ? c.dataset_ids : NULL, NULL, x);
+    struct sl_feature_rows rows = rows_from(&c, 0, threshold, &draw);
+    sl_gather_cpu(&rows, n_rows, x);
     expect_rows("X", (size_t)n_rows * n_columns, x, wanted, threshold > 0 ? 4 * EPSILON : 0);
     assert_true(x[(size_t)n_rows * n_columns] == (sl_real)-12345.5); /* nothing behind the end */
     free(x);
@@ -101,9 +114,12 @@ static void check_launcher(uint32_t n_rows, uint32_t n_columns, double dropout)
     sl_vertex *ids = on_device(c.ids, n_rows * sizeof *ids);
     sl_vertex *dataset_ids = on_device(c.dataset_ids, (FIRST + PART) * sizeof *dataset_ids);
     sl_real *x_device = device_room(bytes);
-    sl_gather_cpu(n_rows, n_columns, c.table, FIRST, c.ids, threshold, &draw, c.dataset_ids, NULL, wanted);
-    expect_launched(
-        sl_gather_cuda(NULL, n_rows, n_columns, table, FIRST, ids, threshold, &draw, dataset_ids, NULL, x_device));
+    struct sl_feature_rows rows = rows_from(&c, 0, threshold, &draw);
+    sl_gather_cpu(&rows, n_rows, wanted);
+    rows.table = table;
+    rows.ids = ids;
+    rows.dataset_ids = dataset_ids;
+    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, x_device));
     from_device(x, x_device, bytes);
     expect_same("X", (size_t)n_rows * n_columns, sizeof *x, x, wanted);
     cudaFree(table);
@@ -128,6 +144,17 @@ static void test_launcher(void **state)
 }
 #endif
 
+/* frontier, table, dataset ids. */
+static struct sl_feature_handles features_of(const starpu_data_handle_t handles[3], double dropout)
+{
+    return (struct sl_feature_handles){.table = handles[1],
+                                       .first = FIRST,
+                                       .frontier = handles[0],
+                                       .dropout = dropout,
+                                       .seed = SEED,
+                                       .dataset_ids = handles[2]};
+}
+
 static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropout, sl_real *x, uint32_t n_rows)
 {
     starpu_data_handle_t handles[] = {
@@ -136,8 +163,8 @@ static enum sl_status submit(const struct case_ *c, uint32_t row0, double dropou
         vector_of(c->dataset_ids, FIRST + PART, sizeof *c->dataset_ids),
         rows_of(x, n_rows, c->n_columns),
     };
-    enum sl_status st =
-        sl_gather_submit(&head, handles[0], row0, handles[1], FIRST, dropout, SEED, handles[2], NULL, handles[3]);
+    struct sl_feature_handles features = features_of(handles, dropout);
+    enum sl_status st = sl_gather_submit(&head, &features, row0, handles[3]);
     UNREGISTER(handles);
     return st;
 }
@@ -148,7 +175,8 @@ static void check_submission(double dropout)
     struct sl_draw draw = {.seed = SEED, .step = head.step, .purpose = SL_FOR_DROPOUT, .hop = head.hop};
     sl_real *wanted = poisoned(12 * 37);
     sl_real *x = poisoned(12 * 37);
-    sl_gather_cpu(12, 37, c.table, FIRST, c.ids + 5, sl_dropout_threshold(dropout), &draw, c.dataset_ids, NULL, wanted);
+    struct sl_feature_rows rows = rows_from(&c, 5, sl_dropout_threshold(dropout), &draw);
+    sl_gather_cpu(&rows, 12, wanted);
     expect_ok(submit(&c, 5, dropout, x, 12));
     expect_no_failure();
     expect_same("X", 12 * 37, sizeof *x, x, wanted);
@@ -182,8 +210,8 @@ static void test_refusals_and_failure(void **state)
     handles[1] = matrix_of(c.table, PART, 6, sizeof(sl_real));
     handles[2] = vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids);
     handles[3] = rows_of(x, 10, 5);
-    assert_int_equal(sl_gather_submit(&head, handles[0], 0, handles[1], FIRST, 0, SEED, handles[2], NULL, handles[3]),
-                     SL_EINVAL);
+    struct sl_feature_handles features = features_of(handles, 0);
+    assert_int_equal(sl_gather_submit(&head, &features, 0, handles[3]), SL_EINVAL);
     expect_message(sl_message(), "[10 x 5]", "[23 x 6]");
     UNREGISTER(handles);
     fixture_fail();

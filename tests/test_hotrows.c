@@ -308,14 +308,28 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
         struct sl_task_args now = head;
         now.step = step;
         uint32_t n = draw_frontier(&c, step, 60);
-        struct sl_draw draw = {.seed = 4, .step = step, .purpose = SL_FOR_DROPOUT, .hop = head.hop};
+        struct sl_feature_rows rows = {
+            .n_columns = COLUMNS,
+            .table = c.table,
+            .first = FIRST,
+            .ids = c.ids,
+            .threshold = sl_dropout_threshold(dropout),
+            .draw = {.seed = 4, .step = step, .purpose = SL_FOR_DROPOUT, .hop = head.hop},
+            .dataset_ids = dataset_ids,
+        };
         starpu_data_handle_t frontier = vector_of(c.ids, n, sizeof *c.ids);
         starpu_data_handle_t out = rows_of(x, n, COLUMNS);
         sl_hotrows_want_cpu(&wanted.hot, policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
-        sl_gather_cpu(n, COLUMNS, c.table, FIRST, c.ids, sl_dropout_threshold(dropout), &draw, dataset_ids, NULL,
-                      plain);
+        sl_gather_cpu(&rows, n, plain);
+        struct sl_feature_handles features = {.table = table,
+                                              .first = FIRST,
+                                              .frontier = frontier,
+                                              .hot = &hot,
+                                              .dropout = dropout,
+                                              .seed = 4,
+                                              .dataset_ids = all_ids};
         expect_ok(sl_hotrows_want_submit(&now, &hot, policy, n, frontier, FIRST, table));
-        expect_ok(sl_gather_submit(&now, frontier, 0, table, FIRST, dropout, 4, all_ids, &hot, out));
+        expect_ok(sl_gather_submit(&now, &features, 0, out));
         starpu_data_unregister(out);
         starpu_data_unregister(frontier);
         expect_same("X", (size_t)n * COLUMNS, sizeof *x, x, plain);

@@ -23,19 +23,25 @@ static void make_labels(uint32_t n_classes)
     }
 }
 
+static struct sl_labels labels_of(const sl_vertex *rows)
+{
+    return (struct sl_labels){.part_labels = labels, .first = FIRST, .ids = rows};
+}
+
 /* log-sum-exp without a shift, in long double. */
 static void check_kernel(uint32_t n_rows, uint32_t n_classes)
 {
     sl_real *z = noisy((size_t)n_rows * n_classes, 1);
     sl_real *gz = poisoned((size_t)n_rows * n_classes);
     double scale = 1.0 / 37;
+    const struct sl_labels all = labels_of(ids);
     double loss = -1;
     long double wanted = 0;
     make_labels(n_classes);
     for (size_t i = 0; i < (size_t)n_rows * n_classes; i++) {
         z[i] *= 5;
     }
-    sl_loss_cpu(n_rows, n_classes, z, ids, labels, FIRST, scale, gz, &loss);
+    sl_loss_cpu(n_rows, n_classes, z, &all, scale, gz, &loss);
     for (uint32_t i = 0; i < n_rows; i++) {
         const sl_real *row = z + (size_t)i * n_classes;
         uint32_t label = (uint32_t)labels[ids[i] - FIRST];
@@ -72,9 +78,10 @@ static void test_large_logits(void **state)
     const sl_real z[] = {30000, -30000, 29999, -30000, -30001, -29999};
     const sl_vertex two[] = {FIRST, FIRST + 1};
     const int32_t zero[] = {0, 1};
+    const struct sl_labels both = {.part_labels = zero, .first = FIRST, .ids = two};
     sl_real gz[6];
     double loss;
-    sl_loss_cpu(2, 3, z, two, zero, FIRST, 1, gz, &loss);
+    sl_loss_cpu(2, 3, z, &both, 1, gz, &loss);
     expect_near("loss", loss, log1p(exp(-1)) + 2 + log(1 + exp(-1) + exp(-2)), 1e-12 + 4 * EPSILON);
     expect_near("gradient", (double)gz[0], 1 / (1 + exp(-1)) - 1, 4 * EPSILON);
     expect_near("gradient of no chance", (double)gz[1], 0, 0);
@@ -88,15 +95,16 @@ static void test_central_differences(void **state)
     sl_real *z = noisy(D * C, 9);
     sl_real *gz = poisoned(D * C);
     sl_real *ignored = poisoned(D * C);
+    const struct sl_labels all = labels_of(ids);
     double loss, above, below;
     make_labels(C);
-    sl_loss_cpu(D, C, z, ids, labels, FIRST, 0.3, gz, &loss);
+    sl_loss_cpu(D, C, z, &all, 0.3, gz, &loss);
     for (size_t i = 0; i < D * C; i++) {
         sl_real middle = z[i];
         z[i] = middle + 1e-5;
-        sl_loss_cpu(D, C, z, ids, labels, FIRST, 0.3, ignored, &above);
+        sl_loss_cpu(D, C, z, &all, 0.3, ignored, &above);
         z[i] = middle - 1e-5;
-        sl_loss_cpu(D, C, z, ids, labels, FIRST, 0.3, ignored, &below);
+        sl_loss_cpu(D, C, z, &all, 0.3, ignored, &below);
         z[i] = middle;
         expect_near_at("dL/dz", i, gz[i], (above - below) / 2e-5, 1e-9);
     }
@@ -129,9 +137,10 @@ static void check_launcher(uint32_t n_rows, uint32_t n_classes)
     int32_t *labels_device = on_device(labels, sizeof labels);
     sl_real *gz_device = device_room(n * sizeof *got);
     double *loss_device = device_room(sizeof loss);
-    sl_loss_cpu(n_rows, n_classes, z, rows, labels, FIRST, scale, wanted, &loss_wanted);
-    expect_launched(sl_loss_cuda(NULL, n_rows, n_classes, z_device, rows_device, labels_device, FIRST, scale, gz_device,
-                                 loss_device));
+    const struct sl_labels here = labels_of(rows);
+    const struct sl_labels there = {.part_labels = labels_device, .first = FIRST, .ids = rows_device};
+    sl_loss_cpu(n_rows, n_classes, z, &here, scale, wanted, &loss_wanted);
+    expect_launched(sl_loss_cuda(NULL, n_rows, n_classes, z_device, &there, scale, gz_device, loss_device));
     from_device(got, gz_device, n * sizeof *got);
     from_device(&loss, loss_device, sizeof loss);
     expect_near("loss", loss, loss_wanted, 1e-14 * (1 + fabs(loss_wanted)));
@@ -172,7 +181,8 @@ static void with_kernels(const sl_real *z, struct result *out)
 {
     out->total = 0;
     for (uint32_t i = 0; i < CHUNKS; i++) {
-        sl_loss_cpu(D, C, z + i * D * C, ids + i * D, labels, FIRST, 0.1, out->gz[i], &out->losses[i]);
+        const struct sl_labels rows = labels_of(ids + i * D);
+        sl_loss_cpu(D, C, z + i * D * C, &rows, 0.1, out->gz[i], &out->losses[i]);
         out->total += out->losses[i];
     }
 }
@@ -196,11 +206,12 @@ static void with_starpu(sl_real *z, struct result *out)
     starpu_data_handle_t chunks[CHUNKS], gradients[CHUNKS], losses[CHUNKS];
     starpu_data_handle_t shared[] = {vector_of(ids, PART, sizeof *ids), vector_of(labels, PART, sizeof *labels),
                                      register_loss(&out->total, 0)};
+    const struct sl_labels_handles all = {.part_labels = shared[1], .first = FIRST, .frontier = shared[0]};
     for (uint32_t i = 0; i < CHUNKS; i++) {
         chunks[i] = rows_of(z + i * D * C, D, C);
         gradients[i] = rows_of(out->gz[i], D, C);
         losses[i] = register_loss(&out->losses[i], i);
-        expect_ok(sl_loss_submit(&head, chunks[i], shared[0], i * D, shared[1], FIRST, 0.1, gradients[i], losses[i]));
+        expect_ok(sl_loss_submit(&head, chunks[i], &all, i * D, 0.1, gradients[i], losses[i]));
     }
     expect_ok(sl_loss_sum_submit(&head, CHUNKS, losses, shared[2]));
     UNREGISTER(chunks);
@@ -276,11 +287,12 @@ static void test_refusals_and_failure(void **state)
                                 rows_of(got->gz[1], D, C - 1),
                                 vector_of(&got->total, 1, sizeof got->total),
                                 vector_of(&narrow, 1, sizeof narrow)};
-    assert_int_equal(sl_loss_submit(&head, h[0], h[1], 0, h[2], FIRST, 1, h[4], h[5]), SL_EINVAL);
+    const struct sl_labels_handles all = {.part_labels = h[2], .first = FIRST, .frontier = h[1]};
+    assert_int_equal(sl_loss_submit(&head, h[0], &all, 0, 1, h[4], h[5]), SL_EINVAL);
     expect_message(sl_message(), "[3 x 6]", "[3 x 5]");
-    assert_int_equal(sl_loss_submit(&head, h[0], h[1], PART - 2, h[2], FIRST, 1, h[3], h[5]), SL_EINVAL);
+    assert_int_equal(sl_loss_submit(&head, h[0], &all, PART - 2, 1, h[3], h[5]), SL_EINVAL);
     expect_message(sl_message(), "row 38", "frontier of 40");
-    assert_int_equal(sl_loss_submit(&head, h[0], h[1], 0, h[2], FIRST, 1, h[3], h[6]), SL_EINVAL);
+    assert_int_equal(sl_loss_submit(&head, h[0], &all, 0, 1, h[3], h[6]), SL_EINVAL);
     UNREGISTER(h);
     fixture_fail();
     with_starpu(z, got);

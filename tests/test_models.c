@@ -34,7 +34,7 @@ static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logi
     uint32_t slot = (uint32_t)(step % w->settings->depth);
     uint32_t n;
     sl_vertex *ids = frontier_of(w, step, p, 0, &n);
-    const struct sl_pass_pe *pe = w->steps->slot_rows[slot * w->plan.n_pes + p];
+    const struct sl_pass_pe *pe = &w->steps->slot_rows[slot * w->plan.n_pes + p];
     const struct sl_rows *z = &pe->layer[w->model.n_layers - 1][SL_ROWS_Z];
     for (uint32_t row = 0, c = 0; row < n; c++) {
         assert_true(c < z->room && z->chunk[c] != NULL);

@@ -918,8 +918,9 @@ static void test_seeds(void **state)
     const sl_vertex order[] = {12, 9, 3, 10, 20, 19, 11, 0};
     sl_vertex frontier[10];
     uint32_t row_of[10];
+    const struct sl_frontier all = {.first = 10, .n_part = 10, .ids = frontier, .row_of = row_of};
     memset(row_of, 0xff, sizeof row_of);
-    assert_int_equal(sl_seed_cpu(8, order, 10, 20, 0, frontier, row_of), 4);
+    assert_int_equal(sl_seed_cpu(8, order, 0, &all), 4);
     const sl_vertex wanted[] = {12, 10, 19, 11};
     assert_memory_equal(frontier, wanted, sizeof wanted);
     for (uint32_t r = 0; r < 4; r++) {
@@ -927,12 +928,12 @@ static void test_seeds(void **state)
     }
     frontier[4] = 15; /* a hop has added a row */
     row_of[5] = 4;
-    assert_int_equal(sl_seed_cpu(2, order + 5, 10, 20, 5, frontier, row_of), 2);
+    assert_int_equal(sl_seed_cpu(2, order + 5, 5, &all), 2);
     for (uint32_t v = 0; v < 10; v++) {
         assert_int_equal(row_of[v], v == 9 ? 0 : v == 1 ? 1 : SL_NONE);
     }
-    assert_int_equal(sl_seed_cpu(1, order, 10, 20, 2, frontier, row_of), 1);
-    assert_int_equal(sl_seed_cpu(0, NULL, 10, 20, 1, frontier, row_of), 0);
+    assert_int_equal(sl_seed_cpu(1, order, 2, &all), 1);
+    assert_int_equal(sl_seed_cpu(0, NULL, 1, &all), 0);
     for (uint32_t v = 0; v < 10; v++) {
         assert_int_equal(row_of[v], SL_NONE);
     }
@@ -1012,12 +1013,19 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                       on_device(frontier, (size_t)n_rows * 4)};
     struct sl_sample_part there = {inputs[0], inputs[1], inputs[2], inputs[3], part->n_parts, part->part};
     uint64_t *no_words = need(n_words, 8);
-    struct sl_sample_marks marks = {on_device(no_words, n_words * 8), device_room(n_words * 4), NULL};
+    struct sl_sample_marks marks = {
+        .n_vertices = n, .words = on_device(no_words, n_words * 8), .ranks = device_room(n_words * 4)};
+    struct sl_draw draw = {.seed = SEED, .step = 29, .purpose = SL_FOR_SAMPLING, .hop = hop};
     void *out[] = {device_room(((size_t)n_rows + SPARE + 1) * 4), device_room((size_t)block.n_edges * 4),
                    device_room(((size_t)block.n_sources + 1) * 4), device_room((size_t)block.n_edges * 4),
                    device_room(((size_t)n_head + block.n_sources) * 4)};
-    expect_launched(sl_sample_cuda(NULL, &there, rule, SEED, 29, HOPS, hop, n, n_rows + SPARE, inputs[4], &marks,
-                                   counts_there, out[0], out[1], out[2], out[3], out[4]));
+    struct sl_sample_block block_there = {.edge_offsets = out[0],
+                                          .edge_sources = out[1],
+                                          .back_offsets = out[2],
+                                          .back_rows = out[3],
+                                          .request = out[4],
+                                          .max_rows = n_rows + SPARE};
+    expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, inputs[4], &marks, HOPS, counts_there, &block_there));
     expect_on_device("counts", counts_there, sl_counts_size(HOPS, part->n_parts), 4, counts);
     expect_on_device("edge offsets", out[0], n_rows + SPARE + 1, 4, edge_offsets);
     expect_on_device("edge sources", out[1], block.n_edges, 4, block.edge_sources);
@@ -1182,11 +1190,13 @@ static void test_seed_launcher(void **state)
     sl_vertex *frontier_there = on_device(frontier, sizeof frontier);
     uint32_t *row_of_there = on_device(row_of, sizeof row_of);
     uint32_t *counts_there = on_device(counts, sl_counts_size(HOPS, 1) * 4);
+    const struct sl_frontier all = {.first = first, .n_part = end - first, .ids = frontier, .row_of = row_of};
+    const struct sl_frontier all_there = {
+        .first = first, .n_part = end - first, .ids = frontier_there, .row_of = row_of_there};
     for (int b = 0; b < 5; b++) {
         uint32_t n_old = counts[sl_counts_rows(HOPS)];
-        uint32_t n_rows = sl_seed_cpu(batches[b], order + begin, first, end, n_old, frontier, row_of);
-        expect_launched(sl_seed_cuda(NULL, batches[b], order_there + begin, first, end, HOPS, counts_there,
-                                     frontier_there, row_of_there));
+        uint32_t n_rows = sl_seed_cpu(batches[b], order + begin, n_old, &all);
+        expect_launched(sl_seed_cuda(NULL, batches[b], order_there + begin, HOPS, counts_there, &all_there));
         counts[sl_counts_rows(0)] = n_rows;
         uint32_t *counts_here = need(sl_counts_size(HOPS, 1), 4);
         from_device(counts_here, counts_there, sl_counts_size(HOPS, 1) * 4);
@@ -1211,7 +1221,9 @@ static void test_seed_launcher(void **state)
 struct phase {
     struct sl_part_handles part;
     struct sl_block block;
-    starpu_data_handle_t order, frontier, index, marks, counts;
+    starpu_data_handle_t order;
+    struct sl_frontier_handles frontier;
+    struct sl_marks_handles marks;
     starpu_data_handle_t all[32];
     unsigned n;
     uint32_t *counts_data;
@@ -1249,14 +1261,17 @@ static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_
         .part = p};
     phase->order = phase_vector(phase, order, n_seeds, 4);
     phase->frontier_data = phase_memory(phase, n_part, 4);
-    phase->frontier = phase_vector(phase, phase->frontier_data, n_part, 4);
+    phase->frontier =
+        (struct sl_frontier_handles){.n_hops = 1, .first = partition->first[p], .end = partition->first[p + 1]};
+    phase->frontier.ids = phase_vector(phase, phase->frontier_data, n_part, 4);
     char *index = phase_memory(phase, sl_index_bytes(n_part), 1);
     memset(index, 0xff, 4 * (size_t)n_part);
-    phase->index = phase_vector(phase, index, (uint32_t)sl_index_bytes(n_part), 1);
+    phase->frontier.index = phase_vector(phase, index, (uint32_t)sl_index_bytes(n_part), 1);
     uint32_t marks = (uint32_t)sl_marks_bytes(n, max_fanout);
-    phase->marks = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
+    phase->marks = (struct sl_marks_handles){.n_vertices = n, .max_fanout = max_fanout};
+    phase->marks.bytes = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
     phase->counts_data = phase_memory(phase, sl_counts_size(1, part.n_parts), 4);
-    phase->counts = phase_vector(phase, phase->counts_data, sl_counts_size(1, part.n_parts), 4);
+    phase->frontier.counts = phase_vector(phase, phase->counts_data, sl_counts_size(1, part.n_parts), 4);
     const uint32_t rooms[] = {n_part + 1, room, n + 1, room, part.n_parts + 1 + n};
     starpu_data_handle_t *handles[] = {&phase->block.edge_offsets, &phase->block.edge_sources,
                                        &phase->block.back_offsets, &phase->block.back_rows, &phase->block.request};
@@ -1294,10 +1309,8 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
         struct sl_task_args here = head;
         here.hop = 0;
         open_phase(partition, p, n_seeds + 2, order, block->n_edges + 1, 7, &phase);
-        expect_ok(sl_seed_submit(&here, 1, phase.order, 1, n_seeds + 1, partition->first[p], partition->first[p + 1],
-                                 phase.frontier, phase.index, phase.counts));
-        expect_ok(sl_sample_submit(&here, &phase.part, &rules[0], SEED, 1, partition->graph.n_vertices, 7,
-                                   phase.frontier, phase.marks, phase.counts, &phase.block));
+        expect_ok(sl_seed_submit(&here, phase.order, 1, n_seeds + 1, &phase.frontier));
+        expect_ok(sl_sample_submit(&here, &phase.part, &rules[0], SEED, &phase.frontier, &phase.marks, &phase.block));
         starpu_task_wait_for_all();
         expect_no_failure();
         bring_home(phase.n, phase.all);
@@ -1368,23 +1381,20 @@ static void test_refusals_and_failure(void **state)
     fixture_start(1);
     open_phase(&fan, 0, 1, order, 70, 7, &phase);
     struct sl_sample_rule rule = rule_of(SL_SAMPLE_LABOR, 8);
-    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, 1, 71, 7, phase.frontier, phase.marks,
-                                      phase.counts, &phase.block),
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
                      SL_EINVAL);
     expect_message(sl_message(), "fanout 8", "at most 7");
     rule.fanout = 7;
-    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, 1, 71 + 64, 7, phase.frontier, phase.marks,
-                                      phase.counts, &phase.block),
+    phase.marks.n_vertices += 64;
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
                      SL_EINVAL);
-    assert_int_equal(sl_seed_submit(&head, 1, phase.order, 0, 2, 0, 71, phase.frontier, phase.index, phase.counts),
-                     SL_EINVAL);
+    phase.marks.n_vertices -= 64;
+    assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINVAL);
     expect_message(sl_message(), "0 to 2", "order of 1");
-    assert_int_equal(sl_seed_submit(&head, 1, phase.order, 1, 0, 0, 71, phase.frontier, phase.index, phase.counts),
-                     SL_EINVAL);
+    assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINVAL);
     fixture_fail();
-    expect_ok(sl_seed_submit(&head, 1, phase.order, 0, 1, 0, 71, phase.frontier, phase.index, phase.counts));
-    expect_ok(sl_sample_submit(&head, &phase.part, &rule, SEED, 1, 71, 7, phase.frontier, phase.marks, phase.counts,
-                               &phase.block));
+    expect_ok(sl_seed_submit(&head, phase.order, 0, 1, &phase.frontier));
+    expect_ok(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block));
     starpu_task_wait_for_all();
     for (uint32_t i = 0; i < sl_counts_size(1, 1); i++) {
         assert_int_equal(phase.counts_data[i], 0);

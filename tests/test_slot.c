@@ -149,6 +149,18 @@ static void test_a_fresh_slot_is_clean(void **state)
 
 /* ---- sampling through a slot ---- */
 
+static struct sl_frontier_handles frontier_of(const struct data *data, const struct sl_slot *slot, uint32_t p)
+{
+    const struct sl_slot_pe *pe = &slot->pe[p];
+    const struct sl_shard *part = &data->shards.part[p % slot->n_parts];
+    return (struct sl_frontier_handles){.ids = pe->frontier,
+                                        .index = pe->index,
+                                        .counts = pe->counts,
+                                        .n_hops = slot->n_hops,
+                                        .first = part->first,
+                                        .end = part->end};
+}
+
 static void submit_hop(const struct data *data, const struct sl_slot_shape *shape, const struct sl_slot *slot,
                        const struct sl_sample_rule *rule, uint64_t step, uint32_t hop)
 {
@@ -158,20 +170,20 @@ static void submit_hop(const struct data *data, const struct sl_slot_shape *shap
     here.step = step;
     for (uint32_t p = 0; p < slot->n_pes; p++) {
         const struct sl_slot_pe *pe = &slot->pe[p];
-        expect_ok(sl_sample_submit(&here, &data->shards.part[p % n_parts].graph, rule, SEED, slot->n_hops,
-                                   data->shards.n_vertices, shape->max_fanout, pe->frontier, pe->marks, pe->counts,
+        struct sl_frontier_handles frontier = frontier_of(data, slot, p);
+        struct sl_marks_handles marks = {
+            .bytes = pe->marks, .n_vertices = data->shards.n_vertices, .max_fanout = shape->max_fanout};
+        expect_ok(sl_sample_submit(&here, &data->shards.part[p % n_parts].graph, rule, SEED, &frontier, &marks,
                                    &pe->block[hop]));
     }
     for (uint32_t p = 0; p < slot->n_pes; p++) {
-        const struct sl_slot_pe *pe = &slot->pe[p];
         const struct sl_slot_pe *group = &slot->pe[p - p % n_parts];
-        const struct sl_shard *part = &data->shards.part[p % n_parts];
+        struct sl_frontier_handles frontier = frontier_of(data, slot, p);
         starpu_data_handle_t request[8];
         for (uint32_t i = 0; i < n_parts; i++) {
             request[i] = group[i].block[hop].request;
         }
-        expect_ok(sl_merge_submit(&here, slot->n_hops, n_parts, p % n_parts, request, part->first, part->end,
-                                  pe->frontier, pe->index, pe->counts, pe->block[hop].inverse));
+        expect_ok(sl_merge_submit(&here, n_parts, p % n_parts, request, &frontier, slot->pe[p].block[hop].inverse));
     }
 }
 
@@ -193,9 +205,8 @@ static void check_sampling(const struct data *data, const struct sl_slot_shape *
     group_sample(&data->partition, 3, rules, SEED, step, n_seeds, data->dataset.train.ids, &group);
     starpu_data_handle_t handle = vector_of(order, n_seeds, 4);
     for (uint32_t p = 0; p < 8; p++) {
-        const struct sl_shard *part = &data->shards.part[p % 4];
-        expect_ok(sl_seed_submit(&here, 3, handle, p < 4 ? 0 : n_seeds, n_seeds, part->first, part->end,
-                                 slot->pe[p].frontier, slot->pe[p].index, slot->pe[p].counts));
+        struct sl_frontier_handles frontier = frontier_of(data, slot, p);
+        expect_ok(sl_seed_submit(&here, handle, p < 4 ? 0 : n_seeds, n_seeds, &frontier));
     }
     for (uint32_t hop = 0; hop < 3; hop++) {
         submit_hop(data, shape, slot, &rules[hop], step, hop);

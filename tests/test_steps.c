@@ -197,9 +197,9 @@ static void test_handles_are_kept(void **state)
 static uint64_t feature_bytes(struct world *w, const struct sl_features *f, uint64_t step)
 {
     uint64_t bytes = 0;
-    for (uint32_t p = 0; p < w->steps->n_pes; p++) {
+    for (uint32_t p = 0; p < w->plan.n_pes; p++) {
         uint32_t n;
-        sl_vertex *ids = frontier_of(w, step, p, w->steps->n_hops, &n);
+        sl_vertex *ids = frontier_of(w, step, p, w->plan.n_layers, &n);
         for (uint32_t i = 0; i < n; i++) {
             bytes += f->dense != NULL ? 4 * (uint64_t)f->n_columns : 8 * (f->offsets[ids[i] + 1] - f->offsets[ids[i]]);
         }
@@ -231,14 +231,14 @@ static void check_sizes(bool sparse)
     starpu_data_handle_t loss;
     open_world(sparse, &settings, 2, &d, &w);
     assert_int_equal(w.shards.is_sparse, sparse);
-    watched.n = w.steps->n_pes;
+    watched.n = w.plan.n_pes;
     for (uint32_t p = 0; p < watched.n; p++) {
         watched.handle[p] = sl_step_slot(w.steps, 0, p)->frontier;
     }
     n_submitted = 0;
     n_taken = 0;
     expect_ok(sl_step_sample(w.steps, 0)); /* permute; seed; sample and merge, hop by hop */
-    assert_int_equal(n_submitted, 1 + watched.n * (1 + 2 * w.steps->n_hops + sparse));
+    assert_int_equal(n_submitted, 1 + watched.n * (1 + 2 * w.plan.n_layers + sparse));
     struct sl_adam adam = adam_of(&settings, 0);
     expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
     expect_ok(sl_step_submit(w.steps, 0, &adam, loss, &sizes));

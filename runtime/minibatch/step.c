@@ -24,17 +24,26 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
+static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
+{
+    const struct sl_shard *part = sl_step_shard(s, p);
+    return (struct sl_frontier_handles){.ids = slot->pe[p].frontier,
+                                        .index = slot->pe[p].index,
+                                        .counts = slot->pe[p].counts,
+                                        .n_hops = s->plan->n_layers,
+                                        .first = part->first,
+                                        .end = part->end};
+}
+
 /* Give each PE the seeds of its group that it owns. */
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
-        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
         struct sl_task_args head = sl_step_head(s, step, p, 0);
-        st = sl_seed_submit(&head, s->plan->n_layers, s->order_handle[seeds.epoch % 2], seeds.first,
-                            seeds.first + seeds.n, part->first, part->end, slot->pe[p].frontier, slot->pe[p].index,
-                            slot->pe[p].counts);
+        st = sl_seed_submit(&head, s->order_handle[seeds.epoch % 2], seeds.first, seeds.first + seeds.n, &frontier);
     }
     return st;
 }
@@ -45,11 +54,12 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     struct sl_sample_rule rule = sl_step_rule(s, hop);
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
-        struct sl_slot_pe *pe = &slot->pe[p];
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_marks_handles marks = {
+            .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, s->plan->n_layers,
-                              s->shards->n_vertices, s->max_fanout, pe->frontier, pe->marks, pe->counts,
-                              &pe->block[hop]);
+        st = sl_sample_submit(&head, &sl_step_shard(s, p)->graph, &rule, s->settings->seed, &frontier, &marks,
+                              &slot->pe[p].block[hop]);
     }
     return st;
 }
@@ -61,8 +71,7 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
         starpu_data_handle_t request[SL_MAX_PES];
-        struct sl_slot_pe *pe = &slot->pe[p];
-        const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
             uint32_t asking = sl_plan_peer(s->plan, p, peer);
@@ -70,8 +79,8 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
             s->parcels[peer] = (struct sl_parcel){.from = asking, .to = p, .what = &request[peer]};
         }
         SL_TRY(st, sl_door_ids(s->door, &head, n_parts, s->parcels), done);
-        st = sl_merge_submit(&head, s->plan->n_layers, n_parts, sl_plan_part(s->plan, p), request, part->first,
-                             part->end, pe->frontier, pe->index, pe->counts, pe->block[hop].inverse);
+        st = sl_merge_submit(&head, n_parts, sl_plan_part(s->plan, p), request, &frontier,
+                             slot->pe[p].block[hop].inverse);
     }
 done:
     return st;
@@ -130,14 +139,17 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
+        struct sl_feature_handles features = {.table = part->features,
+                                              .first = part->first,
+                                              .frontier = sl_step_slot(s, step, p)->frontier,
+                                              .hot = hot,
+                                              .dropout = s->settings->input_dropout,
+                                              .seed = s->settings->seed,
+                                              .dataset_ids = s->shards->dataset_ids};
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, sizeof(sl_real), &pe->features), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
-            SL_TRY(st,
-                   sl_gather_submit(&head, sl_step_slot(s, step, p)->frontier, c << split->shift, part->features,
-                                    part->first, s->settings->input_dropout, s->settings->seed, s->shards->dataset_ids,
-                                    hot, pe->features.chunk[c]),
-                   done);
+            SL_TRY(st, sl_gather_submit(&head, &features, c << split->shift, pe->features.chunk[c]), done);
         }
     }
 done:
@@ -153,15 +165,16 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);
+        struct sl_labels_handles labels = {
+            .part_labels = part->labels, .first = part->first, .frontier = sl_step_slot(s, step, p)->frontier};
         head = sl_step_head(s, step, p, 0);
         SL_TRY(st, sl_rows_reshape(split, s->shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_TRY(st, sl_partials_next(&s->losses, 1, 1, sizeof(double), &share), done);
             SL_TRY(st,
-                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], sl_step_slot(s, step, p)->frontier,
-                                  c << split->shift, part->labels, part->first, 1.0 / sl_plan_seeds(s->plan, step).n,
-                                  last[SL_ROWS_GZ].chunk[c], share),
+                   sl_loss_submit(&head, last[SL_ROWS_Z].chunk[c], &labels, c << split->shift,
+                                  1.0 / sl_plan_seeds(s->plan, step).n, last[SL_ROWS_GZ].chunk[c], share),
                    done);
         }
     }

@@ -252,17 +252,16 @@ static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_a
     const struct sl_pass_group *group = &at->pass->group[sl_plan_group(at->pass->plan, p)];
     bool batch = layer->norm == SL_ACTIVATE_BATCH;
     struct sl_task_args head = head_of(at, p);
-    starpu_data_handle_t gw = NULL;
-    starpu_data_handle_t gb = NULL;
+    struct sl_activate_sums_handles sums = {.group = batch ? group->sums[at->i] : NULL,
+                                            .n_group = batch ? group->n_rows[at->i] : 0};
     enum sl_status st = SL_OK;
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_TRY(st, sl_at_partial(at, p, SL_NORM_WEIGHT, &gw), done);
-        SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &gb), done);
+        SL_TRY(st, sl_at_partial(at, p, SL_NORM_WEIGHT, &sums.gw), done);
+        SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &sums.gb), done);
     }
     st = sl_activate_backward_submit(&head, layer, sl_at_rows(at, p, what->z)->chunk[c],
                                      sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, what->gh)->chunk[c],
-                                     batch ? group->sums[at->i] : NULL, batch ? group->n_rows[at->i] : 0,
-                                     sl_at_rows(at, p, what->gz)->chunk[c], gw, gb);
+                                     &sums, sl_at_rows(at, p, what->gz)->chunk[c]);
 done:
     return st;
 }

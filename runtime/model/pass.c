@@ -111,6 +111,8 @@ static struct sl_sparse sparse_rows(const struct sl_at *at, uint32_t p, uint32_t
     struct sl_sparse x = shards->part[sl_plan_part(at->pass->plan, p)].sparse;
     struct sl_ids_of rows = at->pass->source->ids(at->pass, p);
     x.frontier = rows.ids;
+    x.dropout = at->pass->input_dropout;
+    x.seed = at->pass->seed;
     *row += rows.base;
     return x;
 }
@@ -123,8 +125,7 @@ enum sl_status sl_multiply(const struct sl_at *at, uint32_t p, uint32_t row, int
     starpu_data_handle_t w = sl_at_value(at, p, parameter);
     if (sparse_input(at)) {
         struct sl_sparse x = sparse_rows(at, p, &row);
-        return sl_dense_sparse_forward_submit(&head, &x, row, at->pass->input_dropout, at->pass->seed, w, bias, beta,
-                                              z);
+        return sl_dense_sparse_forward_submit(&head, &x, row, w, bias, beta, z);
     }
     return sl_dense_forward_submit(&head, sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, w, bias,
                                    beta, z);
@@ -150,8 +151,7 @@ enum sl_status sl_multiply_back(const struct sl_at *at, uint32_t p, uint32_t row
     }
     if (sparse_input(at)) {
         struct sl_sparse x = sparse_rows(at, p, &row);
-        st = sl_dense_sparse_backward_weight_submit(&head, &x, row, at->pass->input_dropout, at->pass->seed, gz, beta,
-                                                    gw, gb);
+        st = sl_dense_sparse_backward_weight_submit(&head, &x, row, gz, beta, gw, gb);
     } else {
         st = sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, gz,
                                              gw, gb);

@@ -19,7 +19,7 @@ struct sl_shard {
     uint32_t n_train;
     struct sl_part_handles graph;
     starpu_data_handle_t features; /* sl_real [n x F]; NULL where sparse */
-    struct sl_sparse sparse;       /* .frontier is filled in per use; all NULL where dense */
+    struct sl_sparse sparse;       /* .frontier, .dropout and .seed are filled in per use; all NULL where dense */
     starpu_data_handle_t labels;   /* int32, by row */
     starpu_data_handle_t sets;     /* uint8, by row: SL_SET_TRAIN .. */
 };

@@ -215,9 +215,13 @@ struct gather {
 static enum sl_status gather(const void *what)
 {
     const struct gather *g = what;
-    struct sl_draw draw = {.seed = 1, .purpose = SL_FOR_DROPOUT};
-    return sl_gather_cuda(stream, n_rows, g->n_columns, g->table, 0, g->ids, g->threshold, &draw, g->dataset_ids, NULL,
-                          g->x);
+    struct sl_feature_rows rows = {.n_columns = g->n_columns,
+                                   .table = g->table,
+                                   .ids = g->ids,
+                                   .threshold = g->threshold,
+                                   .draw = {.seed = 1, .purpose = SL_FOR_DROPOUT},
+                                   .dataset_ids = g->dataset_ids};
+    return sl_gather_cuda(stream, &rows, n_rows, g->x);
 }
 
 static void measure_gather(const sl_real *table, uint32_t n_columns)
@@ -390,7 +394,8 @@ static enum sl_status activate(const void *what)
 static enum sl_status activate_back(const void *what)
 {
     const struct rows *r = what;
-    return sl_activate_backward_cuda(stream, &r->a, r->z, r->gate, r->gh, NULL, 0, r->h, r->gw, r->gb);
+    struct sl_activate_sums sums = {.gw = r->gw, .gb = r->gb};
+    return sl_activate_backward_cuda(stream, &r->a, r->z, r->gate, r->gh, &sums, r->h);
 }
 
 static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_activate_norm norm, const char *name)
@@ -433,7 +438,8 @@ struct small {
 static enum sl_status loss(const void *what)
 {
     const struct small *s = what;
-    return sl_loss_cuda(stream, n_rows, CLASSES, s->z, s->ids, s->labels, 0, 1.0 / n_rows, s->gz, s->loss);
+    struct sl_labels labels = {.part_labels = s->labels, .ids = s->ids};
+    return sl_loss_cuda(stream, n_rows, CLASSES, s->z, &labels, 1.0 / n_rows, s->gz, s->loss);
 }
 
 static enum sl_status optimise(const void *what)
