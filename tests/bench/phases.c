@@ -18,6 +18,7 @@
 #include "partition/generate.h"
 #include "partition/metis.h"
 #include "runtime/full/evaluate.h"
+#include "runtime/minibatch/minibatch.h"
 #include "runtime/train/session.h"
 #include "support/clock.h"
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "runtime/machine/pool.h"
+#include "runtime/minibatch/minibatch.h"
 #include "runtime/plan/plan.h"
 #include "runtime/report/metrics.h"
 #include "runtime/train/session.h"
