@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "config.h"
-#include "partition/dataset.h"
 #include "partition/generate.h"
+#include "partition/load.h"
 #include "partition/metis_file.h"
 #include "partition/partition.h"
 #include "partition/raw.h"

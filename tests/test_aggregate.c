@@ -4,6 +4,7 @@
  * codelets/aggregate.h over whole groups: means and sums by symmetric weights, their adjoints and the sums at owners, with
  * the exchange between them, against plain loops in double; and the submissions against the kernels, bit for bit. */
 #include "codelets/aggregate.h"
+#include "partition/load.h"
 
 #include <sys/mman.h>
 

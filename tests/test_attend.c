@@ -4,6 +4,7 @@
  * codelets/attend.h over whole groups: attention and its adjoint, with the exchange between them, against plain loops in double,
  * whose gradients are those of central differences; and the submissions, which may run CUDA code, against the kernels. */
 #include "codelets/attend.h"
+#include "partition/load.h"
 
 #include "tests/group_fixture.h"
 #include "tests/order_fixture.h"

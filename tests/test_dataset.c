@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "partition/dataset.h"
+#include "partition/load.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
 

@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-#include "partition/dataset.h"
 #include "partition/features.h"
 #include "partition/generate.h"
+#include "partition/load.h"
 #include "partition/statistics.h"
 #include "support/parallel.h"
 

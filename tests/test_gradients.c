@@ -4,6 +4,7 @@
  * Gradients of every model that --model names against central differences, in double: the loss of one step as a function of its
  * parameters, with the sample and the dropout masks of that step.
  */
+#include "partition/load.h"
 #include "tests/run_fixture.h"
 
 static const struct graph_shape dense_shape = {

@@ -4,11 +4,12 @@
 #
 # Which file may include what, and that each folder's local.am names all its files.
 #
-#   apps -> runtime -> codelets -> partition -> support, never upwards; METIS, hwloc and NCCL in one file each; StarPU in
-#   runtime and codelets only; no StarPU in CUDA sources.
+#   apps -> runtime -> codelets -> partition -> support, never upwards; in runtime the folders below, each those before it; no file
+#   in a circle; METIS, hwloc and NCCL in one file each; StarPU in runtime and codelets only; no StarPU in CUDA sources.
 
 set -u
 layers=(support partition codelets runtime apps tests)
+floors=(plan machine files report store model exchange sync schedule minibatch full train) # of runtime; starling.h is below them
 
 # rank FOLDER: its place among the layers, from 0; nothing for a folder that is none.
 rank()
@@ -19,10 +20,20 @@ rank()
     done
 }
 
+# floor FILE: the place of its folder in runtime, from 1; 0 for a file that is in none; nothing for a folder that is none.
+floor()
+{
+    local i folder=${1#runtime/}
+    [[ $folder == */* ]] || { echo 0; return; }
+    for i in "${!floors[@]}"; do
+        [[ ${floors[i]} != "${folder%/*}" ]] || echo $((i + 1))
+    done
+}
+
 # includes ROOT FOLDER: print FILE HEADER for each include of the folder's sources, "header" in quotes as written.
 includes()
 {
-    (cd "$1" && find "$2" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh') 2>/dev/null | while read -r file; do
+    (cd "$1" && find "$2" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc') 2>/dev/null | while read -r file; do
         sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*\([<"][^>"]*[>"]\).*/\1/p' "$1/$file" | sed "s|^|$file |"
     done
 }
@@ -42,6 +53,32 @@ upward()
             fi
         done < <(includes "$1" "$layer" | grep '"')
     done
+}
+
+# upstairs ROOT: complain about includes of a higher folder in runtime, and of folders that have no place there.
+upstairs()
+{
+    local file header here there
+    while read -r file header; do
+        header=${header//\"/}
+        here=$(floor "$file")
+        there=$(floor "$header")
+        if [[ -z $here || -z $there ]]; then
+            echo "$file includes \"$header\": expected folders of runtime that this test knows: ${floors[*]}"
+        elif ((there > here)); then
+            echo "$file includes \"$header\": ${file%/*} may not know of ${header%/*}"
+        fi
+    done < <(includes "$1" runtime | grep '"runtime/')
+}
+
+# circular ROOT: complain about files that come to include themselves; a .c, its .h and its .cu are one file.
+circular()
+{
+    local layer
+    for layer in "${layers[@]}"; do
+        includes "$1" "$layer" | grep '"'
+    done | tr -d '"' | sed -E 's/(_cuda)?\.(c|h|cu|cuh|cc)( |$)/\3/g' | awk '$1 != $2' | tsort 2>&1 >/dev/null |
+        sed -n 's/^tsort: \([a-z].*\/.*\)/\1 is in a circle of includes/p'
 }
 
 # users ROOT PATTERN FOLDER ...: the files of the folders that include a system header of the pattern.
@@ -70,17 +107,27 @@ foreign()
     done
 }
 
+# lists ROOT FOLDER FILE: whether the folder's local.am, or that of a folder in it, names the file.
+lists()
+{
+    local list=$1/$2/local.am name=${3#"$2"/} stem
+    stem=${name%.c}
+    if [[ $name == */* && -f $1/$2/${name%%/*}/local.am ]]; then
+        list=$1/$2/${name%%/*}/local.am
+        name=${name#*/}
+        stem=${name%.c}
+    fi
+    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "%D%/$stem( |\$)" "$list"; }
+}
+
 # unlisted ROOT: complain about sources that no local.am names: the tarball would lack them.
 unlisted()
 {
     local file folder
     for folder in "${layers[@]}"; do
-        for file in "$1/$folder"/*.[ch] "$1/$folder"/*.cu "$1/$folder"/*.cuh "$1/$folder"/*.sh; do
-            file=${file##*/}
-            [[ $file == \** ]] || grep -qE "%D%/${file//./\\.}( |\$)" "$1/$folder/local.am" ||
-                { [[ $folder == tests && $file == *.c ]] && grep -qE "%D%/${file%.c}( |\$)" "$1/$folder/local.am"; } ||
-                echo "$folder/$file is not named in $folder/local.am"
-        done
+        while read -r file; do
+            lists "$1" "$folder" "$file" || echo "$file is not named in $folder/local.am"
+        done < <(cd "$1" && find "$folder" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh')
     done
 }
 
@@ -89,29 +136,41 @@ must_complain()
 {
     local tree
     tree=$(mktemp -d) || exit 99
-    mkdir -p "${layers[@]/#/$tree/}"
+    mkdir -p "${layers[@]/#/$tree/}" "${floors[@]/#/$tree/runtime/}"
     for folder in "${layers[@]}"; do
         : >"$tree/$folder/local.am"
     done
+    mkdir -p "$tree/${2%/*}"
     printf '%b' "$3" >"$tree/$2"
     [[ $2 != */a.c ]] || cp "$tree/$2" "${tree}/${2%/a.c}/b.c"
+    [[ $2 != */ring.h ]] || printf '#include "%s"\n' "$2" >"$tree/${2%/ring.h}/back.c"
     "$1" "$tree" | grep -q "$4" || echo "the check $1 overlooks $2: $3"
     rm -rf "$tree"
 }
 
 faults=$(
     must_complain upward support/x.h '#include "partition/graph.h"\n' 'may not know of partition'
-    must_complain upward partition/x.c '#  include "runtime/minibatch/step.h" /* why not */\n' 'may not know of runtime'
+    must_complain upward partition/x.c '#  include "runtime/step.h" /* why not */\n' 'may not know of runtime'
     must_complain upward codelets/x.cu '#include "apps/x.h"\n' 'may not know of apps'
     must_complain upward runtime/x.c '#include "tests/x.h"\n' 'may not know of tests'
+    must_complain upward runtime/plan/x.c '#include "tests/x.h"\n' 'may not know of tests'
     must_complain upward runtime/x.c '#include "step.h"\n' 'expected a folder'
+    must_complain upstairs runtime/plan/x.c '#include "runtime/model/x.h"\n' 'runtime/plan may not know of runtime/model'
+    must_complain upstairs runtime/x.h '#include "runtime/plan/x.h"\n' 'may not know of runtime/plan'
+    must_complain upstairs runtime/attic/x.c '#include "runtime/plan/x.h"\n' 'expected folders'
+    must_complain circular runtime/plan/ring.h '#include "runtime/plan/back.h"\n' 'runtime/plan/.* in a circle'
+    must_complain circular codelets/ring.h '#include "codelets/back_cuda.cu"\n' 'codelets/.* in a circle'
     must_complain foreign partition/a.c '#include <metis.h>\n' 'several files'
-    must_complain foreign runtime/a.c '#include <hwloc.h>\n' 'several files'
+    must_complain foreign runtime/plan/a.c '#include <hwloc.h>\n' 'several files'
     must_complain foreign partition/x.c '#include <starpu.h>\n' 'only runtime and codelets'
     must_complain foreign apps/x.c '#include <starpu_data.h>\n' 'only runtime and codelets'
     must_complain foreign codelets/x_cuda.cu '#include <starpu.h>\n' 'must compile without'
     must_complain unlisted support/x.c 'int x;\n' 'not named'
+    must_complain unlisted runtime/plan/x.c 'int x;\n' 'runtime/plan/x.c is not named'
+    must_complain unlisted tests/bench/x.h 'int x;\n' 'not named'
     upward "$top_srcdir"
+    upstairs "$top_srcdir"
+    circular "$top_srcdir"
     foreign "$top_srcdir"
     unlisted "$top_srcdir"
 )

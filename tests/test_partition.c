@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * partition/partition.h and metis.h: the properties of every partition, and METIS's balance. */
+#include "partition/load.h"
 #include "tests/data_fixture.h"
 
 #include <math.h>

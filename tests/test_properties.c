@@ -4,6 +4,7 @@
  * The properties of whole runs, of every model that --model names: the partition is invisible, the same run twice is the same to the
  * bit; and of their samples: frontiers cover.
  */
+#include "partition/load.h"
 #include "tests/run_fixture.h"
 
 #ifdef __SANITIZE_ADDRESS__

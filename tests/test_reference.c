@@ -6,6 +6,7 @@
  */
 #include <jansson.h>
 
+#include "partition/load.h"
 #include "tests/run_fixture.h"
 
 #ifdef SL_REAL_DOUBLE

@@ -3,6 +3,7 @@
  *
  * Whole runs from options to files: metrics, checkpoints, what is saved, and what goes wrong.
  */
+#include "partition/load.h"
 #include "tests/data_fixture.h"
 
 #include <dirent.h>
@@ -762,8 +763,7 @@ static void test_resume_refused_by_order(void **state)
         assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint));
         assert_ok(sl_state_match(&settings, &checkpoint));
         set_option(&settings, others[i]);
-        assert_refused(sl_state_match(&settings, &checkpoint), SL_EINVAL,
-                       i == 0 ? "--transport" : "--means");
+        assert_refused(sl_state_match(&settings, &checkpoint), SL_EINVAL, i == 0 ? "--transport" : "--means");
         sl_tensors_free(&checkpoint);
         sl_settings_free(&settings);
     }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "partition/dataset.h"
+#include "partition/load.h"
 #include "partition/partition.h"
 #include "support/memory.h"
 

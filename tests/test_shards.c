@@ -3,6 +3,7 @@
  *
  * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables hold is seen by every test that trains.)
  */
+#include "partition/load.h"
 #include "runtime/store/shards.h"
 
 #include "runtime/machine/topology.h"

@@ -7,8 +7,8 @@
  * score, settings); this file stores and finds them. A new checkpoint replaces the old one atomically, so that a run killed at
  * any moment leaves a whole one.
  */
-#ifndef SL_RUNTIME_CHECKPOINT_H
-#define SL_RUNTIME_CHECKPOINT_H
+#ifndef SL_RUNTIME_FILES_CHECKPOINT_H
+#define SL_RUNTIME_FILES_CHECKPOINT_H
 
 #include "runtime/files/safetensors.h"
 #include "support/status.h"

@@ -3,8 +3,8 @@
  *
  * Writing rows of numbers as .npy (format version 1.0, little-endian float32, row major), which numpy.load reads.
  */
-#ifndef SL_RUNTIME_NPYOUT_H
-#define SL_RUNTIME_NPYOUT_H
+#ifndef SL_RUNTIME_FILES_NPYOUT_H
+#define SL_RUNTIME_FILES_NPYOUT_H
 
 #include <stddef.h>
 #include <stdint.h>

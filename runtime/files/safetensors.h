@@ -7,8 +7,8 @@
  * optional "__metadata__" of strings; the arrays without gaps. Which names a model has is model.c's business, what a checkpoint
  * holds is the trainer's.
  */
-#ifndef SL_RUNTIME_SAFETENSORS_H
-#define SL_RUNTIME_SAFETENSORS_H
+#ifndef SL_RUNTIME_FILES_SAFETENSORS_H
+#define SL_RUNTIME_FILES_SAFETENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>

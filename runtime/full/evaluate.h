@@ -4,8 +4,8 @@
  * Exact inference: every vertex, layer by layer, over all in-neighbours, never a sample (Hamilton et al. 2017's full pass; what
  * OGB scores). The same codelets as training, over whole parts in chunks.
  */
-#ifndef SL_RUNTIME_EVALUATE_H
-#define SL_RUNTIME_EVALUATE_H
+#ifndef SL_RUNTIME_FULL_EVALUATE_H
+#define SL_RUNTIME_FULL_EVALUATE_H
 
 #include "codelets/rows.h"
 #include "runtime/model/model.h"

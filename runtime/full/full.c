@@ -6,7 +6,7 @@
 
 #include "codelets/aggregate.h"
 #include "codelets/attend.h"
-#include "runtime/model/kinds.h"
+#include "runtime/model/run.h"
 #include "support/memory.h"
 
 struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows)

@@ -4,8 +4,8 @@
  * All in-edges of all parts as the source of a pass (runtime/model/pass.h): every vertex, layer by layer, never a sample. A part is
  * a PE, cut into chunks.
  */
-#ifndef SL_RUNTIME_FULL_H
-#define SL_RUNTIME_FULL_H
+#ifndef SL_RUNTIME_FULL_FULL_H
+#define SL_RUNTIME_FULL_FULL_H
 
 #include "runtime/model/pass.h"
 

@@ -4,8 +4,8 @@
  * The GPUs that this process may use, as CUDA counts them; none where StarPU or Starling was built without CUDA. What StarPU is to
  * make of them is told to it here, before it starts.
  */
-#ifndef SL_RUNTIME_GPUS_H
-#define SL_RUNTIME_GPUS_H
+#ifndef SL_RUNTIME_MACHINE_GPUS_H
+#define SL_RUNTIME_MACHINE_GPUS_H
 
 #include <stdbool.h>
 #include <stddef.h>

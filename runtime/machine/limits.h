@@ -4,8 +4,8 @@
  * What the system leaves to this process of the machine's memory and processors, beside its cpuset: control groups of version 1
  * and 2, as containers and Slurm set them up, and `ulimit`.
  */
-#ifndef SL_RUNTIME_LIMITS_H
-#define SL_RUNTIME_LIMITS_H
+#ifndef SL_RUNTIME_MACHINE_LIMITS_H
+#define SL_RUNTIME_MACHINE_LIMITS_H
 
 #include <stdint.h>
 

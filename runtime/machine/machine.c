@@ -14,7 +14,6 @@
 #include "codelets/dense.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
-#include "runtime/report/trace.h"
 #include "support/memory.h"
 
 /* With GPUs it matters where a task's data are and how long it takes there. */
@@ -83,7 +82,6 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     char *kept = NULL;
     enum sl_status st;
     SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
-    SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);

@@ -4,8 +4,8 @@
  * StarPU started and stopped for a run: workers, scheduler, memory, one BLAS thread per worker. StarPU is one in a process, so a
  * process has at most one of these at a time.
  */
-#ifndef SL_RUNTIME_MACHINE_H
-#define SL_RUNTIME_MACHINE_H
+#ifndef SL_RUNTIME_MACHINE_MACHINE_H
+#define SL_RUNTIME_MACHINE_MACHINE_H
 
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
@@ -24,12 +24,11 @@ struct sl_machine {
 /* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there), --cpus CPU workers (0: one beside GPUs, else as many as
  * runtime/machine/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else lws, or dmdas with GPUs). With
  * GPUs cuBLAS and cuSPARSE are ready on each, buffers in main memory are StarPU's pinned ones instead of the pool's
- * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). With --trace
- * StarPU is ready to trace (runtime/report/trace.h); else no traces are made. StarPU leaves signals alone.
+ * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). StarPU leaves signals alone.
  * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for, several workers for
  * each GPU. SL_ENOTSUP: GPUs were asked for, and this build has no CUDA, or a GPU has no pools of memory. SL_ECUDA: CUDA does
- * not start on a GPU. SL_ENODEV: no worker, or fewer GPUs than asked for. SL_ESTARPU. With --trace also the statuses of
- * sl_trace_prepare. On failure nothing runs and *out is empty. */
+ * not start on a GPU. SL_ENODEV: no worker, or fewer GPUs than asked for. SL_ESTARPU. On failure nothing runs and *out is
+ * empty. Whether it traces, sl_trace_prepare has said (runtime/report/trace.h). */
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
 
 /* Wait for all tasks and stop. An empty struct is allowed. */

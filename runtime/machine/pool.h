@@ -7,8 +7,8 @@
  *
  * One pool in a process, as StarPU is one. All functions but the hooks: when no task runs.
  */
-#ifndef SL_RUNTIME_POOL_H
-#define SL_RUNTIME_POOL_H
+#ifndef SL_RUNTIME_MACHINE_POOL_H
+#define SL_RUNTIME_MACHINE_POOL_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * What of the machine this process may use: cores, NUMA nodes, memory; by hwloc, the control groups and ulimit, so that Slurm's
  * cpusets and a container's limits count, not the machine's size. And where in its memory large tables lie.
  */
-#ifndef SL_RUNTIME_TOPOLOGY_H
-#define SL_RUNTIME_TOPOLOGY_H
+#ifndef SL_RUNTIME_MACHINE_TOPOLOGY_H
+#define SL_RUNTIME_MACHINE_TOPOLOGY_H
 
 #include <stddef.h>
 #include <stdint.h>

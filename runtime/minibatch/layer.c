@@ -4,7 +4,7 @@
  * A step's layers: the model's, over the step's blocks, and what becomes of their gradients. */
 #include "runtime/minibatch/layer.h"
 
-#include "runtime/model/kinds.h"
+#include "runtime/model/run.h"
 
 enum sl_status sl_layer_forward(struct sl_steps *s, uint32_t i)
 {

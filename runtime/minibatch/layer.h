@@ -3,8 +3,8 @@
  *
  * One layer of the step in hand as submissions: stages 6 to 8 forward, 10 backward, 11 and 12. What a layer computes is its kind's (runtime/model/kinds.h).
  */
-#ifndef SL_RUNTIME_LAYER_H
-#define SL_RUNTIME_LAYER_H
+#ifndef SL_RUNTIME_MINIBATCH_LAYER_H
+#define SL_RUNTIME_MINIBATCH_LAYER_H
 
 #include "codelets/optimize.h"
 #include "runtime/minibatch/steps.h"

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "runtime/minibatch/sampled.h"
 #include "support/memory.h"
 
 /* ---- sums ---- */
@@ -125,7 +126,7 @@ static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the minibatches", &m), done);
     *out = (struct sl_schedule){.kind = &sl_minibatch, .own = m};
-    SL_TRY(st, sl_steps_open(work, first_step, &m->steps), done);
+    SL_TRY(st, sl_steps_open(work, &sl_sampled, first_step, &m->steps), done);
     SL_TRY(st,
            sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, others(work, &m->steps),
                                  &m->steps.cache),

@@ -4,8 +4,8 @@
  * Blocks of a sampled minibatch as the source of a pass (runtime/model/pass.h): rows are packed for the PEs of the group that asked
  * for them, go through the door (runtime/exchange/door.h), and are aggregated over the sampled edges.
  */
-#ifndef SL_RUNTIME_SAMPLED_H
-#define SL_RUNTIME_SAMPLED_H
+#ifndef SL_RUNTIME_MINIBATCH_SAMPLED_H
+#define SL_RUNTIME_MINIBATCH_SAMPLED_H
 
 #include "runtime/model/pass.h"
 

@@ -6,8 +6,8 @@
  * PEs and groups are the plan's (runtime/plan/plan.h), levels and hops those of runtime/minibatch/steps.h. One thread submits, strictly
  * in step order, because StarPU orders accesses by submission.
  */
-#ifndef SL_RUNTIME_STEP_H
-#define SL_RUNTIME_STEP_H
+#ifndef SL_RUNTIME_MINIBATCH_STEP_H
+#define SL_RUNTIME_MINIBATCH_STEP_H
 
 #include "codelets/optimize.h"
 #include "runtime/minibatch/sizes.h"

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "runtime/minibatch/sampled.h"
 #include "support/memory.h"
 
 /* ---- rules ---- */
@@ -180,7 +179,7 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
     return bytes;
 }
 
-static void open_pass(struct sl_steps *s)
+static void open_pass(struct sl_steps *s, const struct sl_source *source)
 {
     s->pass = (struct sl_pass){.plan = s->plan,
                                .run = s->run,
@@ -190,11 +189,12 @@ static void open_pass(struct sl_steps *s)
                                .dropout = s->settings->dropout,
                                .input_dropout = s->settings->input_dropout,
                                .seed = s->settings->seed,
-                               .source = &sl_sampled,
+                               .source = source,
                                .owner = s};
 }
 
-enum sl_status sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out)
+enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+                             struct sl_steps *out)
 {
     const struct sl_plan *plan = work->plan;
     enum sl_status st;
@@ -208,7 +208,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, uint64_t first_step, st
     for (uint32_t hop = 0; work->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {
         out->max_fanout = work->settings->fanout[hop] > out->max_fanout ? work->settings->fanout[hop] : out->max_fanout;
     }
-    open_pass(out);
+    open_pass(out, source);
     SL_TRY(st, open_partials(out), undo);
     SL_TRY(st, sl_alloc_zero(plan->n_groups, sizeof *out->pass.group, "groups", &out->pass.group), undo);
     SL_TRY(st, sl_alloc((size_t)plan->n_parts * plan->n_parts, sizeof *out->parcels, "parcels", &out->parcels), undo);

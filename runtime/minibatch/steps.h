@@ -54,8 +54,9 @@ struct sl_steps {
     struct sl_parcel *parcels;     /* of one group: at most G^2 */
 };
 
-/* Prepare the ring for the steps from first_step on. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
-enum sl_status sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out);
+/* Prepare the ring for the steps from first_step on. source: of blocks. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
+enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+                             struct sl_steps *out);
 
 /* Wait for the tasks, release. An empty struct is allowed. */
 void sl_steps_close(struct sl_steps *steps);

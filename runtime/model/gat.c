@@ -8,6 +8,7 @@
  *   forward   U = h W' travels; z = b + attention of U        backward: what belongs to U travels back; gU; gh = gU W'^T */
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
 
 /* ---- W' ---- */
 

@@ -8,6 +8,7 @@
  *   projecting first       forward: y = h W travels; z = b + P y            backward: gz travels back; gy = P^T gz; gh = gy W^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
 
 #define WEIGHT SL_NEIGH
 

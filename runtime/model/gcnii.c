@@ -12,6 +12,7 @@
 #include "codelets/dense.h"
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
 
 static double alpha_of(const struct sl_at *at)
 {

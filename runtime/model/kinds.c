@@ -4,8 +4,6 @@
  * The table of models. */
 #include "runtime/model/kinds.h"
 
-#include "runtime/model/activation.h"
-
 const struct sl_model_kind *sl_model_kind(int model)
 {
     static const struct sl_model_kind kinds[] = {
@@ -22,25 +20,4 @@ uint32_t sl_model_layers(const struct sl_settings *settings)
 {
     const struct sl_model_kind *kind = sl_model_kind(settings->model);
     return settings->layers + (kind->first != NULL) + (kind->last != NULL);
-}
-
-enum sl_status sl_layer_run(const struct sl_at *at)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t v = 0; at->layer->kind->derive != NULL && v < at->pass->plan->n_replicas; v++) {
-        SL_TRY(st, at->layer->kind->derive(at, v), done);
-    }
-    SL_TRY(st, at->layer->kind->forward(at), done);
-    st = at->layer->hidden ? sl_activate(at) : SL_OK;
-done:
-    return st;
-}
-
-enum sl_status sl_layer_run_back(const struct sl_at *at)
-{
-    enum sl_status st;
-    SL_TRY(st, at->layer->hidden ? sl_deactivate(at) : SL_OK, done);
-    st = at->layer->kind->backward(at);
-done:
-    return st;
 }

@@ -6,6 +6,7 @@
 #include "codelets/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
 
 /* ---- of the input rows ---- */
 

@@ -4,68 +4,11 @@
  * A model: its shape, its parameters in StarPU's hands, and their names in files, read off the tables of its layers' kinds
  * (runtime/model/kinds.h). Hidden layers end in dropout(ReLU(norm(z))) (+ h).
  */
-#ifndef SL_RUNTIME_MODEL_H
-#define SL_RUNTIME_MODEL_H
-
-#include <starpu.h>
+#ifndef SL_RUNTIME_MODEL_MODEL_H
+#define SL_RUNTIME_MODEL_MODEL_H
 
 #include "runtime/files/safetensors.h"
-#include "runtime/plan/settings.h"
-#include "support/real.h"
-
-/* One trained array: rows x columns, row major, of sl_real, and the arrays that follow it. Memory is the model's. */
-struct sl_parameter {
-    uint32_t n_rows, n_columns; /* 0: this layer has none */
-    sl_real *value, *gradient, *moment1, *moment2;
-    starpu_data_handle_t value_handle, gradient_handle, moment1_handle, moment2_handle;
-    sl_real *spare; /* of a replica among several: where its values or gradients are mixed; else NULL */
-    starpu_data_handle_t spare_handle;
-};
-
-/* Of a layer; which of them it has, its kind says: one weight matrix is SL_NEIGH. SL_DERIVED is not trained, but computed from those
- * that are, once a step. */
-enum {
-    SL_SELF,
-    SL_NEIGH,
-    SL_BIAS,
-    SL_NORM_WEIGHT,
-    SL_NORM_BIAS,
-    SL_ATTENTION_SOURCE,
-    SL_ATTENTION_TARGET,
-    SL_DERIVED,
-    SL_N_PARAMETERS
-};
-
-#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* those that aggregate, one before and one after */
-
-struct sl_layer_kind;
-
-struct sl_layer {
-    const struct sl_layer_kind *kind;
-    uint32_t n_in, n_out;
-    uint32_t from, level; /* L at the input, 0 at the seeds: of the rows it takes in, and of those it gives */
-    bool hidden;          /* ends in activation */
-    bool last;            /* gives the logits */
-    int norm;             /* enum sl_norm, of its activation */
-    bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
-    uint32_t travels;     /* width of the rows that travel to its destinations */
-    double identity;      /* GCNII's beta */
-    uint32_t n_heads;     /* of attention */
-    double scale;         /* of symmetric sums */
-    uint32_t number;      /* among the layers that aggregate, for names; of one after them how many those are */
-    bool residual;        /* hidden, asked for, and n_in == n_out */
-    struct sl_parameter parameter[SL_N_PARAMETERS]; /* matrices: n_in x n_out; the others: 1 x n_out */
-    sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
-    starpu_data_handle_t running_handle;
-};
-
-struct sl_model {
-    uint32_t n_layers;
-    int norm;         /* enum sl_norm, of the layers that --norm is for */
-    bool is_replica;  /* one of several (runtime/sync/replicas.h): */
-    uint32_t replica; /* its tensors' names begin with "replica.N." */
-    struct sl_layer layer[SL_MAX_MODEL_LAYERS];
-};
+#include "runtime/model/layer.h"
 
 /* The layers and the parameters' shapes of the model that the settings describe: no array, no handle, nothing to free. */
 void sl_model_shape(const struct sl_settings *settings, uint32_t n_features, uint32_t n_classes, bool sparse,
@@ -79,12 +22,6 @@ enum sl_status sl_model_init(const struct sl_settings *settings, uint32_t n_feat
 
 /* Make a fresh model replica number `replica` of several: spare arrays, and names of its own. SL_ENOMEM. */
 enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica);
-
-/* Whether a layer has this parameter, and it is trained. */
-static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
-{
-    return parameter->moment1_handle != NULL;
-}
 
 /* Unregister the handles (waits for the tasks that use them) and release the memory. An empty model is allowed. */
 void sl_model_free(struct sl_model *model);

@@ -7,7 +7,6 @@
 #include "codelets/activate.h"
 #include "codelets/bias.h"
 #include "codelets/dense.h"
-#include "runtime/model/kinds.h"
 #include "support/memory.h"
 
 /* ---- a layer in hand ---- */

@@ -12,7 +12,7 @@
 
 #include "codelets/rows.h"
 #include "codelets/task.h"
-#include "runtime/model/model.h"
+#include "runtime/model/layer.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/partials.h"
 #include "runtime/store/shards.h"

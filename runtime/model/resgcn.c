@@ -9,6 +9,7 @@
 #include "codelets/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
 
 static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
 {

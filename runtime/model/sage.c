@@ -9,6 +9,7 @@
  *                          backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/pass.h"
 
 /* ---- forward ---- */
 

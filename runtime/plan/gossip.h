@@ -13,8 +13,8 @@
  * common seed. They are used in turn, for ever: every R steps the next one, once a step however many arrays a model has. A node
  * alone is its own partner. In every step each node that is not idle sends to one and receives from one.
  */
-#ifndef SL_RUNTIME_GOSSIP_H
-#define SL_RUNTIME_GOSSIP_H
+#ifndef SL_RUNTIME_PLAN_GOSSIP_H
+#define SL_RUNTIME_PLAN_GOSSIP_H
 
 #include <stdint.h>
 

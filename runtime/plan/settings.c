@@ -8,7 +8,7 @@
 
 #include "codelets/attend.h"
 #include "config.h"
-#include "partition/dataset.h"
+#include "partition/load.h"
 #include "partition/number.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"

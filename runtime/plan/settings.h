@@ -3,8 +3,8 @@
  *
  * The settings of a run: one field per option of coop_sage, `--batch-size` = STARLING_BATCH_SIZE = batch_size.
  */
-#ifndef SL_RUNTIME_SETTINGS_H
-#define SL_RUNTIME_SETTINGS_H
+#ifndef SL_RUNTIME_PLAN_SETTINGS_H
+#define SL_RUNTIME_PLAN_SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>

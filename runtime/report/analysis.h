@@ -9,8 +9,8 @@
  *
  *   sum over stages of (busy + starpu + transfer + idle) + tail = workers x makespan.
  */
-#ifndef SL_RUNTIME_ANALYSIS_H
-#define SL_RUNTIME_ANALYSIS_H
+#ifndef SL_RUNTIME_REPORT_ANALYSIS_H
+#define SL_RUNTIME_REPORT_ANALYSIS_H
 
 #include "runtime/report/trace_read.h"
 

@@ -3,8 +3,8 @@
  *
  * What a bug report needs: versions, the machine as this process may use it, and the settings that the environment gives.
  */
-#ifndef SL_RUNTIME_INFO_H
-#define SL_RUNTIME_INFO_H
+#ifndef SL_RUNTIME_REPORT_INFO_H
+#define SL_RUNTIME_REPORT_INFO_H
 
 #include <stdio.h>
 

@@ -7,8 +7,8 @@
  * flushed, so that a run can be followed and one that is killed leaves whole lines.
  * The functions are for one thread, the one that submits.
  */
-#ifndef SL_RUNTIME_METRICS_H
-#define SL_RUNTIME_METRICS_H
+#ifndef SL_RUNTIME_REPORT_METRICS_H
+#define SL_RUNTIME_REPORT_METRICS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  *
  * Writes to the stream it is given and nowhere else. For one thread, the one that submits. What machines read is in metrics.h.
  */
-#ifndef SL_RUNTIME_PROGRESS_H
-#define SL_RUNTIME_PROGRESS_H
+#ifndef SL_RUNTIME_REPORT_PROGRESS_H
+#define SL_RUNTIME_REPORT_PROGRESS_H
 
 #include <stdint.h>
 #include <stdio.h>

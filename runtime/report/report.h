@@ -3,8 +3,8 @@
  *
  * What a trace says, in words: report.txt and report.html, and the pictures beside them.
  */
-#ifndef SL_RUNTIME_REPORT_H
-#define SL_RUNTIME_REPORT_H
+#ifndef SL_RUNTIME_REPORT_REPORT_H
+#define SL_RUNTIME_REPORT_REPORT_H
 
 #include <stdio.h>
 

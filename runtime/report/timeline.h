@@ -4,8 +4,8 @@
  * Pictures of a trace: the timeline as SVG, and the tasks of one step as a graph for Graphviz. Stages have the colours of
  * sl_trace_data.stage in both.
  */
-#ifndef SL_RUNTIME_TIMELINE_H
-#define SL_RUNTIME_TIMELINE_H
+#ifndef SL_RUNTIME_REPORT_TIMELINE_H
+#define SL_RUNTIME_REPORT_TIMELINE_H
 
 #include <stdio.h>
 

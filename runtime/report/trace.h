@@ -16,8 +16,8 @@
  *   trace.fxt      the raw trace, for starpu_fxt_tool
  *   and what runtime/report/report.h writes: timeline.svg, dag.dot, report.txt, report.html; vite.svg where ViTE is there.
  */
-#ifndef SL_RUNTIME_TRACE_H
-#define SL_RUNTIME_TRACE_H
+#ifndef SL_RUNTIME_REPORT_TRACE_H
+#define SL_RUNTIME_REPORT_TRACE_H
 
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"

@@ -8,8 +8,8 @@
  * A task that left its mark (SL_TASK_MARK) has its codelet's times, what StarPU did in the task before and after counts as StarPU;
  * one without has StarPU's times.
  */
-#ifndef SL_RUNTIME_TRACE_READ_H
-#define SL_RUNTIME_TRACE_READ_H
+#ifndef SL_RUNTIME_REPORT_TRACE_READ_H
+#define SL_RUNTIME_REPORT_TRACE_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>

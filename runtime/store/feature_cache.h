@@ -4,8 +4,8 @@
  * --feature-cache: for each PE a cache of hot feature rows (codelets/hotrows.h), in StarPU's hands, where the user asks for it or
  * GPUs have no room for their parts' features. Caches begin cold, also in a run that goes on from a checkpoint.
  */
-#ifndef SL_RUNTIME_FEATURE_CACHE_H
-#define SL_RUNTIME_FEATURE_CACHE_H
+#ifndef SL_RUNTIME_STORE_FEATURE_CACHE_H
+#define SL_RUNTIME_STORE_FEATURE_CACHE_H
 
 #include "codelets/hotrows.h"
 #include "runtime/plan/plan.h"

@@ -4,8 +4,8 @@
  * The partitioned graph in StarPU's hands: for each part its in-edges, features, labels and split, as handles that tasks only
  * read (their sequential consistency is off).
  */
-#ifndef SL_RUNTIME_SHARDS_H
-#define SL_RUNTIME_SHARDS_H
+#ifndef SL_RUNTIME_STORE_SHARDS_H
+#define SL_RUNTIME_STORE_SHARDS_H
 
 #include "codelets/dense.h"
 #include "codelets/sample.h"

@@ -8,8 +8,8 @@
  * frontier or all in-edges of the part), so that no sample can prove too large for it. Pages that no step touches are never
  * given memory by the system.
  */
-#ifndef SL_RUNTIME_SLOT_H
-#define SL_RUNTIME_SLOT_H
+#ifndef SL_RUNTIME_STORE_SLOT_H
+#define SL_RUNTIME_STORE_SLOT_H
 
 #include "codelets/sample.h"
 #include "runtime/plan/plan.h"

@@ -18,8 +18,8 @@
  * which inference runs, is what one replica would have kept (a replica without a seed in a step keeps its own in that step, though,
  * where all-reduce averages over the groups that have rows). One replica does none of this and is exactly all-reduce.
  */
-#ifndef SL_RUNTIME_REPLICAS_H
-#define SL_RUNTIME_REPLICAS_H
+#ifndef SL_RUNTIME_SYNC_REPLICAS_H
+#define SL_RUNTIME_SYNC_REPLICAS_H
 
 #include "codelets/task.h"
 #include "runtime/model/model.h"

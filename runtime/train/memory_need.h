@@ -3,8 +3,8 @@
  *
  * How much memory a run needs, before any of it is taken.
  */
-#ifndef SL_RUNTIME_MEMORY_NEED_H
-#define SL_RUNTIME_MEMORY_NEED_H
+#ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
+#define SL_RUNTIME_TRAIN_MEMORY_NEED_H
 
 #include "partition/dataset.h"
 #include "runtime/plan/settings.h"

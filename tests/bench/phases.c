@@ -16,6 +16,7 @@
 #include "config.h"
 #include "partition/cache.h"
 #include "partition/generate.h"
+#include "partition/load.h"
 #include "partition/metis.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/minibatch/minibatch.h"
@@ -243,13 +244,16 @@ enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl
     return st;
 }
 
-enum sl_status __real_sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out);
-enum sl_status __wrap_sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out);
+enum sl_status __real_sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+                                    struct sl_steps *out);
+enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+                                    struct sl_steps *out);
 
-enum sl_status __wrap_sl_steps_open(const struct sl_work *work, uint64_t first_step, struct sl_steps *out)
+enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+                                    struct sl_steps *out)
 {
     enter("ring");
-    enum sl_status st = __real_sl_steps_open(work, first_step, out);
+    enum sl_status st = __real_sl_steps_open(work, source, first_step, out);
     leave();
     return st;
 }

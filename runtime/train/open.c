@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Opening and closing of all that a run owns. */
+#include "partition/load.h"
 #include "runtime/train/session.h"
 
 #include <string.h>
@@ -244,6 +245,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, &checkpoint) : SL_OK, done);
     SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
     starpu_pause(); /* idle workers spin: the cores are for METIS and the copying of tables */
     SL_TRY(st, decide(settings, &t->machine), resume);

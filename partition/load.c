@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Loading a dataset: where it is, whether the cache has it, and from raw tables to the graph. */
-#include "partition/dataset.h"
+#include "partition/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
