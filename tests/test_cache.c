@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * partition/cache.h: what is written comes back; anything else does not. */
-#include "partition/load.h"
 #include "tests/data_fixture.h"
+
+#include "partition/load.h"
 
 #include <sys/stat.h>
 

@@ -3,8 +3,9 @@
  *
  * runtime/exchange/door.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
  * made-up GPUs over the stand-in for NCCL, whose sums have an order of their own; on a machine with GPUs, on as many as it has. */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #ifdef SL_EMULATED
 #include <nccl.h>

@@ -3,8 +3,9 @@
  *
  * runtime/full/evaluate: inference over all in-neighbours against a plain loop in double, and scores against figures made by hand.
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #include "codelets/aggregate.h"
 #include "runtime/full/full.h"

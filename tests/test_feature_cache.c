@@ -4,8 +4,9 @@
  * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs are too small for them.
  * (What a cache holds is tested with codelets/hotrows.h.)
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #include "runtime/train/memory_need.h"
 

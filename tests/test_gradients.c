@@ -4,8 +4,9 @@
  * Gradients of every model that --model names against central differences, in double: the loss of one step as a function of its
  * parameters, with the sample and the dropout masks of that step.
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 static const struct graph_shape dense_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 601, .n_columns = 8, .n_classes = 4, .seed = 21};

@@ -3,8 +3,9 @@
  *
  * runtime/train/memory_need: for every model, no less than what the pool came to hold, and not absurdly more.
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #include "runtime/machine/pool.h"
 #include "runtime/train/memory_need.h"

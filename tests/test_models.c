@@ -4,8 +4,9 @@
  * What holds of every model that --model names, between training and evaluation: with all in-edges and without dropout a step's
  * logits are those of sl_evaluate; and where a single layer is linear and its sums are unbiased, so are a sample's logits on average.
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 static struct sl_dataset dense_set, sparse_set, small_set;
 

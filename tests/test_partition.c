@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * partition/partition.h and metis.h: the properties of every partition, and METIS's balance. */
-#include "partition/load.h"
 #include "tests/data_fixture.h"
+
+#include "partition/load.h"
 
 #include <math.h>
 

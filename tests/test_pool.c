@@ -4,8 +4,9 @@
  * runtime/machine/pool: blocks are as large as asked for, apart from each other, given again, and do not grow in number while a run
  * repeats itself. A build with a sanitizer has no pool.
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #include "runtime/machine/pool.h"
 

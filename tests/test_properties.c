@@ -4,8 +4,9 @@
  * The properties of whole runs, of every model that --model names: the partition is invisible, the same run twice is the same to the
  * bit; and of their samples: frontiers cover.
  */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { SLOW_STRIDE = 12, SLOW_VARIANT_STRIDE = 9 };

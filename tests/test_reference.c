@@ -6,8 +6,9 @@
  */
 #include <jansson.h>
 
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #ifdef SL_REAL_DOUBLE
 #define TOLERANCE 1e-9

@@ -3,8 +3,9 @@
  *
  * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps. To be read with
  * runtime/plan/gossip.h, whose schedule tests/test_gossip.c checks. */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 #include "codelets/gossip.h"
 #include "codelets/reduce.h"

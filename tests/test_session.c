@@ -3,8 +3,9 @@
  *
  * Whole runs from options to files: metrics, checkpoints, what is saved, and what goes wrong.
  */
-#include "partition/load.h"
 #include "tests/data_fixture.h"
+
+#include "partition/load.h"
 
 #include <dirent.h>
 #include <jansson.h>

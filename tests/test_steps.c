@@ -3,8 +3,9 @@
  *
  * runtime/minibatch/steps.c: small handles are registered once, and steps take as many of them as they need; each slot keeps its rows;
  * the host reads a step's sizes and nothing else of its sample. */
-#include "partition/load.h"
 #include "tests/run_fixture.h"
+
+#include "partition/load.h"
 
 /* ---- in front of StarPU: tasks are counted, and when the host takes one of some handles ---- */
 

@@ -3,8 +3,9 @@
  *
  * runtime/report/trace.h and runtime/report/report.h: traces of real runs, where StarPU has FxT, and what is written for made-up ones.
  */
-#include "partition/load.h"
 #include "tests/trace_fixture.h"
+
+#include "partition/load.h"
 
 #include <dirent.h>
 #include <jansson.h>
