@@ -116,6 +116,7 @@ enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
 {
     struct sl_at at = sl_pass_at(&full->pass, i);
     enum sl_status st;
+    SL_TRY(st, sl_layer_derive(&at), done);
     SL_TRY(st, sl_layer_run(&at), done);
     for (uint32_t q = 0; q < full->pass.plan->n_pes; q++) {
         if (i != 1 || !at.layer->kind->reads_first) {

@@ -12,6 +12,6 @@
 /* Submissions: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_layer_forward(struct sl_steps *steps, uint32_t i);
 enum sl_status sl_layer_backward(struct sl_steps *steps, uint32_t i);
-enum sl_status sl_layer_update(struct sl_steps *steps, uint64_t step, uint32_t i, const struct sl_adam *adam);
+enum sl_status sl_layer_update(struct sl_steps *steps, uint32_t i, const struct sl_adam *adam);
 
 #endif

@@ -75,10 +75,15 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
     return (struct sl_ids_of){sl_step_slot(pass->owner, pass->step, p)->frontier, 0};
 }
 
+static struct sl_partials *lists(const struct sl_at *at, uint32_t replica, int parameter)
+{
+    return sl_step_partials(steps_of(at), at->i, replica, parameter);
+}
+
 static struct sl_partials *partials(const struct sl_at *at, uint32_t p, int parameter)
 {
-    struct sl_steps *s = steps_of(at);
-    return sl_step_partials(s, at->i, sl_plan_replica(s->plan, p), parameter) + sl_door_list_of(s->door, p);
+    const struct sl_steps *s = steps_of(at);
+    return lists(at, sl_plan_replica(s->plan, p), parameter) + sl_door_list_of(s->door, p);
 }
 
 /* ---- forward ---- */
@@ -360,4 +365,5 @@ const struct sl_source sl_sampled = {.ids = ids,
                                      .send_back = send_back,
                                      .sum_back = sum_back,
                                      .returned = returned,
+                                     .lists = lists,
                                      .partials = partials};

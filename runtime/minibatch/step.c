@@ -198,7 +198,7 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
     SL_TRY(st, loss(s, step, loss_total), done);
     for (uint32_t i = s->model->n_layers; i-- > 0;) {
         SL_TRY(st, sl_layer_backward(s, i), done);
-        SL_TRY(st, sl_layer_update(s, step, i, adam), done);
+        SL_TRY(st, sl_layer_update(s, i, adam), done);
     }
 done:
     sl_step_drop(s);

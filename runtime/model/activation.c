@@ -161,7 +161,7 @@ static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_act
 static enum sl_status activate(const struct sl_at *at, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         struct sl_activate_layer layer = layer_of(at, p);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GATE, what->level, what->width), done);
         SL_TRY(st, sl_at_shape(at, p, what->h, what->level, what->width), done);
@@ -269,7 +269,7 @@ done:
 static enum sl_status deactivate(const struct sl_at *at, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         struct sl_activate_layer layer = layer_of(at, p);
         SL_TRY(st, sl_at_shape(at, p, what->gz, what->level, what->width), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {

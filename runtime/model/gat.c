@@ -45,7 +45,7 @@ static enum sl_status forward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, sl_project(at, SL_DERIVED), done);
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SCALES, at->level, at->layer->n_heads), done);
@@ -64,7 +64,7 @@ static enum sl_status backward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, sl_bias_back(at), done);
     SL_TRY(st, at->pass->source->send_back(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GY)), done);
         SL_TRY(st, sl_project_back(at, p, SL_DERIVED), done);
         SL_TRY(st, at->layer->residual && at->i > 0 ? sl_residual_back(at, p) : SL_OK, done);

@@ -41,7 +41,7 @@ static enum sl_status backward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, project_first ? sl_bias_back(at) : sl_sum_gradient(at, WEIGHT, true), done);
     SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
-    for (uint32_t p = 0; wanted && p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; wanted && sl_at_pe(at, k, &p); k++) {
         struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
         SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
         SL_TRY(st, project_first ? sl_project_back(at, p, WEIGHT) : SL_OK, done);

@@ -69,7 +69,7 @@ static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
@@ -135,11 +135,11 @@ static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, sl_sum_gradient(at, SL_DERIVED, false), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, return_initial(at, p), done);
     }
     SL_TRY(st, at->pass->source->send_back(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_input_gradient(at, p)), done);
         SL_TRY(st, hand_down(at, p), done);
     }

@@ -13,7 +13,7 @@
 static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *z = sl_at_rows(at, p, sl_at_result(at));
         starpu_data_handle_t bias = sl_at_value(at, p, SL_BIAS);
         SL_TRY(st, sl_at_shape(at, p, sl_at_result(at), at->level, at->layer->n_out), done);
@@ -49,7 +49,7 @@ done:
 static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; st == SL_OK && sl_at_pe(at, k, &p); k++) {
         st = backward_rows(at, p);
     }
     return st;
@@ -81,7 +81,7 @@ static enum sl_status forward_normed(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, sl_activate_input(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         struct sl_task_args head = sl_at_head(at, p);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
@@ -116,7 +116,7 @@ done:
 static enum sl_status backward_normed(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GBEFORE, at->from, at->layer->n_in), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
             SL_TRY(st, backward_normed_chunk(at, p, c), done);

@@ -14,7 +14,7 @@
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i)
 {
     struct sl_layer *layer = &pass->model->layer[i];
-    return (struct sl_at){pass, i, layer->from, layer->level, layer};
+    return (struct sl_at){pass, i, layer->from, layer->level, layer, pass->plan->n_pes, NULL};
 }
 
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p)
@@ -162,7 +162,7 @@ done:
 enum sl_status sl_project(const struct sl_at *at, int parameter)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, at->layer->travels), done);
         for (uint32_t c = 0; c < y->split.n_chunks; c++) {
@@ -196,7 +196,7 @@ done:
 
 void sl_project_done(const struct sl_at *at)
 {
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         sl_at_done(at, p, SL_ROWS_PROJECTED);
     }
 }
@@ -223,7 +223,7 @@ done:
 enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, at->i > 0 ? sl_at_shape(at, p, SL_ROWS_GA, at->level, at->layer->n_in) : SL_OK, done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
             SL_TRY(st, sum_gradient(at, p, c, parameter, with_bias), done);
@@ -239,7 +239,7 @@ enum sl_status sl_convolve(const struct sl_at *at, int parameter,
     enum sl_status st = SL_OK;
     SL_TRY(st, at->layer->project_first ? sl_project(at, parameter) : SL_OK, done);
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         if (!at->layer->project_first) {
@@ -266,7 +266,7 @@ enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t 
 enum sl_status sl_bias_back(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
         struct sl_task_args head = sl_at_head(at, p);
         for (uint32_t c = 0; c < gz->split.n_chunks; c++) {

@@ -86,7 +86,18 @@ struct sl_at {
     uint32_t i;
     uint32_t from, level; /* of what it takes in, of what it gives; the level is the hop, too */
     struct sl_layer *layer;
+    uint32_t n_pes;      /* whose rows are in hand: */
+    const uint32_t *pes; /* these, or NULL: all */
 };
+
+/* The k-th PE in hand, into *p; false beyond the last. */
+static inline bool sl_at_pe(const struct sl_at *at, uint32_t k, uint32_t *p)
+{
+    if (k < at->n_pes) {
+        *p = at->pes == NULL ? k : at->pes[k];
+    }
+    return k < at->n_pes;
+}
 
 /* The ids of a PE's rows: row r of any level is entry base + r. */
 struct sl_ids_of {
@@ -94,7 +105,7 @@ struct sl_ids_of {
     uint32_t base;
 };
 
-/* Where blocks come from. All but `ids` and `partials` submit tasks: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Where blocks come from. All but `ids`, `lists` and `partials` submit tasks: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 struct sl_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
@@ -112,12 +123,14 @@ struct sl_source {
     enum sl_status (*sum_back)(const struct sl_at *at, uint32_t p, struct sl_rows *out);
     void (*returned)(const struct sl_at *at);
 
-    /* The list of partial gradients of a parameter that PE p adds to. */
+    /* The lists of partial gradients of a parameter of one replica, as many as the door says; the one that PE p adds to. */
+    struct sl_partials *(*lists)(const struct sl_at *at, uint32_t replica, int parameter);
     struct sl_partials *(*partials)(const struct sl_at *at, uint32_t p, int parameter);
 };
 
 /* ---- what layers are written with; submissions, with the statuses above ---- */
 
+/* Layer i of all PEs. */
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i);
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p);
 

@@ -33,7 +33,7 @@ static enum sl_status forward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, sl_activate_input(at), done);
     SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_H, at->level, at->layer->n_out), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
@@ -50,11 +50,11 @@ static enum sl_status backward(const struct sl_at *at)
     enum sl_status st;
     SL_TRY(st, sl_sum_gradient(at, SL_NEIGH, true), done);
     SL_TRY(st, at->pass->source->send_back(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GBEFORE)), done);
     }
     SL_TRY(st, sl_deactivate_input(at), done);
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, sl_residual_back(at, p), done);
     }
 done:

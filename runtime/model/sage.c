@@ -56,7 +56,7 @@ static enum sl_status forward(const struct sl_at *at)
 static enum sl_status self_gradient(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
         for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
             uint32_t row = sl_at_chunk_row(at, p, at->level, c);
@@ -92,7 +92,7 @@ static enum sl_status backward(const struct sl_at *at)
     SL_TRY(st, self_gradient(at), done);
     SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(at, SL_NEIGH, false), done);
     SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
-    for (uint32_t p = 0; wanted && p < at->pass->plan->n_pes; p++) {
+    for (uint32_t k = 0, p = 0; wanted && sl_at_pe(at, k, &p); k++) {
         struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
         SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
         SL_TRY(st, project_first ? sl_project_back(at, p, SL_NEIGH) : SL_OK, done);
