@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "codelets/rows.h"
 #include "support/exp.h"
@@ -54,7 +55,11 @@ SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z
         size_t row = (size_t)i * n_classes;
         __builtin_prefetch(label_of + (ids[i + AHEAD < n_rows ? i + AHEAD : i] - first));
         int32_t label = label_of[ids[i] - first];
-        assert(label >= 0 && (uint32_t)label < n_classes);
+        assert(label < (int32_t)n_classes);
+        if (label < 0) {
+            memset(gz_out + row, 0, n_classes * sizeof *gz_out);
+            continue;
+        }
         loss += loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row);
     }
     *loss_out = scale * loss;

@@ -14,7 +14,7 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* The labels of the D rows: part_labels[ids[i] - first], 0 .. C - 1. */
+/* The labels of the D rows: part_labels[ids[i] - first], 0 .. C - 1; -1: the row has no loss, and its gradient is zero. */
 struct sl_labels {
     const int32_t *part_labels; /* of the part, whose first id is `first` */
     uint32_t first;

@@ -38,8 +38,14 @@ static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_r
                                  double scale, sl_real *gz, double *losses)
 {
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        uint32_t label = (uint32_t)labels.part_labels[labels.ids[i] - labels.first];
-        double loss = loss_row(n_classes, z + i * n_classes, label, scale, gz + i * n_classes);
+        int32_t label = labels.part_labels[labels.ids[i] - labels.first];
+        double loss = 0;
+        if (label >= 0) {
+            loss = loss_row(n_classes, z + i * n_classes, (uint32_t)label, scale, gz + i * n_classes);
+        }
+        for (uint32_t c = sl_lane(); label < 0 && c < n_classes; c += SL_WARP) {
+            gz[i * n_classes + c] = 0;
+        }
         if (sl_lane() == 0) {
             losses[i] = loss;
         }

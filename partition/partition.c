@@ -236,6 +236,22 @@ done:
     return st;
 }
 
+enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
+                               struct sl_partition *out)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    enum sl_status st;
+    *out = (struct sl_partition){0};
+    SL_TRY(st, allocate(graph, n_parts, out), undo);
+    number(graph->n_vertices, parts, out);
+    renumber(graph, parts, out);
+    SL_TRY(st, weigh(dataset, parts, out), undo);
+    return SL_OK;
+undo:
+    sl_partition_free(out);
+    return st;
+}
+
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out)
 {
@@ -250,16 +266,10 @@ enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_parti
     if (n_parts > 1) {
         SL_TRY(st, choose_or_recall(dataset, method, n_parts, seed, cache_file, parts), free_parts);
     }
-    SL_TRY(st, allocate(graph, n_parts, out), free_parts);
-    number(graph->n_vertices, parts, out);
-    renumber(graph, parts, out);
-    st = weigh(dataset, parts, out);
+    st = sl_partition_of(dataset, n_parts, parts, out);
 free_parts:
     sl_free(parts);
 fail:
-    if (st != SL_OK) {
-        sl_partition_free(out);
-    }
     return st;
 }
 

@@ -24,7 +24,8 @@ enum sl_purpose {
     SL_FOR_DROPOUT = 4,        /* masks: step, hop, vertex; draw = column / 8 */
     SL_FOR_KAPPA = 5,          /* the slowly turning variates of dependent minibatches */
     SL_FOR_GENERATOR = 6,      /* synthetic datasets */
-    SL_FOR_GOSSIP = 7          /* who stands where: step = number of the shuffle, vertex = position */
+    SL_FOR_GOSSIP = 7,         /* who stands where: step = number of the shuffle, vertex = position */
+    SL_FOR_CHUNKS = 8          /* order of a way's chunks: step = epoch, vertex = way, draw = place */
 };
 
 /* Where in a run a number belongs. `step` counts steps over the whole run, never reset. */

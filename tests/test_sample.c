@@ -942,7 +942,8 @@ static void test_seeds(void **state)
 
 /* ---- counts ---- */
 
-/* Rows of L + 1 levels, edges of L hops and L x (G + 1) positions fill a counts vector, each in a place of its own. */
+/* Rows of L + 1 levels, edges of L hops, L x (G + 1) positions and, at an even place, a number of two elements fill a counts vector,
+ * each in a place of its own. */
 static void test_counts_layout(void **state)
 {
     (void)state;
@@ -952,7 +953,12 @@ static void test_counts_layout(void **state)
         uint32_t n_parts = shapes[s][1];
         uint32_t n = sl_counts_size(n_hops, n_parts);
         uint8_t *taken = need(n, 1);
-        assert_int_equal(n, 2 * n_hops + 1 + n_hops * (n_parts + 1));
+        uint32_t n_before = 2 * n_hops + 1 + n_hops * (n_parts + 1);
+        assert_int_equal(n, n_before + n_before % 2 + 2);
+        assert_int_equal(sl_counts_nonzeros(n_hops, n_parts) % 2, 0);
+        taken[sl_counts_nonzeros(n_hops, n_parts)]++;
+        taken[sl_counts_nonzeros(n_hops, n_parts) + 1]++;
+        taken[n_before] += n_before % 2; /* left free */
         taken[sl_counts_rows(n_hops)]++;
         for (uint32_t hop = 0; hop < n_hops; hop++) {
             taken[sl_counts_rows(hop)]++;

@@ -29,9 +29,12 @@ static enum sl_status send(const struct sl_at *at)
     return SL_OK;
 }
 
+/* Attention's are dropped with the layer's others. */
 static void arrived(const struct sl_at *at)
 {
-    (void)at;
+    if (at->layer->kind->weigh != SL_WEIGH_ATTENTION) {
+        sl_project_done(at);
+    }
 }
 
 static enum sl_status attend(const struct sl_at *at, uint32_t q, uint32_t row, const struct sl_full_sources *what,

@@ -186,6 +186,7 @@ static void arrived(const struct sl_at *at)
 {
     if (!attends(at)) {
         keep(at, false);
+        sl_project_done(at);
     }
 }
 

@@ -124,7 +124,9 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
                   : layer->hidden && aggregates ? settings->norm
                                                 : SL_NORM_NONE;
-    layer->project_first = layer->n_in > layer->n_out || (i == 0 && sparse);
+    layer->project_first = settings->schedule == SL_SCHEDULE_PIPE
+                               ? i == 0 /* all rows that travel are then as wide as the hidden ones */
+                               : layer->n_in > layer->n_out || (i == 0 && sparse);
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
     layer->travels = layer->project_first ? layer->n_out : layer->n_in;
     layer->n_heads = 1;

@@ -250,7 +250,6 @@ enum sl_status sl_convolve(const struct sl_at *at, int parameter,
         }
     }
     at->pass->source->arrived(at);
-    sl_project_done(at);
 done:
     return st;
 }

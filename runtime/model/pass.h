@@ -109,7 +109,7 @@ struct sl_ids_of {
 struct sl_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
-    /* The rows that travel (sl_at_travels) go to the PEs that aggregate them; call `arrived` when all who read them
+    /* The rows that travel (sl_at_travels) go to the PEs that aggregate them; call `arrived` when all who read them in this layer
      * have been submitted. */
     enum sl_status (*send)(const struct sl_at *at);
     void (*arrived)(const struct sl_at *at);
@@ -178,7 +178,7 @@ enum sl_status sl_multiply_back(const struct sl_at *at, uint32_t p, uint32_t row
 enum sl_status sl_project(const struct sl_at *at, int parameter);
 enum sl_status sl_project_back(const struct sl_at *at, uint32_t p, int parameter);
 
-/* All who read y have been submitted. */
+/* All who read y have been submitted: a source calls it, in `arrived` where rows travel once. */
 void sl_project_done(const struct sl_at *at);
 
 /* Not projecting first: the gradient of W (and SL_BIAS) from the sums and gz, and ga = gz W^T unless nothing below wants it. */

@@ -29,7 +29,6 @@ _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
 _Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
 _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
-_Static_assert(SL_MAX_LAYERS == 16, "--layers");
 
 #define FANOUT_PER_LAYER 10
 #define HEADS 8 /* defaults of what one model has */

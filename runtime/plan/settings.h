@@ -11,7 +11,7 @@
 
 #include "support/option.h"
 
-#define SL_MAX_LAYERS 16
+#define SL_MAX_LAYERS 64
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 
@@ -28,8 +28,12 @@ enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
 enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
+enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
+enum sl_chunk_order { SL_CHUNK_ORDER_SHUFFLE, SL_CHUNK_ORDER_FIXED };
+
 /* Strings belong to the settings (sl_settings_free). NULL: not given. */
 struct sl_settings {
+    int schedule; /* enum sl_schedule_name: whose options these are; no option itself */
     /* data */
     char *dataset; /* "arxiv" */
     char *data_path;
@@ -69,6 +73,13 @@ struct sl_settings {
     uint32_t gossip_average_every; /* steps; 0: never */
     uint32_t gossip_local_size;    /* replicas of a node, >= 1 */
     bool gossip_ring;
+    /* pipeline */
+    uint32_t stages;        /* S */
+    uint32_t ways;          /* W */
+    uint32_t graph_chunks;  /* K; 0 until it is decided: 4 S W */
+    int chunk_order;        /* enum sl_chunk_order */
+    double gradient_factor; /* 1 or 2 */
+    uint32_t history_every; /* R, epochs */
     /* training */
     uint32_t epochs;
     double lr;

@@ -61,9 +61,9 @@ struct sl_slot {
 struct sl_slot_shape {
     const struct sl_plan *plan;
     const struct sl_shards *shards;
-    uint32_t n_seeds;    /* most seeds of a group in one step */
-    bool full;           /* all in-edges */
-    uint32_t fanout[16]; /* by hop, 0 at the seeds */
+    uint32_t n_seeds;               /* most seeds of a group in one step */
+    bool full;                      /* all in-edges */
+    uint32_t fanout[SL_MAX_LAYERS]; /* by hop, 0 at the seeds */
     uint32_t max_fanout;
     enum sl_slot_lock lock;
 };

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The spine of an epoch: read sl_pipe_epoch first. */
+#include "runtime/pipe/epoch.h"
+
+#include "codelets/loss.h"
+#include "runtime/model/run.h"
+#include "runtime/pipe/source.h"
+#include "runtime/sync/update.h"
+#include "support/memory.h"
+
+/* ---- an epoch ---- */
+
+/* Layer i of the chunks of a slot. */
+static struct sl_at in_slot(struct sl_pipe *p, uint32_t i, uint32_t slot)
+{
+    struct sl_at at = sl_pass_at(&p->pass, i);
+    at.n_pes = p->order.n_ways;
+    at.pes = p->order.chunk + (size_t)slot * p->order.n_ways;
+    return at;
+}
+
+static bool aggregates(const struct sl_layer *layer)
+{
+    return layer->from != layer->level;
+}
+
+static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
+{
+    return (epoch + 1) % p->history_every == 0;
+}
+
+static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; st == SL_OK && i < p->work.model->n_layers; i++) {
+        struct sl_at at = in_slot(p, i, slot);
+        st = sl_layer_run(&at);
+    }
+    return st;
+}
+
+/* The loss of one chunk's training vertices, and the gradient of its logits. */
+static enum sl_status lose_chunk(struct sl_pipe *p, uint32_t q)
+{
+    const struct sl_shards *shards = p->work.shards;
+    struct sl_rows *last = p->pass.pe[q].layer[p->work.model->n_layers - 1];
+    struct sl_task_args head = {.run = p->work.run, .step = p->pass.step, .pe = q};
+    struct sl_labels_handles labels = {
+        .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
+    starpu_data_handle_t share;
+    enum sl_status st;
+    SL_TRY(st, sl_rows_reshape(&p->pass.pe[q].split[0], shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
+    if (last[SL_ROWS_Z].split.n_chunks > 0) {
+        SL_TRY(st, sl_partials_next(&p->losses, 1, 1, sizeof(double), &share), done);
+        st = sl_loss_submit(&head, last[SL_ROWS_Z].chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
+                            last[SL_ROWS_GZ].chunk[0], share);
+    }
+done:
+    return st;
+}
+
+static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t way = 0; st == SL_OK && way < p->order.n_ways; way++) {
+        st = lose_chunk(p, p->order.chunk[slot * p->order.n_ways + way]);
+    }
+    return st;
+}
+
+/* ---- rows that nobody reads any more ---- */
+
+/* The role of what travels back, which earlier slots read. */
+static enum sl_role returned_role(const struct sl_at *at)
+{
+    return at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
+}
+
+/* The role of what travels: its rows may become history. */
+static enum sl_role travelling_role(const struct sl_at *at)
+{
+    enum sl_role input = at->layer->kind->norms_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
+    return at->layer->project_first ? SL_ROWS_PROJECTED : input;
+}
+
+/* A layer is done with for one chunk: all but the gradient of its input, what earlier slots read, and what becomes history. */
+static void release(const struct sl_at *at, uint32_t q, bool snapshot)
+{
+    for (int role = 0; role < SL_N_ROLES; role++) {
+        enum sl_role which =
+            role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
+        bool features = which == SL_ROWS_INPUT && at->i == 0;
+        bool awaited = aggregates(at->layer) && which == returned_role(at);
+        bool kept = aggregates(at->layer) && snapshot && which == travelling_role(at);
+        if (!features && !awaited && !kept) {
+            sl_at_done(at, q, which);
+        }
+    }
+}
+
+/* The first slot has read what travelled back. */
+static void release_returned(const struct sl_at *at)
+{
+    for (uint32_t q = 0; aggregates(at->layer) && q < at->pass->plan->n_pes; q++) {
+        sl_at_done(at, q, returned_role(at));
+    }
+}
+
+/* What travelled in this epoch is what later ones see of it. */
+static void take_snapshot(struct sl_pipe *p)
+{
+    uint32_t n = p->graph.n_chunks;
+    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+        struct sl_at at = sl_pass_at(&p->pass, i);
+        for (uint32_t q = 0; aggregates(at.layer) && q < n; q++) {
+            struct sl_rows *history = &p->history[(size_t)i * n + q];
+            struct sl_rows *now = sl_at_rows(&at, q, travelling_role(&at));
+            struct sl_rows old = *history;
+            *history = *now;
+            *now = (struct sl_rows){0};
+            sl_rows_drop(&old);
+        }
+    }
+}
+
+/* ---- backward ---- */
+
+static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl_adam *adam)
+{
+    const struct sl_update update = {p->work.door, &p->replicas};
+    bool snapshot = is_snapshot(p, p->pass.step);
+    enum sl_status st = SL_OK;
+    for (uint32_t i = p->work.model->n_layers; i-- > 0;) {
+        struct sl_at at = in_slot(p, i, slot);
+        SL_TRY(st, sl_layer_run_back(&at), done);
+        for (uint32_t way = 0; way < at.n_pes; way++) {
+            release(&at, at.pes[way], snapshot);
+        }
+        if (slot == 0) {
+            release_returned(&at);
+            SL_TRY(st, sl_update_layer(&update, &at, adam), done);
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status derive(struct sl_pipe *p)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; st == SL_OK && i < p->work.model->n_layers; i++) {
+        struct sl_at at = sl_pass_at(&p->pass, i);
+        st = sl_layer_derive(&at);
+    }
+    return st;
+}
+
+static void begin(struct sl_pipe *p, uint64_t epoch)
+{
+    p->pass.step = epoch;
+    p->losses.n = 0;
+    for (uint32_t k = 0; k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
+        p->gradients[k].n = 0;
+    }
+}
+
+enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_adam *adam, starpu_data_handle_t loss)
+{
+    struct sl_task_args head = {.run = p->work.run, .step = epoch};
+    enum sl_status st;
+    begin(p, epoch);
+    SL_TRY(st, derive(p), done);
+    for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
+        SL_TRY(st, forward(p, slot), done);
+        SL_TRY(st, lose(p, slot), done);
+    }
+    SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, loss), done);
+    for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
+        SL_TRY(st, backward(p, slot, adam), done);
+    }
+    if (is_snapshot(p, epoch)) {
+        take_snapshot(p);
+    }
+done:
+    return st;
+}
+
+/* ---- open, close ---- */
+
+/* A chunk's rows are one matrix at every level; the features are read where they are. */
+static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
+{
+    const struct sl_shards *shards = p->work.shards;
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_pass_pe *pe = &p->pass.pe[q];
+    for (uint32_t level = 0; level <= p->work.model->layer[0].from; level++) {
+        pe->split[level] = sl_split_rows(part->end - part->first, 1, 0);
+    }
+    return shards->is_sparse
+               ? SL_OK
+               : sl_rows_register_over(&pe->split[0], shards->n_features,
+                                       shards->table + (size_t)part->first * shards->n_features, &pe->features);
+}
+
+static enum sl_status open_partials(struct sl_pipe *p)
+{
+    uint32_t n = p->work.model->n_layers * SL_N_PARAMETERS;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n, sizeof *p->gradients, "partial gradients", &p->gradients), done);
+    for (uint32_t k = 0; k < n; k++) {
+        SL_TRY(st, sl_partials_open(p->graph.n_chunks, &p->gradients[k]), done);
+    }
+    st = sl_partials_open(p->graph.n_chunks, &p->losses);
+done:
+    return st;
+}
+
+static enum sl_status open_order(struct sl_pipe *p)
+{
+    const struct sl_settings *s = p->work.settings;
+    struct sl_pipe_order *o = &p->order;
+    enum sl_status st;
+    *o = (struct sl_pipe_order){
+        .n_chunks = p->graph.n_chunks, .n_ways = s->ways, .n_slots = p->graph.n_chunks / s->ways};
+    SL_TRY(st, sl_alloc(o->n_chunks, sizeof *o->chunk, "the order of chunks", &o->chunk), done);
+    st = sl_alloc(o->n_chunks, sizeof *o->slot_of, "the order of chunks", &o->slot_of);
+done:
+    return st;
+}
+
+static void open_pass(struct sl_pipe *p)
+{
+    const struct sl_work *w = &p->work;
+    p->pass = (struct sl_pass){.plan = w->plan,
+                               .run = w->run,
+                               .shards = w->shards,
+                               .model = w->model,
+                               .training = true,
+                               .dropout = w->settings->dropout,
+                               .seed = w->settings->seed,
+                               .source = &sl_pipe_source,
+                               .owner = p,
+                               .group = &p->group};
+    p->replicas = (struct sl_replicas){.settings = w->settings, .plan = w->plan, .run = w->run, .replica = w->model};
+}
+
+enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
+{
+    size_t n_layers = work->model->n_layers;
+    enum sl_status st;
+    *out = (struct sl_pipe){.work = *work};
+    out->history_every = work->settings->history_every;
+    out->gradient_factor = work->settings->gradient_factor;
+    SL_TRY(st, sl_pipe_graph_open(work->shards, &out->graph), undo);
+    open_pass(out);
+    SL_TRY(st, open_order(out), undo);
+    SL_TRY(st, open_partials(out), undo);
+    SL_TRY(st, sl_alloc_zero(n_layers * out->graph.n_chunks, sizeof *out->history, "history", &out->history), undo);
+    SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
+    for (uint32_t q = 0; q < out->graph.n_chunks; q++) {
+        SL_TRY(st, open_chunk(out, q), undo);
+    }
+    return SL_OK;
+undo:
+    sl_pipe_close(out);
+    return st;
+}
+
+static void close_rows(struct sl_pipe *p)
+{
+    uint32_t n = p->graph.n_chunks;
+    for (uint32_t q = 0; p->pass.pe != NULL && q < n; q++) {
+        sl_rows_drop(&p->pass.pe[q].features);
+        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+            for (int role = 0; role < SL_N_ROLES; role++) {
+                sl_rows_drop(&p->pass.pe[q].layer[i][role]);
+            }
+        }
+    }
+    for (size_t k = 0; p->history != NULL && k < (size_t)p->work.model->n_layers * n; k++) {
+        sl_rows_drop(&p->history[k]);
+    }
+}
+
+void sl_pipe_close(struct sl_pipe *p)
+{
+    close_rows(p);
+    for (uint32_t k = 0; p->gradients != NULL && k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
+        sl_partials_close(&p->gradients[k]);
+    }
+    sl_partials_close(&p->losses);
+    sl_pipe_graph_close(&p->graph);
+    sl_free(p->gradients);
+    sl_free(p->history);
+    sl_free(p->order.chunk);
+    sl_free(p->order.slot_of);
+    sl_free(p->pass.pe);
+    *p = (struct sl_pipe){0};
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One epoch of GNNPipe (Wang et al. 2023) as StarPU tasks: the full graph in K chunks, layers one after the other over the chunks of a
+ * slot (order.h), slots one after the other. There is no barrier between them: a chunk's tasks of a layer run as soon as their rows are
+ * there, so that layers, which stages of the pipeline have, work on several slots at a time.
+ *
+ * An aggregation reads what travels of chunk s at a chunk q
+ *   fresh       where slot(s) <= slot(q): rows of this epoch
+ *   historical  where slot(s) > slot(q): rows of epoch floor(e/R) R - 1, none where that is -1, without a gradient
+ * and the adjoint multiplies what comes from a later slot by the gradient factor, what comes from the same one by 1 (technique 2). With
+ * one slot (K = W) all is fresh, and training exact. Chunks, stages and the schedule change no figure: the order and R do.
+ *
+ * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back.
+ */
+#ifndef SL_RUNTIME_PIPE_EPOCH_H
+#define SL_RUNTIME_PIPE_EPOCH_H
+
+#include "codelets/optimize.h"
+#include "runtime/pipe/pipe.h"
+
+/* Prepare; the plan is of parts (sl_plan_of_parts) as many as chunks. SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out);
+
+/* Wait for the tasks, release. An empty struct is allowed. */
+void sl_pipe_close(struct sl_pipe *pipe);
+
+/* Submit an epoch, whose order is drawn: forward, loss (one double, the mean over the training vertices), backward, Adam. One thread, in order.
+ * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_pipe_epoch(struct sl_pipe *pipe, uint64_t epoch, const struct sl_adam *adam,
+                             starpu_data_handle_t loss);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What the epochs of full-graph training share (runtime/pipe/epoch.h has the method).
+ */
+#ifndef SL_RUNTIME_PIPE_PIPE_H
+#define SL_RUNTIME_PIPE_PIPE_H
+
+#include "runtime/model/pass.h"
+#include "runtime/pipe/graph.h"
+#include "runtime/pipe/order.h"
+#include "runtime/schedule/schedule.h"
+#include "runtime/sync/replicas.h"
+
+struct sl_pipe {
+    struct sl_work work;
+    struct sl_pipe_graph graph;
+    struct sl_pipe_order order;    /* of the epoch in hand */
+    struct sl_pass pass;           /* a PE for each chunk */
+    struct sl_pass_group group;    /* unused: no norm is over a batch here */
+    struct sl_replicas replicas;   /* one */
+    struct sl_rows *history;       /* [layer][chunk]: what travelled in the snapshot's epoch; empty: none */
+    struct sl_partials *gradients; /* [layer][parameter] */
+    struct sl_partials losses;
+    uint32_t history_every; /* R */
+    double gradient_factor;
+};
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Reduce, mix, optimise, mix; parameter by parameter. */
+#include "runtime/sync/update.h"
+
+/* The head of what is done for replica r: by its first PE. */
+static struct sl_task_args head_of(const struct sl_at *at, uint32_t r)
+{
+    return (struct sl_task_args){
+        .run = at->pass->run, .step = at->pass->step, .pe = sl_plan_first_of(at->pass->plan, r)};
+}
+
+/* Each replica's gradient of parameter k: the sum of its partials, unless batch norm has left it. */
+static enum sl_status reduce(const struct sl_update *u, const struct sl_at *at, int k)
+{
+    bool summed = at->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; !summed && r < at->pass->plan->n_replicas; r++) {
+        struct sl_task_args head = head_of(at, r);
+        struct sl_door_sum sum = {.parameter = at->i * SL_N_PARAMETERS + (uint32_t)k,
+                                  .lists = at->pass->source->lists(at, r, k),
+                                  .sum = at->pass->model[r].layer[at->i].parameter[k].gradient_handle};
+        SL_TRY(st, sl_door_add(u->door, &head, &sum), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status optimise(const struct sl_at *at, int k, const struct sl_adam *adam)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < at->pass->plan->n_replicas; r++) {
+        const struct sl_parameter *parameter = &at->pass->model[r].layer[at->i].parameter[k];
+        struct sl_task_args head = head_of(at, r);
+        SL_TRY(st,
+               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
+                                  parameter->moment1_handle, parameter->moment2_handle),
+               done);
+    }
+done:
+    return st;
+}
+
+/* The gradient of SL_DERIVED, and from it those of the parameters it was made of. */
+static enum sl_status underive(const struct sl_update *u, const struct sl_at *at)
+{
+    enum sl_status st;
+    SL_TRY(st, reduce(u, at, SL_DERIVED), done);
+    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
+        SL_TRY(st, at->layer->kind->derive_back(at, v), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_at *at, const struct sl_adam *adam)
+{
+    uint64_t step = at->pass->step;
+    enum sl_status st = SL_OK;
+    SL_TRY(st, at->layer->kind->derive != NULL ? underive(u, at) : SL_OK, done);
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        if (!sl_parameter_trained(&at->layer->parameter[k])) {
+            continue;
+        }
+        SL_TRY(st, at->layer->kind->parameter[k].by_derived ? SL_OK : reduce(u, at, k), done);
+        SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, at->i, k), done);
+        SL_TRY(st, optimise(at, k, adam), done);
+        SL_TRY(st, sl_replicas_mix_weights(u->replicas, step, at->i, k), done);
+    }
+done:
+    return st;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Stages 11 and 12, of one layer: its gradients from their partials, mixed where there are several replicas, and Adam.
+ */
+#ifndef SL_RUNTIME_SYNC_UPDATE_H
+#define SL_RUNTIME_SYNC_UPDATE_H
+
+#include "codelets/optimize.h"
+#include "runtime/exchange/door.h"
+#include "runtime/model/pass.h"
+#include "runtime/sync/replicas.h"
+
+/* What gradients go through; borrowed. */
+struct sl_update {
+    struct sl_door *door;
+    struct sl_replicas *replicas; /* their rounds of this step are planned */
+};
+
+/* Submit, once all partials of the layer have been: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_update_layer(const struct sl_update *update, const struct sl_at *at, const struct sl_adam *adam);
+
+#endif

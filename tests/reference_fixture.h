@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The exact cases of tests/reference: graphs, models and figures made in double by PyTorch's automatic differentiation, and comparison with
+ * them. To be included first.
+ */
+#ifndef SL_TESTS_REFERENCE_FIXTURE_H
+#define SL_TESTS_REFERENCE_FIXTURE_H
+
+#include "tests/run_fixture.h"
+
+#include <jansson.h>
+
+#include "partition/load.h"
+
+#ifdef SL_REAL_DOUBLE
+#define TOLERANCE 1e-9
+#else
+#define TOLERANCE 1e-4
+#endif
+
+/* What the files call a parameter: where there is one matrix only, it is "w". */
+static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int k)
+{
+    static const char *const names[SL_N_PARAMETERS] = {"w_self",    "w_neigh",  "bias",     "norm_weight",
+                                                       "norm_bias", "attn_src", "attn_dst", NULL};
+    return k == SL_NEIGH && layer->kind != &sl_sage ? "w" : names[k];
+}
+
+/* ---- the files ---- */
+
+static MAYBE_UNUSED json_t *case_of(const char *name)
+{
+    const char *top = getenv("top_srcdir");
+    char path[4096];
+    json_error_t error;
+    snprintf(path, sizeof path, "%s/tests/reference/%s.json", top != NULL ? top : ".", name);
+    json_t *root = json_load_file(path, 0, &error);
+    if (root == NULL) {
+        fail_msg("%s: %s", path, error.text);
+    }
+    return root;
+}
+
+static MAYBE_UNUSED json_t *member(json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+    if (value == NULL) {
+        fail_msg("the case has no '%s'", key);
+    }
+    return value;
+}
+
+static MAYBE_UNUSED double number(json_t *array, size_t i)
+{
+    json_t *value = json_array_get(array, i);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+/* Entry (r, c) of the array [out][in] or [out] that stands for our parameter of n_rows inputs and n_columns outputs. */
+static MAYBE_UNUSED double entry(json_t *array, const struct sl_parameter *p, uint32_t r, uint32_t c)
+{
+    json_t *one = json_array_get(array, 0);
+    if (p->n_rows == 1 && json_is_array(one)) { /* of attention: [heads][columns of a head] */
+        size_t n = json_array_size(one);
+        assert_int_equal(json_array_size(array) * n, p->n_columns);
+        return number(json_array_get(array, c / n), c % n);
+    }
+    assert_int_equal(json_array_size(array), p->n_columns);
+    json_t *row = json_array_get(array, c);
+    if (!json_is_array(row)) {
+        return number(array, c);
+    }
+    assert_int_equal(json_array_size(row), p->n_rows);
+    return number(row, r);
+}
+
+static MAYBE_UNUSED uint32_t width(json_t *root, size_t i)
+{
+    return (uint32_t)number(member(member(root, "options"), "widths"), i);
+}
+
+/* ---- the dataset ---- */
+
+static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out)
+{
+    json_t *edges = member(root, "edges_src_dst");
+    size_t n_edges = json_array_size(edges);
+    sl_vertex *from = need(n_edges, sizeof *from);
+    sl_vertex *to = need(n_edges, sizeof *to);
+    for (size_t e = 0; e < n_edges; e++) {
+        from[e] = (sl_vertex)number(json_array_get(edges, e), 0);
+        to[e] = (sl_vertex)number(json_array_get(edges, e), 1);
+    }
+    expect_ok(sl_graph_build(n, n_edges, from, to, false, out));
+    assert_int_equal(out->n_edges, n_edges);
+    free(from);
+    free(to);
+}
+
+static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
+{
+    uint32_t n = (uint32_t)json_integer_value(member(root, "vertices"));
+    uint32_t n_features = (uint32_t)json_array_size(json_array_get(member(root, "features"), 0));
+    json_t *train = member(root, "train");
+    json_t *epochs = json_object_get(root, "epochs");
+    json_t *logits = member(epochs == NULL ? root : json_array_get(epochs, 0), "logits");
+    *out = (struct sl_dataset){.name = "reference", .split = "all"};
+    graph_of(root, n, &out->graph);
+    out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
+    out->features.dense = need_owned((size_t)n * n_features, sizeof(float));
+    out->labels = need_owned(n, sizeof *out->labels);
+    for (uint32_t v = 0; v < n; v++) {
+        out->labels[v] = (int32_t)number(member(root, "labels"), v);
+    }
+    out->n_classes = (uint32_t)json_array_size(json_array_get(logits, 0));
+    out->train.n = (uint32_t)json_array_size(train);
+    out->train.ids = need_owned(out->train.n, sizeof *out->train.ids);
+    for (uint32_t i = 0; i < out->train.n; i++) {
+        out->train.ids[i] = (sl_vertex)number(train, i);
+    }
+}
+
+/* ---- the model ---- */
+
+static MAYBE_UNUSED json_t *tensor(json_t *tensors, const struct sl_model *model, uint32_t i, int k)
+{
+    char key[64];
+    const struct sl_layer *layer = &model->layer[i];
+    const char *name = parameter_name(layer, k);
+    if (layer->from != layer->level) {
+        snprintf(key, sizeof key, "%u.%s", layer->number, name);
+    } else {
+        snprintf(key, sizeof key, "%s.%s", layer->last ? "out" : "in", name);
+    }
+    return member(tensors, key);
+}
+
+static MAYBE_UNUSED void put_parameters(json_t *root, struct sl_model *model)
+{
+    expect_ok(sl_model_acquire(model, STARPU_RW));
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *p = &model->layer[i].parameter[k];
+            json_t *from = sl_parameter_trained(p) ? tensor(member(root, "parameters"), model, i, k) : NULL;
+            for (size_t e = 0; from != NULL && e < (size_t)p->n_rows * p->n_columns; e++) {
+                p->value[e] = (sl_real)entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
+            }
+        }
+    }
+    sl_model_release(model);
+}
+
+static MAYBE_UNUSED double largest(json_t *array)
+{
+    double size = 0;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        json_t *item = json_array_get(array, i);
+        double here = json_is_array(item) ? largest(item) : fabs(json_number_value(item));
+        size = here > size ? here : size;
+    }
+    return size;
+}
+
+/* Compare values (or gradients) of all parameters with `wanted`. Where a tensor of the reference is zero but for rounding (the
+ * bias under batch norm), its terms are of the size of the neighbouring tensors'. */
+static MAYBE_UNUSED void expect_tensors(const char *what, json_t *wanted, struct sl_model *model, bool gradients)
+{
+    expect_ok(sl_model_acquire(model, STARPU_R));
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        double size = largest(tensor(wanted, model, i, SL_NEIGH));
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            const struct sl_parameter *p = &model->layer[i].parameter[k];
+            const sl_real *got = gradients ? p->gradient : p->value;
+            json_t *from = sl_parameter_trained(p) ? tensor(wanted, model, i, k) : NULL;
+            double here = from != NULL && largest(from) > 1e-12 ? largest(from) : size;
+            char name[128];
+            snprintf(name, sizeof name, "%s of layer %u, %s", what, i, parameter_name(&model->layer[i], k));
+            for (size_t e = 0; from != NULL && e < (size_t)p->n_rows * p->n_columns; e++) {
+                double should = entry(from, p, (uint32_t)(e / p->n_columns), (uint32_t)(e % p->n_columns));
+                expect_near_at(name, e, (double)got[e], should, TOLERANCE * here);
+            }
+        }
+    }
+    sl_model_release(model);
+}
+
+/* A number among the options, where there is one. */
+static MAYBE_UNUSED void option_of(json_t *options, const char *key, double *value)
+{
+    json_t *found = json_object_get(options, key);
+    *value = found == NULL ? *value : json_number_value(found);
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/pipe: GNNPipe's epochs against figures that two independent formulations of its rules gave in double (tests/reference), and
+ * what must not matter: the schedule, which chunks there are where all is fresh, and how their rows are kept.
+ */
+#include "tests/reference_fixture.h"
+
+#include "runtime/pipe/epoch.h"
+
+#define MAX_CHUNKS 64
+
+/* A model on the chunks of a graph. */
+struct bench {
+    struct sl_settings settings;
+    struct sl_partition partition;
+    struct sl_shards shards;
+    struct sl_plan plan;
+    struct sl_run run;
+    struct sl_model model;
+    struct sl_door door;
+    struct sl_pipe pipe;
+};
+
+static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, const uint32_t *chunk_of, struct bench *b)
+{
+    struct sl_settings *s = &b->settings;
+    s->schedule = SL_SCHEDULE_PIPE;
+    expect_ok(sl_partition_of(dataset, n_chunks, chunk_of, &b->partition));
+    expect_ok(sl_shards_open(dataset, &b->partition, false, &b->shards));
+    expect_ok(sl_shards_weigh(&b->shards));
+    b->plan = sl_plan_of_parts(n_chunks);
+    expect_ok(sl_run_init(&b->run));
+    b->run.gpus_first = machine.gpus_first;
+    expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_classes, b->shards.is_sparse, &b->model));
+    expect_ok(sl_door_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->door));
+    struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->door, 0};
+    expect_ok(sl_pipe_open(&work, &b->pipe));
+}
+
+static void bench_close(struct bench *b)
+{
+    sl_pipe_close(&b->pipe);
+    sl_door_close(&b->door);
+    sl_model_free(&b->model);
+    sl_shards_close(&b->shards);
+    sl_run_free(&b->run);
+    sl_partition_free(&b->partition);
+}
+
+/* One epoch in the order that is there; gives its loss. */
+static double run_epoch(struct bench *b, uint64_t epoch)
+{
+    struct sl_adam adam = adam_of(&b->settings, epoch);
+    starpu_data_handle_t handle;
+    double loss = NAN;
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
+    expect_ok(sl_pipe_epoch(&b->pipe, epoch, &adam, handle));
+    starpu_data_unregister(handle);
+    starpu_task_wait_for_all();
+    expect_ok(sl_failure_status(&b->run.failure));
+    return loss;
+}
+
+/* ---- the reference cases ---- */
+
+static uint32_t option(json_t *root, const char *key)
+{
+    return (uint32_t)json_integer_value(member(member(root, "options"), key));
+}
+
+static void settings_of(json_t *root, struct sl_settings *out)
+{
+    json_t *options = member(root, "options");
+    expect_ok(sl_settings_init(out));
+    expect_ok(sl_option_set(&sl_settings_table, "model", json_string_value(member(root, "model")), out));
+    out->layers = option(root, "layers");
+    out->hidden = option(root, "hidden");
+    out->ways = option(root, "ways");
+    out->history_every = option(root, "history_every");
+    out->gradient_factor = option(root, "gradient_factor");
+    option_of(options, "alpha", &out->alpha);
+    option_of(options, "lam", &out->lambda);
+    out->dropout = 0;
+    out->lr = json_number_value(member(member(root, "adam"), "lr"));
+    out->weight_decay = 0;
+}
+
+static void put_order(json_t *order, struct sl_pipe_order *out)
+{
+    for (uint32_t way = 0; way < out->n_ways; way++) {
+        for (uint32_t t = 0; t < out->n_slots; t++) {
+            out->chunk[t * out->n_ways + way] = (uint32_t)number(json_array_get(order, way), t);
+        }
+    }
+    sl_pipe_order_invert(out);
+}
+
+static void put_table(json_t *root, struct bench *b)
+{
+    uint32_t n = b->shards.n_features;
+    for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
+        for (uint32_t c = 0; c < n; c++) {
+            b->shards.table[(size_t)b->partition.new_ids[v] * n + c] =
+                (sl_real)number(json_array_get(member(root, "features"), v), c);
+        }
+    }
+}
+
+/* The historical rows of aggregation a, after the last epoch. */
+static void expect_history(json_t *wanted, struct bench *b, uint32_t layer)
+{
+    for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
+        uint32_t q = b->pipe.graph.part_of[b->partition.new_ids[v]];
+        uint32_t row = b->partition.new_ids[v] - b->shards.part[q].first;
+        const struct sl_rows *rows = &b->pipe.history[layer * b->plan.n_pes + q];
+        assert_int_equal(rows->split.n_chunks, 1);
+        assert_int_equal(starpu_data_acquire(rows->chunk[0], STARPU_R), 0);
+        const sl_real *x = starpu_data_get_local_ptr(rows->chunk[0]);
+        for (uint32_t c = 0; c < rows->n_columns; c++) {
+            expect_near_at("history", (size_t)v * rows->n_columns + c, (double)x[row * rows->n_columns + c],
+                           number(json_array_get(wanted, v), c), TOLERANCE * largest(wanted));
+        }
+        starpu_data_release(rows->chunk[0]);
+    }
+}
+
+static void check_epochs(json_t *root, struct bench *b)
+{
+    json_t *epochs = member(root, "epochs");
+    for (size_t e = 0; e < json_array_size(epochs); e++) {
+        json_t *epoch = json_array_get(epochs, e);
+        double wanted = json_number_value(member(epoch, "loss"));
+        put_order(member(epoch, "order"), &b->pipe.order);
+        expect_near_at("loss", e, run_epoch(b, e), wanted, TOLERANCE * fabs(wanted));
+        expect_tensors("gradient", member(epoch, "gradients"), &b->model, true);
+    }
+    expect_tensors("value at the end", member(root, "parameters_after"), &b->model, false);
+}
+
+static void check_histories(json_t *root, struct bench *b)
+{
+    for (uint32_t i = 0; i < b->model.n_layers; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", b->model.layer[i].number);
+        if (b->model.layer[i].from != b->model.layer[i].level) {
+            expect_history(member(member(root, "history"), key), b, i);
+        }
+    }
+}
+
+static void check_case(const char *name)
+{
+    json_t *root = case_of(name);
+    uint32_t chunk_of[1024];
+    struct sl_dataset dataset;
+    struct bench b = {.settings = {0}};
+    dataset_of(root, &dataset);
+    for (uint32_t v = 0; v < dataset.graph.n_vertices; v++) {
+        chunk_of[v] = (uint32_t)number(member(root, "chunk_of"), v);
+    }
+    settings_of(root, &b.settings);
+    bench_open(&dataset, option(root, "chunks"), chunk_of, &b);
+    put_table(root, &b);
+    put_parameters(root, &b.model);
+    check_epochs(root, &b);
+    check_histories(root, &b);
+    bench_close(&b);
+    sl_settings_free(&b.settings);
+    sl_dataset_free(&dataset);
+    json_decref(root);
+}
+
+static void test_gcn(void **state)
+{
+    (void)state;
+    check_case("pipe_gcn_w1");
+    check_case("pipe_gcn_w2");
+    check_case("pipe_gcn_live_history");
+}
+
+static void test_sage(void **state)
+{
+    (void)state;
+    check_case("pipe_sage_w1");
+}
+
+static void test_gcnii(void **state)
+{
+    (void)state;
+    check_case("pipe_gcnii_w1");
+    check_case("pipe_gcnii_w2");
+    check_case("pipe_gcnii_single_gradient");
+}
+
+static void test_resgcn(void **state)
+{
+    (void)state;
+    check_case("pipe_resgcn_w1");
+    check_case("pipe_resgcn_w2");
+    check_case("pipe_resgcn_fixed_order");
+    check_case("pipe_resgcn_w2_none");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn), cmocka_unit_test(test_sage),
+                                       cmocka_unit_test(test_gcnii), cmocka_unit_test(test_resgcn)};
+    return cmocka_run_group_tests(tests, group_up, group_down);
+}
