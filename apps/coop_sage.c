@@ -1,74 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * coop_sage: train graph neural networks by cooperative minibatches. Options in, exit code out; the work is runtime/starling.h. */
-#include "runtime/starling.h"
-
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-
-static int complain(int code)
-{
-    fprintf(stderr, "coop_sage: %s\n", sl_message());
-    return code;
-}
-
-/* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
-static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool talk)
-{
-    if (st != SL_OK || !traced) {
-        sl_trace_discard(folder);
-        if (st == SL_OK && talk) {
-            printf("trace     none: the run ended before the steps to trace\n");
-        }
-        return st;
-    }
-    st = sl_trace_finish(folder);
-    if (st == SL_OK && talk) {
-        printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", folder);
-    }
-    return st;
-}
-
-static bool is_set(const struct sl_settings *settings, const char *flag)
-{
-    char text[8];
-    return sl_settings_get(settings, flag, text, sizeof text) == SL_OK && text[0] == 'y';
-}
-
-/* Open a session, train, close. */
-static enum sl_status run(struct sl_settings *settings)
-{
-    const struct sl_report report = {.stream = stdout};
-    struct sl_session *session = NULL;
-    char folder[4096];
-    enum sl_status st;
-    SL_TRY(st, sl_session_open(settings, NULL, &session), done);
-    SL_TRY(st, sl_signals_install(), done);
-    st = sl_session_train(session, &report);
-done:
-    sl_signals_restore();
-    bool traced = sl_session_traced(session);
-    sl_session_close(session);
-    if (sl_settings_get(settings, "trace", folder, sizeof folder) == SL_OK && folder[0] != '\0') {
-        st = finish_trace(folder, st, traced, !is_set(settings, "quiet") && !is_set(settings, "json"));
-    }
-    return st;
-}
+ * coop_sage: train graph neural networks by cooperative minibatches. */
+#include "apps/run.h"
 
 int main(int argc, char **argv)
 {
-    struct sl_settings *settings;
-    bool runs = false;
-    int code = EXIT_GOOD;
-    if (sl_settings_new(&settings) != SL_OK) {
-        return complain(EXIT_FAILED);
-    }
-    enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
-    if (st != SL_OK) {
-        code = complain(st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
-    } else if (runs && run(settings) != SL_OK) {
-        code = complain(EXIT_FAILED);
-    }
-    sl_settings_delete(settings);
-    return code;
+    return run_program("coop_sage", sl_settings_new, argc, argv);
 }

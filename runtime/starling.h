@@ -35,12 +35,13 @@
 extern "C" {
 #endif
 
-/* ---- settings: the options of coop_sage, by name without the dashes (`coop_sage --help`) ---- */
+/* ---- settings: the options of coop_sage or of pipe_gnn, by name without the dashes (`coop_sage --help`) ---- */
 
 struct sl_settings;
 
-/* The defaults. SL_ENOMEM. */
+/* The defaults of coop_sage, which trains on minibatches, or of pipe_gnn, which trains on the full graph. SL_ENOMEM. */
 SL_API enum sl_status sl_settings_new(struct sl_settings **out);
+SL_API enum sl_status sl_settings_new_pipe(struct sl_settings **out);
 SL_API void sl_settings_delete(struct sl_settings *settings);
 
 /* Set one option as the command line would: sl_settings_set(s, "batch-size", "512"). value NULL: the option alone, as a flag.

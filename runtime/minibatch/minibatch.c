@@ -32,13 +32,14 @@ static void list_sums(struct sl_minibatch *m, struct sum out[N_SUMS])
     out[6] = (struct sum){"epoch.feature_bytes", 0, &sums->feature_bytes};
 }
 
-static void save(void *own, struct sl_tensor *tensors, uint32_t *n)
+static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
 {
     struct sum sums[N_SUMS];
     list_sums(own, sums);
     for (int i = 0; i < N_SUMS; i++) {
         tensors[(*n)++] = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, sums[i].data);
     }
+    return SL_OK;
 }
 
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
@@ -147,10 +148,16 @@ static void close_minibatch(void *own)
     sl_free(m);
 }
 
-/* Features that do not fit a GPU. */
+/* What a step is; and features that do not fit a GPU. */
 static void describe(const void *own, FILE *stream)
 {
-    const struct sl_feature_cache *cache = &((const struct sl_minibatch *)own)->steps.cache;
+    const struct sl_steps *steps = &((const struct sl_minibatch *)own)->steps;
+    const struct sl_feature_cache *cache = &steps->cache;
+    const struct sl_partition *partition = steps->shards->partition;
+    uint64_t n_edges = partition->graph.n_edges;
+    fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
+            steps->plan->n_pes, steps->plan->n_parts, steps->settings->batch_size, steps->plan->n_per_epoch,
+            n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
     if (cache->chosen) {
         fprintf(stream,
                 "features  %.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "

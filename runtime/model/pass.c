@@ -20,7 +20,9 @@ struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i)
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p)
 {
     const struct sl_pass *pass = at->pass;
-    return (struct sl_task_args){.run = pass->run, .step = pass->step, .pe = p, .hop = at->level, .stage = pass->stage};
+    uint32_t pe = pass->source->worker == NULL ? p : pass->source->worker(at, p);
+    return (struct sl_task_args){
+        .run = pass->run, .step = pass->step, .pe = pe, .hop = at->level, .stage = pass->stage};
 }
 
 struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role)

@@ -109,6 +109,9 @@ struct sl_ids_of {
 struct sl_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
+    /* The PE that works for PE p at this layer, where that is another one; NULL: p itself. */
+    uint32_t (*worker)(const struct sl_at *at, uint32_t p);
+
     /* The rows that travel (sl_at_travels) go to the PEs that aggregate them; call `arrived` when all who read them in this layer
      * have been submitted. */
     enum sl_status (*send)(const struct sl_at *at);

@@ -17,6 +17,14 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
     return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
 }
 
+/* The stage that a layer is in, and the way that a chunk is: layers are dealt to stages evenly. */
+static uint32_t worker(const struct sl_at *at, uint32_t q)
+{
+    const struct sl_pipe *pipe = pipe_of(at);
+    uint32_t stage = sl_spread(at->i, at->pass->model->n_layers, pipe->work.settings->stages);
+    return stage * pipe->order.n_ways + q / pipe->order.n_slots;
+}
+
 /* Rows are read where they are. */
 static enum sl_status stay(const struct sl_at *at)
 {
@@ -131,6 +139,7 @@ static struct sl_partials *partials(const struct sl_at *at, uint32_t q, int para
 }
 
 const struct sl_source sl_pipe_source = {.ids = ids,
+                                         .worker = worker,
                                          .send = stay,
                                          .arrived = leave,
                                          .sum = sum,

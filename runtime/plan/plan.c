@@ -16,11 +16,11 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.n_replicas = sl_plan_replicas(settings);
     plan.end_pe = plan.n_pes;
     plan.n_layers = settings->layers;
-    plan.batch = (uint64_t)plan.n_pes * settings->batch_size;
+    plan.batch = settings->schedule == SL_SCHEDULE_PIPE ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
     plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
-    sl_homes_find(plan.n_pes, &plan.homes);
+    sl_homes_find(settings->schedule == SL_SCHEDULE_PIPE ? settings->stages * settings->ways : plan.n_pes, &plan.homes);
     return plan;
 }
 

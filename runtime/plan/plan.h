@@ -4,7 +4,8 @@
  * Who does what in a run: decided once, before its first task, and never changed.
  *
  * P PEs in P/G groups; PE p holds part p mod G of the graph and cooperates with the PEs of group p / G. A run has one replica of the
- * model, or with gossip one for each group.
+ * model, or with gossip one for each group. Full-graph training has a PE for each chunk of the graph here, in one group; they live where
+ * their stage and way does.
  */
 #ifndef SL_RUNTIME_PLAN_PLAN_H
 #define SL_RUNTIME_PLAN_PLAN_H
@@ -20,7 +21,7 @@ struct sl_plan {
     uint32_t first_pe, end_pe; /* of this process: all of them */
     uint32_t n_layers;         /* L: hops of a minibatch */
     uint32_t n_train;          /* seeds of an epoch */
-    uint64_t batch;            /* P B: seeds of a step */
+    uint64_t batch;            /* seeds of a step: P B, or all */
     uint32_t n_per_epoch;      /* steps */
     uint64_t n_steps;          /* of the whole run */
     bool ring;                 /* seeds move on a ring; else every epoch has an order of its own */

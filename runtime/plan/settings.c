@@ -4,6 +4,7 @@
  * The option table of coop_sage, and what its options mean together. */
 #include "runtime/plan/settings.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "codelets/attend.h"
@@ -228,6 +229,89 @@ const struct sl_option_table sl_settings_table = {
     .n_options = sizeof options / sizeof *options,
 };
 
+/* clang-format off */
+static const struct sl_option pipe_options[] = {
+    {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .initial = "2", .min = 1,
+     .max = MAX_PES, .argument = "N", .help = "Stages that the layers are dealt to, one after the other"},
+    {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
+     .max = MAX_PES, .argument = "N",
+     .help = "Ways of a stage, each with chunks of its own, which exchange rows in every layer. As many as chunks: exact training"},
+    {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1, .max = MAX_PES,
+     .shown = "4 times stages times ways", .argument = "N", .help = "Chunks of the graph; a multiple of --ways"},
+    {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
+     .choices = "shuffle,fixed", .initial = "shuffle", .help = "Order in which a way takes its chunks: drawn anew in each epoch, or as they are"},
+    {.name = "gradient-factor", .group = "pipeline", .kind = SL_OPTION_REAL, .offset = FIELD(gradient_factor), .initial = "2",
+     .min = 1, .max = 2, .argument = "1|2", .help = "What gradients that come back from later chunks are multiplied by, for those that never come"},
+    {.name = "history-every", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(history_every), .initial = "23",
+     .min = 1, .argument = "N", .unit = "epochs",
+     .help = "Epochs between snapshots of the rows that stand for those of chunks to come; 1: those of the last epoch"},
+};
+/* clang-format on */
+
+/* Options of coop_sage that full-graph training does not have: of these groups, and these. */
+static bool is_minibatches(const struct sl_option *option)
+{
+    static const char *const others[] = {"heads", "input-dropout", "transport", "means"};
+    bool other = strcmp(option->group, "gradients") == 0 ||
+                 (strcmp(option->group, "minibatch") == 0 && strcmp(option->name, "partition") != 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        other = other || strcmp(option->name, others[i]) == 0;
+    }
+    return other;
+}
+
+static struct sl_option shared_options[SL_MAX_OPTIONS];
+
+static struct sl_option_table pipe_table = {
+    .program = "pipe_gnn",
+    .summary = "train deep graph neural networks on the full graph, chunks of it in flight between layers",
+    .description =
+        "pipe_gnn trains a graph neural network (--model, without attention) on all vertices of a graph in every epoch "
+        "(GNNPipe). The graph is cut into chunks, the layers are dealt to stages; a chunk goes from layer to layer as "
+        "soon as its rows are there, and reads of the chunks that come after it what an earlier epoch left of them.\n\n"
+        "With as many ways as chunks nothing is of an earlier epoch, and training is exact. Neither stages nor "
+        "workers change a figure; the chunks and their order do.\n\n"
+        "A first interrupt, SIGTERM or SIGUSR1 finishes the epoch and saves; a second one ends at once.",
+    .env_prefix = "STARLING_",
+};
+
+static pthread_once_t pipe_table_once = PTHREAD_ONCE_INIT;
+
+/* Those of coop_sage that are for both, and its own in the place of the minibatch's. */
+static void fill_pipe_table(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (strcmp(options[i].name, "partition") == 0) {
+            memcpy(shared_options + n, pipe_options, sizeof pipe_options);
+            n += sizeof pipe_options / sizeof *pipe_options;
+            shared_options[n] = options[i];
+            shared_options[n++].group = "pipeline";
+        } else if (!is_minibatches(&options[i])) {
+            shared_options[n++] = options[i];
+        }
+    }
+    pipe_table.options = shared_options;
+    pipe_table.n_options = n;
+}
+
+const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings)
+{
+    pthread_once(&pipe_table_once, fill_pipe_table);
+    return settings->schedule == SL_SCHEDULE_PIPE ? &pipe_table : &sl_settings_table;
+}
+
+enum sl_status sl_settings_init_pipe(struct sl_settings *settings)
+{
+    enum sl_status st = sl_settings_init(settings);
+    if (st == SL_OK) {
+        sl_option_free(&sl_settings_table, settings);
+        settings->schedule = SL_SCHEDULE_PIPE;
+        st = sl_option_defaults(sl_settings_table_of(settings), settings);
+    }
+    return st;
+}
+
 enum sl_status sl_settings_init(struct sl_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
@@ -237,7 +321,7 @@ enum sl_status sl_settings_init(struct sl_settings *settings)
 void sl_settings_free(struct sl_settings *settings)
 {
     if (settings != NULL) {
-        sl_option_free(&sl_settings_table, settings);
+        sl_option_free(sl_settings_table_of(settings), settings);
         memset(settings, 0, sizeof *settings);
     }
 }
@@ -426,11 +510,35 @@ static void name_standard_output(struct sl_settings *s)
     }
 }
 
+static enum sl_status check_pipe(const struct sl_settings *s)
+{
+    uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    if (s->schedule != SL_SCHEDULE_PIPE) {
+        return SL_OK;
+    }
+    if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
+        return sl_fail(SL_EINVAL,
+                       "--%s: found %s, expected another one: %s over the whole graph is not to be had in chunks",
+                       s->model == SL_MODEL_GAT ? "model" : "norm", s->model == SL_MODEL_GAT ? "gat" : "batch",
+                       s->model == SL_MODEL_GAT ? "attention" : "a norm");
+    }
+    if (n_chunks > MAX_PES || n_chunks % s->ways != 0) {
+        return sl_fail(SL_EINVAL,
+                       "--chunks: found %u with --stages %u and --ways %u, expected a multiple of the ways, at most %d",
+                       n_chunks, s->stages, s->ways, MAX_PES);
+    }
+    if (s->gradient_factor != 1 && s->gradient_factor != 2) {
+        return sl_fail(SL_EINVAL, "--gradient-factor: found %g, expected 1 or 2", s->gradient_factor);
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_settings_check(struct sl_settings *settings)
 {
     enum sl_status st;
     name_standard_output(settings);
-    SL_TRY(st, sl_option_check(&sl_settings_table, settings), done);
+    SL_TRY(st, sl_option_check(sl_settings_table_of(settings), settings), done);
+    SL_TRY(st, check_pipe(settings), done);
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
     SL_TRY(st, check_sampler(settings), done);
@@ -445,19 +553,29 @@ done:
 
 /* ---- by name ---- */
 
-enum sl_status sl_settings_new(struct sl_settings **out)
+static enum sl_status make(enum sl_status (*init)(struct sl_settings *), struct sl_settings **out)
 {
     struct sl_settings *settings;
     enum sl_status st;
     *out = NULL;
     SL_TRY(st, sl_alloc_zero(1, sizeof *settings, "settings", &settings), done);
-    SL_TRY(st, sl_settings_init(settings), undo);
+    SL_TRY(st, init(settings), undo);
     *out = settings;
     return SL_OK;
 undo:
     sl_free(settings);
 done:
     return st;
+}
+
+enum sl_status sl_settings_new(struct sl_settings **out)
+{
+    return make(sl_settings_init, out);
+}
+
+enum sl_status sl_settings_new_pipe(struct sl_settings **out)
+{
+    return make(sl_settings_init_pipe, out);
 }
 
 void sl_settings_delete(struct sl_settings *settings)
@@ -470,16 +588,17 @@ void sl_settings_delete(struct sl_settings *settings)
 
 enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value)
 {
-    return sl_option_set(&sl_settings_table, name, value, settings);
+    return sl_option_set(sl_settings_table_of(settings), name, value, settings);
 }
 
 enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)
 {
-    const struct sl_option *option = sl_option_find(&sl_settings_table, name);
+    const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), name);
     char *value = NULL;
     enum sl_status st;
     if (option == NULL) {
-        return sl_fail(SL_EINVAL, "found no option '%.100s'; coop_sage --help lists them", name);
+        return sl_fail(SL_EINVAL, "found no option '%.100s'; %s --help lists them", name,
+                       sl_settings_table_of(settings)->program);
     }
     SL_TRY(st, sl_option_text(option, settings, &value), done);
     snprintf(text, bytes, "%s", value);
@@ -490,12 +609,12 @@ done:
 
 enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run)
 {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
     struct sl_option_parse parse;
     enum sl_status st;
-    SL_TRY(st, sl_option_parse(&sl_settings_table, argc, argv, settings, &parse), done);
+    SL_TRY(st, sl_option_parse(table, argc, argv, settings, &parse), done);
     *run = parse.action == SL_OPTION_RUN;
-    st =
-        *run ? sl_settings_check(settings) : sl_option_print(&sl_settings_table, parse.action, PACKAGE_VERSION, stream);
+    st = *run ? sl_settings_check(settings) : sl_option_print(table, parse.action, PACKAGE_VERSION, stream);
 done:
     return st;
 }

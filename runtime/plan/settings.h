@@ -114,8 +114,12 @@ struct sl_settings {
 /* The option table of coop_sage: order, groups, defaults, help. */
 extern const struct sl_option_table sl_settings_table;
 
-/* Fill with the defaults. SL_ENOMEM. */
+/* The table whose options a program's settings have: coop_sage's, or pipe_gnn's, which shares most of them. */
+const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings);
+
+/* Fill with the defaults, of coop_sage or of pipe_gnn. SL_ENOMEM. */
 enum sl_status sl_settings_init(struct sl_settings *settings);
+enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
 
 /* Refuse what the command line would not take (a number out of its range; the settings of a program that fills them by itself are
  * held to the same) and what contradicts itself, before any work is done: fanout length, kappa without labor, group size that does not divide

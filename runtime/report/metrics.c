@@ -112,9 +112,10 @@ static json_t *option_value(const struct sl_option *option, const struct sl_sett
 
 static json_t *options_value(const struct sl_settings *settings)
 {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
     json_t *object = json_object();
-    for (size_t i = 0; i < sl_settings_table.n_options && object != NULL; i++) {
-        const struct sl_option *option = &sl_settings_table.options[i];
+    for (size_t i = 0; i < table->n_options && object != NULL; i++) {
+        const struct sl_option *option = &table->options[i];
         char name[64];
         size_t n = 0;
         for (const char *c = option->name; *c != '\0' && n + 1 < sizeof name; c++) {

@@ -29,7 +29,7 @@ struct sl_work {
 };
 
 /* Most tensors that a schedule adds to a checkpoint. */
-#define SL_SCHEDULE_TENSORS 16
+#define SL_SCHEDULE_TENSORS (SL_MAX_MODEL_LAYERS + 8)
 
 struct sl_schedule_kind;
 
@@ -62,12 +62,12 @@ struct sl_schedule_kind {
     /* An epoch has ended: count anew. */
     void (*turn)(void *own);
 
-    /* What a checkpoint in the middle of an epoch has to hold: append at most SL_SCHEDULE_TENSORS, whose data stay the schedule's; read
-     * them again. No task is running. SL_EFILE. */
-    void (*save)(void *own, struct sl_tensor *tensors, uint32_t *n);
+    /* What a checkpoint in the middle of an epoch has to hold: append at most SL_SCHEDULE_TENSORS, whose data stay the schedule's;
+     * read them again. No task is running. SL_ENOMEM, SL_ESTARPU, SL_EFILE. */
+    enum sl_status (*save)(void *own, struct sl_tensor *tensors, uint32_t *n);
     enum sl_status (*load)(void *own, const struct sl_tensors *checkpoint);
 
-    /* What was decided, for people: whole lines, or none. */
+    /* What was decided, for people: whole lines. */
     void (*describe)(const void *own, FILE *stream);
 };
 

@@ -18,7 +18,6 @@ static void describe_gpus(const struct sl_machine *machine, FILE *stream)
 /* What does not fit a GPU. */
 static void describe_room(const struct sl_session *t, FILE *stream)
 {
-    t->schedule.kind->describe(t->schedule.own, stream);
     if (t->run.evaluate_on_cpus) {
         fprintf(stream,
                 "evaluation by CPUs: a GPU of %.1f GB does not hold the rows of all vertices (--cpus N: by so many)\n",
@@ -30,15 +29,13 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
 {
     const struct sl_settings *s = t->settings;
     uint64_t n_edges = t->partition.graph.n_edges;
-    uint64_t batch = (uint64_t)s->pes * s->batch_size;
+    uint64_t batch = t->plan.batch;
     fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n",
             t->dataset->name, t->dataset->synthetic ? " (SYNTHETIC: generated, not the real data)" : "",
             t->shards.n_vertices, (unsigned long long)n_edges, t->shards.n_features,
             t->shards.is_sparse ? "sparse" : "dense", t->shards.n_classes, t->dataset->split, t->shards.n_train,
             t->shards.n_valid, t->shards.n_test);
-    fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
-            s->pes, s->group_size, s->batch_size, t->plan.n_per_epoch,
-            n_edges > 0 ? (double)t->partition.n_cut / (double)n_edges : 0);
+    t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
                 t->n_replicas);
@@ -76,7 +73,7 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     if (t->state.step > 0) {
         fprintf(stream, "resuming  after step %llu\n", (unsigned long long)t->state.step);
     }
-    if (s->epochs > 0 && batch > t->shards.n_train / 4) {
+    if (s->epochs > 0 && s->schedule == SL_SCHEDULE_MINIBATCH && batch > t->shards.n_train / 4) {
         fprintf(
             stream,
             "warning   a step's %llu seeds are more than a quarter of the %u training vertices: few steps an epoch; "

@@ -10,6 +10,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/model/kinds.h"
+#include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/state.h"
@@ -17,7 +18,23 @@
 
 #define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
 
+static const struct sl_schedule_kind *const schedules[] = {
+    [SL_SCHEDULE_MINIBATCH] = &sl_minibatch, [SL_SCHEDULE_PIPE] = &sl_pipeline};
+
 /* ---- open ---- */
+
+/* Full-graph training: a PE for each chunk of the graph, whose rows are one block. */
+static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine *machine)
+{
+    s->gpus = machine->n_gpus;
+    s->graph_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    s->pes = s->group_size = s->graph_chunks;
+    s->chunks = 1;
+    if (s->placement == SL_PLACEMENT_AUTO) {
+        s->placement = machine->gpus_first && s->gpus > 1 ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+    }
+    return sl_settings_check(s);
+}
 
 /* What the command line may leave open: GPUs, PEs, groups, chunks, placement. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
@@ -165,7 +182,8 @@ static enum sl_status open_run(struct sl_session *t)
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
-    t->run.evaluate_anywhere = s->group_size < s->pes; /* fewer parts than homes */
+    /* Parts are no PEs then: fewer than homes, or chunks. */
+    t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
@@ -194,7 +212,8 @@ static enum sl_status open_shards(struct sl_session *t)
     enum sl_status st;
     SL_TRY(st, make_partition(t), done);
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, &t->shards), done);
-    SL_TRY(st, sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? sl_shards_weigh(&t->shards) : SL_OK, done);
+    bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
+    SL_TRY(st, weighed ? sl_shards_weigh(&t->shards) : SL_OK, done);
     sl_dataset_shed(&t->loaded); /* graph and features go on in part order */
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
@@ -222,7 +241,7 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->door, 0};
     enum sl_status st;
     work.gpu_bytes = sl_memory_need_gpu_work(s, &t->shards, &t->run);
-    SL_TRY(st, sl_minibatch.open(&work, t->state.step, &t->schedule), done);
+    SL_TRY(st, schedules[s->schedule]->open(&work, t->state.step, &t->schedule), done);
     t->n_unpinned += t->schedule.n_refused;
     SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
@@ -248,7 +267,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
     starpu_pause(); /* idle workers spin: the cores are for METIS and the copying of tables */
-    SL_TRY(st, decide(settings, &t->machine), resume);
+    SL_TRY(st, (settings->schedule == SL_SCHEDULE_PIPE ? decide_pipe : decide)(settings, &t->machine), resume);
     SL_TRY(st, open_run(t), resume);
     SL_TRY(st, check_memory(t), resume);
     SL_TRY(st, open_shards(t), resume);

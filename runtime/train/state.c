@@ -44,6 +44,10 @@ static const char *const fixed_options[] = {"dataset",
                                             "layer-dependency",
                                             "kappa",
                                             "chunks",
+                                            "ways",
+                                            "chunk-order",
+                                            "gradient-factor",
+                                            "history-every",
                                             "partition",
                                             "gossip-what",
                                             "gossip-average-every",
@@ -89,7 +93,10 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
 {
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < N_FIXED; i++) {
-        const struct sl_option *option = sl_option_find(&sl_settings_table, fixed_options[i]);
+        const struct sl_option *option = sl_option_find(sl_settings_table_of(t->settings), fixed_options[i]);
+        if (option == NULL) {
+            continue;
+        }
         SL_TRY(st, sl_option_text(option, t->settings, &labels->option[i]), done);
         snprintf(labels->key[i], sizeof labels->key[i], "option.%s", fixed_options[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
@@ -151,7 +158,7 @@ enum sl_status sl_state_save(struct sl_session *t)
         tensors[n++] = sl_tensor_make("best", SL_TENSOR_REAL, sl_model_entries(&t->model), 0, t->best);
     }
     tensors[n++] = sl_tensor_make("epoch.losses", SL_TENSOR_F64, t->plan.n_per_epoch, 0, t->losses);
-    t->schedule.kind->save(t->schedule.own, tensors, &n);
+    SL_TRY(st, t->schedule.kind->save(t->schedule.own, tensors, &n), done);
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
 done:
     sl_model_tensors_free(tensors, n_model);
@@ -166,7 +173,7 @@ done:
 static bool left_open(const struct sl_settings *s, const char *name)
 {
     return (strcmp(name, "pes") == 0 && s->pes == 0) || (strcmp(name, "group-size") == 0 && s->group_size == 0) ||
-           (strcmp(name, "chunks") == 0 && s->chunks == 0);
+           (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
 }
 
 /* Of lr-schedule it is known by then that it is as it was. */
@@ -177,26 +184,30 @@ static bool may_change(const struct sl_settings *s, const char *name)
 
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
+    const struct sl_option_table *table = sl_settings_table_of(settings);
     char *now = NULL;
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < N_FIXED; i++) {
         const char *name = fixed_options[i];
         char key[48];
+        if (sl_option_find(table, name) == NULL) {
+            continue;
+        }
         snprintf(key, sizeof key, "option.%s", name);
         const char *then = sl_tensors_metadata(checkpoint, key);
         if (then == NULL) {
-            st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of coop_sage",
-                         checkpoint->path, name);
+            st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
+                         name, table->program);
             goto done;
         }
         if (may_change(settings, name)) {
             continue;
         }
         if (left_open(settings, name)) {
-            SL_TRY(st, sl_option_set(&sl_settings_table, name, then, settings), done);
+            SL_TRY(st, sl_option_set(table, name, then, settings), done);
             continue;
         }
-        SL_TRY(st, sl_option_text(sl_option_find(&sl_settings_table, name), settings, &now), done);
+        SL_TRY(st, sl_option_text(sl_option_find(table, name), settings, &now), done);
         if (strcmp(now, then) != 0) {
             st = sl_fail(
                 SL_EINVAL,
