@@ -42,11 +42,11 @@ static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
 }
 
 /* The loss of one chunk's training vertices, and the gradient of its logits. */
-static enum sl_status lose_chunk(struct sl_pipe *p, uint32_t q)
+static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_at *at, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;
-    struct sl_rows *last = p->pass.pe[q].layer[p->work.model->n_layers - 1];
-    struct sl_task_args head = {.run = p->work.run, .step = p->pass.step, .pe = q};
+    struct sl_rows *last = p->pass.pe[q].layer[at->i];
+    struct sl_task_args head = sl_at_head(at, q);
     struct sl_labels_handles labels = {
         .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
     starpu_data_handle_t share;
@@ -63,9 +63,10 @@ done:
 
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
+    struct sl_at at = in_slot(p, p->work.model->n_layers - 1, slot);
     enum sl_status st = SL_OK;
-    for (uint32_t way = 0; st == SL_OK && way < p->order.n_ways; way++) {
-        st = lose_chunk(p, p->order.chunk[slot * p->order.n_ways + way]);
+    for (uint32_t way = 0; st == SL_OK && way < at.n_pes; way++) {
+        st = lose_chunk(p, &at, at.pes[way]);
     }
     return st;
 }

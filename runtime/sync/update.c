@@ -7,8 +7,9 @@
 /* The head of what is done for replica r: by its first PE. */
 static struct sl_task_args head_of(const struct sl_at *at, uint32_t r)
 {
-    return (struct sl_task_args){
-        .run = at->pass->run, .step = at->pass->step, .pe = sl_plan_first_of(at->pass->plan, r)};
+    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, r));
+    head.hop = 0;
+    return head;
 }
 
 /* Each replica's gradient of parameter k: the sum of its partials, unless batch norm has left it. */

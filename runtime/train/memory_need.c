@@ -190,6 +190,43 @@ static double feature_bytes(const struct sl_features *f, double n, bool sparse)
     return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * sizeof(sl_real);
 }
 
+/* ---- the full graph ---- */
+
+/* Numbers that training keeps of a vertex in a layer: on the way forward, for the way back, and of an earlier epoch. */
+static double pipe_row(const struct sl_layer *layer)
+{
+    double before = layer->kind->norms_input ? 1.25 * layer->n_in : 0;
+    double after = (layer->hidden || layer->last ? layer->n_out : 0) + (layer->hidden ? 0.25 * layer->n_out : 0);
+    double forward = before + layer->n_out + after;
+    if (!aggregates(layer)) {
+        return forward;
+    }
+    double returned = layer->project_first ? layer->n_out : layer->n_in;
+    return forward + (layer->project_first ? 0 : layer->n_in) + layer->travels + returned + layer->travels;
+}
+
+static double pipe_bytes(const struct sl_model *model, double n)
+{
+    double row = 0;
+    double widest = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        row += pipe_row(&model->layer[i]);
+        widest = fmax(widest, model->layer[i].n_out);
+    }
+    return CLASS_SHARE * (row + 4 * widest) * n * sizeof(sl_real); /* and gradients of the layer in hand */
+}
+
+/* Instead of a minibatch's blocks and rows: out-neighbours, tables of chunks, all rows of all layers. */
+static void term_pipe(const struct sl_settings *s, const struct sl_dataset *dataset, const struct sl_model *model,
+                      struct sl_memory_terms *terms)
+{
+    double n = dataset->graph.n_vertices;
+    double n_chunks = s->pes;
+    terms->exchange = 0;
+    terms->samples = (uint64_t)(12 * (double)dataset->graph.n_edges + 16 * n + n_chunks * n_chunks);
+    terms->rows = (uint64_t)pipe_bytes(model, n);
+}
+
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     const struct sl_features *f = &dataset->features;
@@ -201,7 +238,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     double weights = sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 2 * n * sizeof(sl_real) : 0;
     double cached = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
     double cache = sparse ? 0 : fmin(cached, n) * s->pes * (4 * f->n_columns + 16);
-    return (struct sl_memory_terms){.loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL)),
+    struct sl_memory_terms terms = {.loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL)),
                                     .data = (uint64_t)(graph + feature_bytes(f, n, sparse) + weights + cache),
                                     .model = (uint64_t)model_bytes(s, &model),
                                     .partials = (uint64_t)partial_bytes(s, &model),
@@ -209,6 +246,10 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                     .samples = (uint64_t)sample_bytes(s, &b, n),
                                     .rows = (uint64_t)row_bytes(s, &b, &model, sparse),
                                     .evaluation = (uint64_t)evaluation_bytes(s, &model, n)};
+    if (s->schedule == SL_SCHEDULE_PIPE) {
+        term_pipe(s, dataset, &model, &terms);
+    }
+    return terms;
 }
 
 #define PROCESS_BYTES ((uint64_t)32 << 20) /* programs and libraries */

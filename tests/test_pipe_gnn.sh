@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# apps/pipe_gnn as a user meets it: help, what is refused, and what must not change a figure.
+
+set -u
+program=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 99
+maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+failed=0
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# refuse PATTERN ARGUMENT...: exit code 2 and one line on standard error that matches.
+refuse()
+{
+    local pattern=$1 status
+    shift
+    "$program" "$@" >stdout 2>stderr
+    status=$?
+    [[ $status -eq 2 && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code 2 and a line, found $status: $(cat stderr)"
+    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
+}
+
+# losses ARGUMENT...: the train losses of a run on the dataset made here, one a line, as they are printed.
+losses()
+{
+    "$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 5 --eval-every 0 --lr 0.01 \
+        --history-every 2 --json "$@" 2>stderr | sed -n 's/.*"event": *"epoch".*"train_loss": *\([^,}]*\).*/\1/p'
+}
+
+# same WHAT ARGUMENT...: the losses of these arguments are those in `wanted`.
+same()
+{
+    local what=$1 found
+    shift
+    found=$(losses "$@")
+    [[ -n $found && $found == "$wanted" ]] || complain "$what changes the losses: $wanted against: $found $(cat stderr)"
+}
+
+# ---- options -----------------------------------------------------------------------------------------------------------------------
+
+"$program" --help >stdout 2>stderr || complain "--help: $(cat stderr)"
+for option in stages ways chunks chunk-order gradient-factor history-every partition model epochs save checkpoint trace placement; do
+    grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
+done
+for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
+    grep -Eq -- "^ +--$option([ =[]|\$)" stdout && complain "--help lists --$option, which is a minibatch's"
+    refuse "--$option" "--$option" 1
+done
+refuse '--chunks: found 5 .*multiple' --chunks 5 --ways 2
+refuse '--chunks: found 320' --stages 20 --ways 4
+refuse '--gradient-factor: found 1.5' --gradient-factor 1.5
+refuse '--model: found gat' --model gat
+refuse '--norm: found batch' --norm batch
+refuse '--history-every' --history-every 0
+
+# ---- figures -----------------------------------------------------------------------------------------------------------------------
+
+"$maker" generate --vertices 2000 --edges 9000 --classes 5 --features 16 --seed 3 --out made >/dev/null 2>stderr ||
+    complain "starling_data generate: $(cat stderr)"
+
+wanted=$(losses --stages 1 --chunks 8)
+[[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "expected five losses, found: $wanted $(cat stderr)"
+[[ $(head -1 <<<"$wanted") != $(tail -1 <<<"$wanted") ]] || complain "the loss stays where it is: $wanted"
+same 'more stages' --stages 4 --chunks 8
+same 'another scheduler' --stages 2 --chunks 8 --sched eager
+same 'one worker' --chunks 8 --cpus 1
+same 'a home for each stage' --stages 3 --chunks 8 --placement home --cpus 2
+[[ $(losses --chunks 8 --chunk-order fixed) != "$wanted" ]] || complain 'the order of chunks changes nothing'
+[[ $(losses --chunks 8 --gradient-factor 1) != "$wanted" ]] || complain 'the gradient factor changes nothing'
+[[ $(losses --chunks 8 --history-every 1) != "$wanted" ]] || complain 'history changes nothing'
+
+# With one slot there is no history and no order.
+wanted=$(losses --ways 4 --chunks 4)
+same 'history without slots' --ways 4 --chunks 4 --history-every 1 --gradient-factor 1 --chunk-order fixed
+
+# As many chunks as METIS cannot fill, and directed edges.
+[[ $(losses --chunks 250 --ways 1 | wc -l) -eq 5 ]] || complain "250 chunks: $(cat stderr)"
+[[ $(losses --chunks 8 --directed | wc -l) -eq 5 ]] || complain "--directed: $(cat stderr)"
+
+# ---- checkpoints -------------------------------------------------------------------------------------------------------------------
+
+wanted=$(losses --chunks 8)
+losses --chunks 8 --checkpoint kept --epochs 3 >/dev/null
+[[ $(losses --chunks 8 --checkpoint kept --resume) == "$(tail -2 <<<"$wanted")" ]] ||
+    complain "a run that goes on ends otherwise: $wanted $(cat stderr)"
+refuse_resume=$("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 5 --lr 0.01 \
+    --history-every 3 --chunks 8 --checkpoint kept --resume 2>&1 >/dev/null)
+grep -q -- "--history-every: found '3'" <<<"$refuse_resume" || complain "another history goes on: $refuse_resume"
+
+exit $failed
