@@ -180,10 +180,19 @@ static struct starpu_codelet pull_cl = {
 
 /* ---- submission ---- */
 
+/* As the task will see it: a factor that is too small for sl_real is 0. */
+static bool reads_part(const struct sl_pull *what, uint32_t q)
+{
+    return (sl_real)what->factor[q] != 0;
+}
+
 static enum sl_status check(const struct sl_pull *what, starpu_data_handle_t out)
 {
     for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
-        if (what->factor[q] != 0 && sl_handle_columns(what->rows[q]) != sl_handle_columns(out)) {
+        if (reads_part(what, q) && what->rows[q] == NULL) {
+            return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, what->factor[q]);
+        }
+        if (reads_part(what, q) && sl_handle_columns(what->rows[q]) != sl_handle_columns(out)) {
             return sl_fail(SL_EINVAL, "sl_pull: width %u from rows of width %u", sl_handle_columns(out),
                            sl_handle_columns(what->rows[q]));
         }
@@ -223,7 +232,7 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
     }
     for (uint32_t q = 0; q < what->n_parts; q++) {
         args.factor[q] = (sl_real)what->factor[q];
-        if (what->factor[q] != 0) {
+        if (reads_part(what, q)) {
             sl_task_add(&task, what->rows[q], STARPU_R);
         }
     }

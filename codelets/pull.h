@@ -65,7 +65,7 @@ struct sl_pull {
     uint64_t n_edges;                 /* roughly how many are summed, for the model */
     uint32_t n_parts;                 /* at most SL_MAX_PES */
     const starpu_data_handle_t *rows; /* n_parts matrices, NULL where the factor is 0 */
-    const double *factor;             /* n_parts */
+    const double *factor;             /* n_parts; one that is too small for sl_real is 0 */
 };
 
 /* All rows of the part into `out`. */

@@ -6,6 +6,11 @@
 
 #include "codelets/pull.h"
 
+#define PARAMETER_BYTES 4096 /* that a kernel may have */
+
+static_assert(sizeof(struct sl_pull_lists) + sizeof(struct sl_pull_parts) + 64 <= PARAMETER_BYTES,
+              "the kernel takes both by value");
+
 /* What the row of vertex u is multiplied by in the sum of vertex id; 0 where it is not read. */
 static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, sl_vertex id,
                                     sl_real share, sl_vertex u, uint32_t part)
