@@ -31,11 +31,10 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     const struct sl_settings *s = t->settings;
     uint64_t n_edges = t->partition.graph.n_edges;
     uint64_t batch = (uint64_t)s->pes * s->batch_size;
-    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n",
-            t->dataset->name, t->dataset->synthetic ? " (SYNTHETIC: generated, not the real data)" : "",
-            t->shards.n_vertices, (unsigned long long)n_edges, t->shards.n_features,
-            t->shards.is_sparse ? "sparse" : "dense", t->shards.n_classes, t->dataset->split, t->shards.n_train,
-            t->shards.n_valid, t->shards.n_test);
+    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n", t->name,
+            t->synthetic ? " (SYNTHETIC: generated, not the real data)" : "", t->shards.n_vertices,
+            (unsigned long long)n_edges, t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
+            t->shards.n_classes, t->split, t->shards.n_train, t->shards.n_valid, t->shards.n_test);
     fprintf(stream, "minibatch %u PEs in groups of %u, %u seeds each, %u steps an epoch, cross-edge ratio %.3f\n",
             s->pes, s->group_size, s->batch_size, t->plan.n_per_epoch,
             n_edges > 0 ? (double)t->partition.n_cut / (double)n_edges : 0);
