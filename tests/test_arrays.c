@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the Starling authors
  *
  * partition/arrays.h: what is refused, and that what is taken is the dataset that the arrays say. */
-#include "partition/arrays.h"
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
+#include "partition/arrays.h"
 #include "partition/dataset.h"
 
 #define N 6
