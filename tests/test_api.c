@@ -549,6 +549,23 @@ static void evaluates_what_it_resumes(void **state)
     sl_dataset_delete(dataset);
 }
 
+/* A training that fails says so, and so does what is asked of it afterwards. */
+static void failures_stay(void **state)
+{
+    struct sl_dataset *dataset = crowds();
+    struct sl_settings *settings = settings_of("lr=1e30");
+    struct sl_session *session = open_session(settings, dataset);
+    struct seen seen = nothing();
+    (void)state;
+    assert_refused(sl_session_train(session, NULL), SL_ENUMERIC, "learning rate");
+    assert_int_equal(sl_session_evaluate(session, NULL, NULL, NULL), SL_ENUMERIC);
+    assert_refused(sl_session_train(session, NULL), SL_EINVAL, "trained already");
+    sl_session_close(session);
+    sl_settings_delete(settings);
+    run("epochs=1", dataset, &seen); /* a new one knows nothing of it */
+    sl_dataset_delete(dataset);
+}
+
 static void sizes_are_told(void **state)
 {
     struct sl_dataset *dataset = crowds();
@@ -952,6 +969,7 @@ int main(void)
         in_session(evaluates),
         in_session(keeps_the_best),
         in_session(evaluates_what_it_resumes),
+        in_session(failures_stay),
         in_session(sizes_are_told),
         in_session(weights_are_as_saved),
         in_session(weights_have_either_names),
