@@ -12,23 +12,39 @@
 #include "partition/load.h"
 #include "support/memory.h"
 
+#define MOST_NAME 63 /* bytes */
+
 /* ---- checks ---- */
 
-static enum sl_status check_present(const struct sl_arrays *a)
+static enum sl_status check_numbers(const struct sl_arrays *a)
 {
+    if (a->name != NULL && strlen(a->name) > MOST_NAME) {
+        return sl_fail(SL_EINVAL, "arrays: name has %zu bytes; expected at most %d", strlen(a->name), MOST_NAME);
+    }
+    if (a->n_classes > INT32_MAX) {
+        return sl_fail(SL_EINVAL, "arrays: n_classes is %u; expected at most %d", a->n_classes, INT32_MAX);
+    }
     if (a->n_vertices == 0 || a->n_features == 0 || a->n_train == 0) {
         return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features, %u training vertices; expected some of each",
                        a->n_vertices, a->n_features, a->n_train);
     }
+    return SL_OK;
+}
+
+static enum sl_status check_present(const struct sl_arrays *a)
+{
     if ((a->offsets == NULL) == (a->destinations == NULL)) {
         return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
                        a->offsets == NULL ? "none" : "both");
     }
-    bool missing = a->features == NULL || a->labels == NULL || a->train == NULL || (a->n_edges > 0 && !a->sources) ||
-                   (a->n_valid > 0 && a->valid == NULL) || (a->n_test > 0 && a->test == NULL);
-    return missing ? sl_fail(SL_EINVAL, "arrays: found NULL; expected sources, features, labels, train, and the "
-                                        "split's other sets where they have vertices")
-                   : SL_OK;
+    const char *missing = a->n_edges > 0 && a->sources == NULL ? "sources"
+                          : a->features == NULL                ? "features"
+                          : a->labels == NULL                  ? "labels"
+                          : a->train == NULL                   ? "train"
+                          : a->n_valid > 0 && a->valid == NULL ? "valid"
+                          : a->n_test > 0 && a->test == NULL   ? "test"
+                                                               : NULL;
+    return missing == NULL ? SL_OK : sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", missing);
 }
 
 static enum sl_status check_offsets(const struct sl_arrays *a)
@@ -176,6 +192,7 @@ static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
     enum sl_status st;
     snprintf(out->name, sizeof out->name, "%s", a->name != NULL ? a->name : "arrays");
     snprintf(out->split, sizeof out->split, "arrays");
+    SL_TRY(st, check_numbers(a), done);
     SL_TRY(st, check_present(a), done);
     SL_TRY(st, check_labels(a, &out->n_classes), done);
     SL_TRY(st, check_features(a), done);

@@ -27,7 +27,7 @@ struct sl_arrays {
     bool directed;                /* do not add reverse edges */
     uint32_t n_features;
     const float *features; /* n_vertices x n_features, row major, finite */
-    uint32_t n_classes;    /* 0: 1 + the largest label */
+    uint32_t n_classes;    /* below 2^31; 0: 1 + the largest label */
     const int32_t *labels; /* n_vertices: 0 .. n_classes - 1, or -1 where unknown */
     /* Vertices of the split, each at most once in all three, with labels. valid and test may be empty */
     uint32_t n_train, n_valid, n_test;
@@ -36,8 +36,9 @@ struct sl_arrays {
 
 struct sl_dataset;
 
-/* Check the arrays and make a dataset of them. The arrays are borrowed until the dataset is deleted: features are read where they are;
- * duplicate edges are dropped in a copy. SL_EINVAL: the message names the array and the entry. SL_ENOMEM. On failure *out is NULL. */
+/* Check the arrays and make a dataset of them. The features are borrowed until the dataset is deleted, and never written; of the other
+ * arrays there are copies, in which duplicate edges are dropped and the split is in order. A dataset serves any number of sessions.
+ * SL_EINVAL: the message names the array and the entry. SL_ENOMEM. On failure *out is NULL. */
 SL_API enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out);
 SL_API void sl_dataset_delete(struct sl_dataset *dataset);
 

@@ -365,24 +365,6 @@ done:
     return st;
 }
 
-void sl_dataset_shed(struct sl_dataset *dataset)
-{
-    struct sl_graph *graph = &dataset->graph;
-    struct sl_features *features = &dataset->features;
-    if (dataset->mapping != NULL) {
-        madvise(dataset->mapping, dataset->mapping_bytes, MADV_DONTNEED); /* labels and split come back when read */
-    } else {
-        sl_free(graph->offsets);
-        sl_free(graph->sources);
-        sl_free(features->dense);
-        sl_free(features->offsets);
-        sl_free(features->columns);
-        sl_free(features->values);
-    }
-    *graph = (struct sl_graph){.n_vertices = graph->n_vertices, .n_edges = graph->n_edges};
-    *features = (struct sl_features){.n_rows = features->n_rows, .n_columns = features->n_columns};
-}
-
 void sl_dataset_free(struct sl_dataset *dataset)
 {
     if (dataset->mapping != NULL) {

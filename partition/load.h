@@ -41,10 +41,6 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
  * is to be no cache. As sl_dataset_load fails where there is no such dataset. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
 
-/* Release the memory of the graph's edges and of the features, which nobody may read from here on; the counts, the labels and the
- * split stay. Of a mapped cache file the pages are let go. */
-void sl_dataset_shed(struct sl_dataset *dataset);
-
 /* Release all of it and empty the struct; an empty one is allowed. */
 void sl_dataset_free(struct sl_dataset *dataset);
 

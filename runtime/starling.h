@@ -19,7 +19,7 @@
  * memory) CUDA refuses all further calls of the process, and StarPU ends it with abort(). Where StarPU does not know the machine's
  * buses yet, sl_session_open has it measure them, which resets the GPUs: what the program itself has there before is lost.
  *
- * One session in a process at a time (StarPU is one); one thread drives it.
+ * One session in a process at a time (StarPU is one), and one thread drives it. Sessions may follow each other.
  */
 #ifndef STARLING_H
 #define STARLING_H
@@ -49,11 +49,12 @@ SL_API void sl_settings_delete(struct sl_settings *settings);
 SL_API enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, const char *value);
 
 /* An option's value as text that sl_settings_set would take; not given: "". Cut at bytes - 1. What is left open is decided, and then
- * found here, once a session is open. SL_EINVAL: no option of that name. SL_ENOMEM. */
+ * found here, once a session is open. SL_EINVAL: no option of that name (message: the nearest). SL_ENOMEM. */
 SL_API enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes);
 
 /* Take a program's command line and the environment (STARLING_BATCH_SIZE, ..), and check that they agree with each other. --help and
- * its like are answered on the stream, and *run is false. argv's order changes. SL_EINVAL, SL_ENOMEM, SL_EIO. */
+ * its like are answered on the stream, and *run is false. argv's order changes. SL_EINVAL: an option or argument is wrong (message:
+ * which, and what would do). SL_ENOMEM. SL_EIO: the stream has an error. */
 SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run);
 
 /* ---- a session: from the settings to the last file ---- */
@@ -61,11 +62,15 @@ SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, 
 struct sl_session;
 
 /* Everything up to the first step: dataset, partition, StarPU, model, and the checkpoint or weights to start from.
- * dataset: partition/arrays.h; borrowed until this returns. NULL: what the settings name, from files, cache or generator.
+ * dataset: partition/arrays.h; borrowed until this returns, when it and its arrays may go. NULL: what the settings name, from files,
+ * cache or generator. With arrays the options that say what to load (dataset, data-path, split, features, directed,
+ * normalize-features, cache but for `none`) must be as sl_settings_new left them: others are refused, from the environment too. Metrics,
+ * models and checkpoints are then of the arrays' name; a checkpoint is gone on with (resume) over the same name and sizes only, and
+ * that the rest is the same is the caller's to see to.
  * settings: borrowed until the session is closed; what they leave open (pes, chunks, ..) is filled in.
- * Any status: SL_EINVAL (options that contradict each other), SL_ENOTFOUND (no such dataset, no checkpoint to resume), SL_EFILE,
- * SL_ENOMEM (also: the run would need more memory than this process may use, or a GPU has), SL_ESTARPU, ..
- * On failure *out is NULL and StarPU is down. */
+ * Any status: SL_EINVAL (options that contradict each other or the checkpoint; another session, or the program's own StarPU, is up),
+ * SL_ENOTFOUND (no such dataset, no checkpoint to resume), SL_EFILE, SL_ENOMEM (also: the run would need more memory than this
+ * process may use, or a GPU has), SL_ESTARPU, .. On failure *out is NULL and StarPU as it was before. */
 SL_API enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset,
                                       struct sl_session **out);
 
@@ -83,7 +88,7 @@ struct sl_session_sizes {
     uint32_t n_parts;      /* G */
     uint32_t n_per_epoch;  /* steps */
     uint32_t n_hidden;     /* columns of the embeddings; 0: the model has one layer */
-    uint32_t n_weights;    /* arrays of the model */
+    uint32_t n_weights;    /* arrays of the model, under the names of --save-names */
     uint64_t memory_bytes; /* that the run may need, an upper bound */
 };
 SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
@@ -105,27 +110,34 @@ struct sl_epoch_news {
 };
 
 /* Where a run reports to, beside the file of --metrics. Callbacks are called by the thread that trains, between submissions, so that
- * they may take their time only once an epoch; they may call sl_session_stop. All may be NULL. */
+ * they may take their time only once an epoch; of the session's functions they may call sl_session_stop. All may be NULL. */
 struct sl_report {
-    FILE *stream; /* lines for people, or with --json the metrics' lines; nothing with --quiet */
+    FILE *stream; /* lines for people, none with --quiet; with --json the metrics' lines instead */
     void *context;
-    void (*step)(void *context, const struct sl_step_news *news);
-    void (*epoch)(void *context, const struct sl_epoch_news *news);
+    void (*step)(void *context,
+                 const struct sl_step_news *news); /* every step in order, a few steps after it was submitted */
+    void (*epoch)(void *context, const struct sl_epoch_news *news); /* after all its steps, and its evaluation */
 };
 
 /* Train the epochs that are left, evaluate, and write what the settings ask for (checkpoints on the way; model, predictions and
- * embeddings at the end). The model is then that of the best validation accuracy, or the last one where nothing was evaluated.
+ * embeddings at the end). Once in a session: another session goes on (--checkpoint, --resume). The model is then that of the best
+ * validation accuracy, or the last one where nothing was evaluated; of several replicas (--sync) the average.
  * sl_session_stop, or a signal seen by sl_signals_seen, ends it after the step in hand, with everything saved, and SL_OK.
- * SL_ENUMERIC: the loss is no longer finite. Otherwise the first failure of a task, a file, or StarPU; the graph is drained. */
+ * report: NULL for none. SL_ENUMERIC: the loss is no longer finite. SL_EINVAL: it was trained already. Otherwise the first failure of a
+ * task, a file, or StarPU; the graph is drained. */
 SL_API enum sl_status sl_session_train(struct sl_session *session, const struct sl_report *report);
 
-/* From a callback, another thread or a signal handler: end sl_session_train after the step in hand. */
+/* From a callback, another thread or a signal handler, while the session is open: end sl_session_train after the step in hand. Before
+ * sl_session_train: it will end before its first step. When it has ended: nothing. */
 SL_API void sl_session_stop(struct sl_session *session);
 
 /* Whether the run has come to the steps that --trace records. NULL: no. */
 SL_API bool sl_session_traced(const struct sl_session *session);
 
-/* ---- the model: not while it is trained ---- */
+/* ---- the model: not while it is trained ----
+ *
+ * Before sl_session_train it is what training begins with (random, of --load, or of the checkpoint: its last weights, not its best),
+ * after it what that has come to. Looking at it changes no bit of the training. After a task has failed, what it is is not said. */
 
 /* Fractions over the split's sets; NaN where a set is empty. */
 struct sl_scores {
@@ -135,7 +147,7 @@ struct sl_scores {
 };
 
 /* Exact inference on all vertices. logits: N x C; embeddings: N x n_hidden, the last hidden layer; rows by the dataset's ids; either,
- * and scores, may be NULL. SL_ENOMEM, the failure of a task. */
+ * and scores, may be NULL. SL_ENOMEM, the failure of a task, of this or of the training. */
 SL_API enum sl_status sl_session_evaluate(struct sl_session *session, struct sl_scores *scores, float *logits,
                                           float *embeddings);
 
@@ -163,13 +175,14 @@ SL_API void sl_trace_discard(const char *folder);
 
 /* Let SIGINT, SIGTERM and SIGUSR1 end sl_session_train after the step in hand, a second one the program, and forget one seen earlier.
  * A signal that is ignored stays ignored (nohup, background jobs). After sl_session_open: StarPU has handlers of its own. One at a
- * time in a process; not thread safe. SL_EINVAL: installed already. SL_EIO: the system refuses. */
+ * time in a process; not thread safe. SL_EINVAL: installed already. SL_EIO: the system refuses. sl_session_stop needs none of this. */
 SL_API enum sl_status sl_signals_install(void);
 
 /* The number of the signal that asked to stop; 0: none. Any thread may ask, at any time. */
 SL_API int sl_signals_seen(void);
 
-/* Give the signals back what they had before sl_signals_install; harmless where nothing is installed. What was seen stays. */
+/* Give the signals back what they had before sl_signals_install; harmless where nothing is installed. What was seen stays: later
+ * sl_session_train end before their first step, until the next sl_signals_install. */
 SL_API void sl_signals_restore(void);
 
 #ifdef __cplusplus

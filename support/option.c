@@ -624,6 +624,12 @@ enum sl_status sl_option_text(const struct sl_option *option, const void *settin
     return sl_strdup(source, out);
 }
 
+enum sl_status sl_option_get(const struct sl_option_table *table, const char *name, const void *settings, char **out)
+{
+    const struct sl_option *option = sl_option_find(table, name);
+    return option != NULL ? sl_option_text(option, settings, out) : unknown(table, name);
+}
+
 /* ---- Values that no text was read for ----------------------------------------------------------------------------- */
 
 static bool is_choice(const struct sl_option *option, int position)

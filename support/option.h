@@ -127,6 +127,9 @@ enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_opti
 /* An option's current value as text that sl_option_set would read back (not given: ""), to be given to sl_free. SL_ENOMEM. */
 enum sl_status sl_option_text(const struct sl_option *option, const void *settings, char **out);
 
+/* The same by the option's name. SL_EINVAL: there is none of that name (message: the nearest). SL_ENOMEM. */
+enum sl_status sl_option_get(const struct sl_option_table *table, const char *name, const void *settings, char **out);
+
 /* Print every option with its value and where that came from, one a line: "batch-size 512 (environment)". `sources` as in
  * struct sl_option_parse, or NULL. SL_ENOMEM, SL_EIO. */
 enum sl_status sl_option_print_values(const struct sl_option_table *table, const void *settings,

@@ -275,36 +275,6 @@ static void caches_what_it_read(void **state)
     assert_false(from_cache(&options));
 }
 
-/* What is shed is gone, and the rest is as it was; of a dataset in memory blocks are released, of a mapped one pages. */
-static void sheds_what_is_large(void **state)
-{
-    (void)state;
-    struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    char place[96];
-    put_small_dataset("small");
-    snprintf(place, sizeof place, "%s/cache", folder);
-    options.cache = place;
-    for (int cached = 0; cached < 2; cached++) {
-        assert_ok(sl_dataset_load(&options, &d));
-        assert_int_equal(d.mapping != NULL, cached);
-        long live = sl_memory_live();
-        sl_dataset_shed(&d);
-        assert_int_equal(live - sl_memory_live(), cached ? 0 : 3); /* offsets, sources, features */
-        assert_null(d.graph.offsets);
-        assert_null(d.graph.sources);
-        assert_null(d.features.dense);
-        assert_int_equal(d.graph.n_vertices, 6);
-        assert_int_equal(d.graph.n_edges, 7);
-        assert_int_equal(d.features.n_columns, 2);
-        assert_memory_equal(d.labels, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
-        assert_memory_equal(d.train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
-        assert_int_equal(d.test.ids[1], 5);
-        sl_dataset_free(&d);
-    }
-    assert_int_equal(sl_memory_live(), 0);
-}
-
 static void damages_cure(void **state)
 {
     (void)state;
@@ -527,8 +497,8 @@ int main(void)
         with_folder(loads_the_small_one),  with_folder(survives_no_memory),   with_folder(says_where_it_looked),
         with_folder(chooses_the_split),    with_folder(chooses_the_features), with_folder(refuses_bad_files),
         with_folder(caches_what_it_read),  with_folder(damages_cure),         with_folder(places_the_cache),
-        with_folder(writes_what_it_reads), with_folder(writes_datasets),      with_folder(sheds_what_is_large),
-        cmocka_unit_test(real_datasets),   with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
+        with_folder(writes_what_it_reads), with_folder(writes_datasets),      cmocka_unit_test(real_datasets),
+        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);
 }

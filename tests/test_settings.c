@@ -13,6 +13,7 @@
 
 #include "partition/load.h"
 #include "partition/partition.h"
+#include "runtime/starling.h"
 #include "support/memory.h"
 
 static int set_up(void **state)
@@ -289,10 +290,15 @@ static void outputs_are_checked(void **state)
     set(s, "eval-every", "0");
     refused(s, "--patience", "--eval-every 0");
     set(s, "eval-every", "1");
-    set(s, "save-names", "pyg");
-    refused(s, "--save-names", "--save FILE");
-    set(s, "save", "model");
+    set(s, "save-names", "pyg"); /* a program asks for weights by these names, a command line for a file */
     assert_int_equal(sl_settings_check(s), SL_OK);
+    char *argv[] = {"coop_sage", NULL};
+    bool run;
+    assert_int_equal(sl_settings_parse(s, 1, argv, stdout, &run), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "--save FILE"));
+    set(s, "save", "model");
+    assert_int_equal(sl_settings_parse(s, 1, argv, stdout, &run), SL_OK);
+    assert_true(run);
 }
 
 static void a_dash_means_json(void **state)

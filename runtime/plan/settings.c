@@ -388,7 +388,7 @@ static enum sl_status check_sampler(const struct sl_settings *s)
 static enum sl_status check_groups(struct sl_settings *s)
 {
     if (s->pes == 0) {
-        return SL_OK; /* sl_trainer_open decides, and checks again */
+        return SL_OK; /* sl_session_open decides, and checks again */
     }
     if (s->group_size == 0) {
         s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;
@@ -439,9 +439,6 @@ static enum sl_status check_outputs(const struct sl_settings *s)
     }
     if (s->embed != NULL && s->layers == 1) {
         return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
-    }
-    if (s->save_names != SL_NAMES_DGL && s->save == NULL) {
-        return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
     }
     if (s->metrics_steps && s->metrics == NULL && !s->json) {
         return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
@@ -593,14 +590,9 @@ enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, c
 
 enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)
 {
-    const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), name);
     char *value = NULL;
     enum sl_status st;
-    if (option == NULL) {
-        return sl_fail(SL_EINVAL, "found no option '%.100s'; %s --help lists them", name,
-                       sl_settings_table_of(settings)->program);
-    }
-    SL_TRY(st, sl_option_text(option, settings, &value), done);
+    SL_TRY(st, sl_option_get(sl_settings_table_of(settings), name, settings, &value), done);
     snprintf(text, bytes, "%s", value);
 done:
     sl_free(value);
@@ -614,6 +606,9 @@ enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **
     enum sl_status st;
     SL_TRY(st, sl_option_parse(table, argc, argv, settings, &parse), done);
     *run = parse.action == SL_OPTION_RUN;
+    if (*run && settings->save_names != SL_NAMES_DGL && settings->save == NULL) { /* a program may ask for weights */
+        return sl_fail(SL_EINVAL, "--save-names: expected --save FILE with it, the file whose names they are");
+    }
     st = *run ? sl_settings_check(settings) : sl_option_print(table, parse.action, PACKAGE_VERSION, stream);
 done:
     return st;

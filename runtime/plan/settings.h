@@ -54,7 +54,7 @@ struct sl_settings {
     bool residual;
     char *load;
     /* minibatch */
-    uint32_t pes;                   /* P; 0 until sl_trainer_open decides */
+    uint32_t pes;                   /* P; 0 until sl_session_open decides */
     uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
     uint32_t batch_size;            /* B, seeds per PE and step */
     uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1 */
@@ -63,9 +63,9 @@ struct sl_settings {
     bool layer_dependency;
     uint32_t kappa;           /* 0: the same variates for ever */
     uint32_t depth;           /* ring slots: batches sampled ahead, >= 1 */
-    uint32_t chunks;          /* row blocks a PE's frontier is split into; 0 until sl_trainer_open decides */
+    uint32_t chunks;          /* row blocks a PE's frontier is split into; 0 until sl_session_open decides */
     int partition;            /* enum sl_partition_method */
-    uint32_t feature_cache;   /* rows of each PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_trainer_open decides */
+    uint32_t feature_cache;   /* rows of each PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_session_open decides */
     int feature_cache_policy; /* enum sl_feature_cache_policy */
     /* gradients */
     int sync;                      /* enum sl_sync; the others are gossip (runtime/sync/replicas.h) */
@@ -104,9 +104,9 @@ struct sl_settings {
     /* StarPU */
     uint32_t cpus; /* CPU workers; 0: one per core of the cpuset, or, beside GPUs, one for what GPUs cannot do */
     uint32_t
-        gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_trainer_open puts their number here */
+        gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_session_open puts their number here */
     char *sched; /* NULL: $STARPU_SCHED, else lws, with GPUs dmdas */
-    int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_trainer_open decides */
+    int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
     int transport; /* enum sl_transport_by */
     int means;     /* enum sl_means_by */
 };

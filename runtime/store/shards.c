@@ -109,6 +109,8 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
+    SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
+    memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
     for (uint32_t v = 0; v < n; v++) {
         out->label_of[v] = dataset->labels[partition->dataset_ids[v]];
         out->iota[v] = v;
@@ -224,7 +226,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->new_ids = readable(partition->new_ids, n, 4);
     out->ids = readable(out->iota, n, 4);
     out->first = readable(partition->first, (uint64_t)out->n_parts + 1, 4);
-    out->train_ids = readable(dataset->train.ids, dataset->train.n, 4);
+    out->train_ids = readable(out->train, out->n_train, 4);
     for (uint32_t q = 0; q < out->n_parts; q++) {
         SL_TRY(st, register_part(out, q), undo);
     }
@@ -389,6 +391,7 @@ void sl_shards_close(struct sl_shards *shards)
     sl_free(shards->label_of);
     sl_free(shards->set_of);
     sl_free(shards->iota);
+    sl_free(shards->train);
     sl_free(shards->factor_of);
     *shards = (struct sl_shards){0};
 }

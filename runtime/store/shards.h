@@ -47,12 +47,13 @@ struct sl_shards {
     int32_t *label_of;
     uint8_t *set_of;
     sl_vertex *iota;
+    sl_vertex *train;
     sl_real *factor_of;
     bool pinned[SL_SHARD_TABLES]; /* which of them are */
 };
 
 /* Lay the dataset out part by part and register it. Features are held sparse where the dataset holds them so and `dense` is
- * false. Dataset and partition must outlive the shards, but for the dataset's features and labels, which are copied.
+ * false. The partition must outlive the shards; what they need of the dataset is copied.
  * SL_EINVAL: a part has 2^32 feature entries or more (message: use more PEs). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out);

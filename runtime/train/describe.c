@@ -30,11 +30,10 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     const struct sl_settings *s = t->settings;
     uint64_t n_edges = t->partition.graph.n_edges;
     uint64_t batch = t->plan.batch;
-    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n",
-            t->dataset->name, t->dataset->synthetic ? " (SYNTHETIC: generated, not the real data)" : "",
-            t->shards.n_vertices, (unsigned long long)n_edges, t->shards.n_features,
-            t->shards.is_sparse ? "sparse" : "dense", t->shards.n_classes, t->dataset->split, t->shards.n_train,
-            t->shards.n_valid, t->shards.n_test);
+    fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n", t->name,
+            t->synthetic ? " (SYNTHETIC: generated, not the real data)" : "", t->shards.n_vertices,
+            (unsigned long long)n_edges, t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
+            t->shards.n_classes, t->split, t->shards.n_train, t->shards.n_valid, t->shards.n_test);
     t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",

@@ -25,9 +25,11 @@ static enum sl_status report_config(struct sl_session *t)
         sl_machine_worker_name(w, names[w], sizeof names[w]);
         devices[w] = names[w];
     }
+    struct sl_settings options = *t->settings;
+    options.dataset = t->given ? t->name : options.dataset;
     struct sl_metrics_config config = {.version = PACKAGE_VERSION,
-                                       .dataset = t->dataset->name,
-                                       .synthetic = t->dataset->synthetic,
+                                       .dataset = t->name,
+                                       .synthetic = t->synthetic,
                                        .vertices = t->shards.n_vertices,
                                        .edges = t->partition.graph.n_edges,
                                        .features = t->shards.n_features,
@@ -36,7 +38,7 @@ static enum sl_status report_config(struct sl_session *t)
                                        .group_size = t->settings->group_size,
                                        .devices = devices,
                                        .n_devices = t->machine.n_workers,
-                                       .options = t->settings,
+                                       .options = &options,
                                        .edge_cut = t->partition.n_cut};
     return sl_metrics_config(&t->reports.metrics, &config);
 }
@@ -355,6 +357,7 @@ static enum sl_status train(struct sl_session *t)
     if (t->best == NULL && !stopped(t)) {
         SL_TRY(st, only_evaluate(t), done);
     }
+    SL_TRY(st, sl_outputs_settle(t), done);
     SL_TRY(st, sl_outputs_write(t), done);
     st = summarise(t);
 done:
@@ -370,7 +373,10 @@ done:
 enum sl_status sl_session_train(struct sl_session *t, const struct sl_report *report)
 {
     enum sl_status st;
-    atomic_store(&t->stop, false);
+    if (t->begun) {
+        return sl_fail(SL_EINVAL, "this session was trained already: expected another one, which --resume lets go on");
+    }
+    t->begun = true;
     SL_TRY(st, open_reports(t, report), done);
     st = train(t);
 done:

@@ -69,6 +69,31 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .seed = DATASET_SEED};
 }
 
+/* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is then. */
+static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
+{
+    static const char *const names[] = {"dataset",  "data-path",          "split", "features",
+                                        "directed", "normalize-features", "cache"};
+    struct sl_settings defaults;
+    char now[256];
+    char initial[256];
+    enum sl_status st;
+    SL_TRY(st, sl_settings_init(&defaults), done);
+    for (size_t i = 0; st == SL_OK && given != NULL && i < sizeof names / sizeof *names; i++) {
+        SL_TRY(st, sl_settings_get(settings, names[i], now, sizeof now), free_defaults);
+        SL_TRY(st, sl_settings_get(&defaults, names[i], initial, sizeof initial), free_defaults);
+        if (now[0] != '\0' && strcmp(now, initial) != 0 &&
+            (strcmp(names[i], "cache") != 0 || strcmp(now, "none") != 0)) {
+            st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
+                         names[i], now, given->name);
+        }
+    }
+free_defaults:
+    sl_settings_free(&defaults);
+done:
+    return st;
+}
+
 /* What the settings name, or what the caller has. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
@@ -76,8 +101,12 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     enum sl_status st = SL_OK;
     SL_TRY(st, given == NULL ? sl_dataset_load(&options, &t->loaded) : SL_OK, done);
     t->dataset = given == NULL ? &t->loaded : given;
+    t->given = given != NULL;
+    t->synthetic = t->dataset->synthetic;
+    snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
+    snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     if (t->dataset->train.n == 0) {
-        st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->dataset->name, t->dataset->split);
+        st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
     }
 done:
     return st;
@@ -143,6 +172,15 @@ static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_ten
     }
     enum sl_status st = sl_checkpoint_load(s->checkpoint, out);
     return st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO ? SL_OK : st;
+}
+
+/* One session in a process, and none of the program's own tasks. */
+static enum sl_status check_alone(void)
+{
+    return starpu_is_initialized()
+               ? sl_fail(SL_EINVAL, "StarPU is up already: expected the program's other session, or "
+                                    "its own StarPU, to be closed first")
+               : SL_OK;
 }
 
 /* On a machine of several NUMA nodes. */
@@ -214,7 +252,8 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(&t->shards) : SL_OK, done);
-    sl_dataset_shed(&t->loaded); /* graph and features go on in part order */
+    t->dataset = NULL; /* it goes on in part order */
+    sl_dataset_free(&t->loaded);
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
     st = check_gpu_memory(t);
@@ -258,11 +297,14 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     *out = NULL;
     SL_TRY(st, sl_alloc_zero(1, sizeof *t, "a session", &t), done);
     t->settings = settings;
+    SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_settings_check(settings), done);
+    SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, sl_outputs_check(settings), done);
     SL_TRY(st, sl_door_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
-    SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, &checkpoint) : SL_OK, done);
+    SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
+           done);
     SL_TRY(st, find_dataset(t, dataset), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);

@@ -62,14 +62,17 @@ done:
     return st;
 }
 
-static enum sl_status use_best(struct sl_session *t)
+enum sl_status sl_outputs_settle(struct sl_session *t)
 {
-    enum sl_status st = SL_OK;
-    if (t->best != NULL) {
+    enum sl_status st;
+    if (t->best == NULL) {
+        SL_TRY(st, sl_state_average(t), done);
+    } else {
         SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
         sl_model_write(&t->model, t->best);
         sl_model_release(&t->model);
     }
+    t->settled = true;
 done:
     return st;
 }
@@ -78,7 +81,7 @@ static enum sl_status save_model(struct sl_session *t)
 {
     struct sl_tensor tensors[SL_MODEL_TENSORS];
     struct sl_metadata metadata[] = {
-        {"format", "pt"}, {"dataset", t->dataset->name}, {"model", sl_model_kind(t->settings->model)->name}};
+        {"format", "pt"}, {"dataset", t->name}, {"model", sl_model_kind(t->settings->model)->name}};
     uint32_t n = 0;
     enum sl_status st;
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
@@ -121,12 +124,7 @@ done:
 enum sl_status sl_outputs_write(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
-    enum sl_status st = SL_OK;
-    if (s->save == NULL && s->predict == NULL && s->embed == NULL) {
-        return SL_OK;
-    }
-    SL_TRY(st, t->best == NULL ? sl_state_average(t) : SL_OK, done);
-    SL_TRY(st, use_best(t), done);
+    enum sl_status st;
     SL_TRY(st, s->save != NULL ? save_model(t) : SL_OK, done);
     SL_TRY(st, s->predict != NULL || s->embed != NULL ? write_inference(t) : SL_OK, done);
 done:

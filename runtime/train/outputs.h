@@ -12,7 +12,11 @@
  * folder, before any work is done. SL_EIO. */
 enum sl_status sl_outputs_check(const struct sl_settings *settings);
 
-/* Write --save, --predict and --embed, from the best weights. SL_EIO, SL_ENOMEM, a failure of the inference. */
+/* At the end of training: the model becomes that of the best evaluation, or what it is where there was none (of several replicas
+ * their average). SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_outputs_settle(struct sl_session *session);
+
+/* Write --save, --predict and --embed, once the model is settled. SL_EIO, SL_ENOMEM, a failure of the inference. */
 enum sl_status sl_outputs_write(struct sl_session *session);
 
 /* Load --load into the model. SL_EFILE, SL_EIO. */

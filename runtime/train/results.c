@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/full/evaluate.h"
+#include "runtime/machine/pool.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/memory.h"
@@ -21,6 +22,12 @@ void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
                                      .n_hidden = t->settings->layers > 1 ? t->settings->hidden : 0,
                                      .memory_bytes = t->memory_bytes};
     out->n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
+}
+
+/* Several replicas that are still trained are seen as their average. */
+static enum sl_status current_model(struct sl_session *t)
+{
+    return t->settled ? SL_OK : sl_state_average(t);
 }
 
 /* ---- inference ---- */
@@ -53,8 +60,12 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
                sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden),
                done);
     }
-    SL_TRY(st, t->best == NULL ? sl_state_average(t) : SL_OK, done);
+    sl_pool_trim();
+    SL_TRY(st, current_model(t), done);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
+    sl_pool_trim();
+    starpu_task_wait_for_all();
+    sl_run_log_reset(&t->run); /* an epoch's times are training's */
     if (wanted.scores != NULL) {
         copy_rows(t, wanted.scores, sizes.n_classes, logits);
     }
@@ -97,7 +108,7 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     struct sl_tensor tensors[SL_MODEL_TENSORS];
     uint32_t n = 0;
     enum sl_status st;
-    SL_TRY(st, t->best == NULL ? sl_state_average(t) : SL_OK, done);
+    SL_TRY(st, current_model(t), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);

@@ -41,7 +41,10 @@ struct sl_session {
     struct sl_plan plan;
     struct sl_machine machine;
     struct sl_dataset loaded;         /* where the session has loaded it itself */
-    const struct sl_dataset *dataset; /* that, or the caller's */
+    const struct sl_dataset *dataset; /* that, or the caller's; gone when it is laid out in shards */
+    char name[64], split[64];         /* the dataset's */
+    bool synthetic;
+    bool given; /* the caller's, made of arrays */
     struct sl_partition partition;
     struct sl_shards shards;
     struct sl_model
@@ -63,6 +66,8 @@ struct sl_session {
     uint32_t n_reported;               /* steps of the epoch whose loss has been reported */
     sl_real *best;                     /* weights of the best evaluation; NULL until the first */
     struct sl_reports reports;
+    bool begun;       /* sl_session_train was called */
+    bool settled;     /* and the model is the one it has come to */
     atomic_bool stop; /* asked to */
 };
 

@@ -61,7 +61,18 @@ static const char *const fixed_options[] = {"dataset",
                                             "transport",
                                             "means"};
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
-#define N_NUMBERS 8
+#define N_NUMBERS 12
+
+/* What the dataset must have been like, beside its name. */
+static const char *const size_names[] = {"vertices", "edges", "features", "training_vertices"};
+#define N_SIZES (sizeof size_names / sizeof *size_names)
+
+static uint64_t size_of(const struct sl_session *t, size_t i)
+{
+    const uint64_t sizes[N_SIZES] = {t->shards.n_vertices, t->partition.graph.n_edges, t->shards.n_features,
+                                     t->shards.n_train};
+    return sizes[i];
+}
 
 /* ---- saving ---- */
 
@@ -89,17 +100,28 @@ static void add_real(struct labels *labels, const char *key, double value)
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 
+/* An option's text; of `dataset` the name of arrays, where these are trained on. */
+static enum sl_status option_text(const char *name, const struct sl_settings *settings, const char *dataset, char **out)
+{
+    return dataset != NULL && strcmp(name, "dataset") == 0
+               ? sl_strdup(dataset, out)
+               : sl_option_text(sl_option_find(sl_settings_table_of(settings), name), settings, out);
+}
+
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < N_FIXED; i++) {
-        const struct sl_option *option = sl_option_find(sl_settings_table_of(t->settings), fixed_options[i]);
-        if (option == NULL) {
+        const char *name = t->given ? t->name : NULL;
+        if (sl_option_find(sl_settings_table_of(t->settings), fixed_options[i]) == NULL) {
             continue;
         }
-        SL_TRY(st, sl_option_text(option, t->settings, &labels->option[i]), done);
+        SL_TRY(st, option_text(fixed_options[i], t->settings, name, &labels->option[i]), done);
         snprintf(labels->key[i], sizeof labels->key[i], "option.%s", fixed_options[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
+    }
+    for (size_t i = 0; i < N_SIZES; i++) {
+        add_whole(labels, size_names[i], size_of(t, i));
     }
     add_whole(labels, "step", t->state.step);
     add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
@@ -182,7 +204,7 @@ static bool may_change(const struct sl_settings *s, const char *name)
     return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
 }
 
-enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
+enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset, const struct sl_tensors *checkpoint)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char *now = NULL;
@@ -207,7 +229,7 @@ enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tens
             SL_TRY(st, sl_option_set(table, name, then, settings), done);
             continue;
         }
-        SL_TRY(st, sl_option_text(sl_option_find(table, name), settings, &now), done);
+        SL_TRY(st, option_text(name, settings, dataset, &now), done);
         if (strcmp(now, then) != 0) {
             st = sl_fail(
                 SL_EINVAL,
@@ -223,6 +245,24 @@ enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tens
 done:
     sl_free(now);
     return st;
+}
+
+static enum sl_status match_sizes(const struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    for (size_t i = 0; i < N_SIZES; i++) {
+        uint64_t then = size_of(t, i);
+        bool known = sl_tensors_metadata(checkpoint, size_names[i]) != NULL; /* older ones have none */
+        enum sl_status st = known ? sl_checkpoint_whole(checkpoint, size_names[i], &then) : SL_OK;
+        if (st == SL_OK && then != size_of(t, i)) {
+            st = sl_fail(SL_EINVAL,
+                         "dataset %s: found %" PRIu64 " %s, expected %" PRIu64 ", as in the run that %.200s is of",
+                         t->name, size_of(t, i), size_names[i], then, checkpoint->path);
+        }
+        if (st != SL_OK) {
+            return st;
+        }
+    }
+    return SL_OK;
 }
 
 static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors *checkpoint)
@@ -245,6 +285,7 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
     size_t n_entries = sl_model_entries(&t->model);
     struct sl_tensor best = sl_tensor_make("best", SL_TENSOR_REAL, n_entries, 0, NULL);
     enum sl_status st;
+    SL_TRY(st, match_sizes(t, checkpoint), done);
     SL_TRY(st, load_numbers(t, checkpoint), done);
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/arrays.h: what is refused, and that what is taken is the dataset that the arrays say. */
+#include "tests/data_fixture.h"
+
+#include <math.h>
+
+#include "partition/arrays.h"
+#include "partition/dataset.h"
+
+#define N 6
+#define E 7
+#define F 2
+
+/* A path 0-1-2-3 with 1 -> 2 twice, vertex 4 with a self loop and no label, vertex 5 alone. Each test has a copy to spoil. */
+struct world {
+    struct sl_arrays arrays;
+    uint32_t sources[E], destinations[E];
+    uint64_t offsets[N + 1];
+    float features[N * F];
+    int32_t labels[N];
+    uint32_t train[2], valid[1], test[2];
+};
+
+static void use(struct world *w)
+{
+    w->arrays.sources = w->sources;
+    w->arrays.destinations = w->destinations;
+    w->arrays.features = w->features;
+    w->arrays.labels = w->labels;
+    w->arrays.train = w->train;
+    w->arrays.valid = w->valid;
+    w->arrays.test = w->test;
+}
+
+static struct world *fresh(struct world *w)
+{
+    *w = (struct world){
+        .arrays =
+            {.name = "six", .n_vertices = N, .n_edges = E, .n_features = F, .n_train = 2, .n_valid = 1, .n_test = 2},
+        .sources = {0, 1, 1, 3, 4, 2, 0},
+        .destinations = {1, 2, 2, 2, 4, 3, 1},
+        .features = {1, 2, 0.5f, -1, 3, 4.25f, 1e-3f, 7, 0, 0, -2, 2},
+        .labels = {0, 1, 2, 0, -1, 1},
+        .train = {3, 0},
+        .valid = {1},
+        .test = {5, 2}};
+    use(w);
+    return w;
+}
+
+/* The same edges as rows, by destination. */
+static struct world *fresh_rows(struct world *w)
+{
+    static const uint32_t sources[E] = {0, 0, 3, 1, 1, 2, 4};
+    fresh(w);
+    memcpy(w->sources, sources, sizeof sources);
+    memcpy(w->offsets, ((const uint64_t[]){0, 0, 2, 5, 6, 7, 7}), sizeof w->offsets);
+    w->arrays.destinations = NULL;
+    w->arrays.offsets = w->offsets;
+    return w;
+}
+
+static struct sl_dataset *make(const struct world *w)
+{
+    struct sl_dataset *dataset;
+    assert_ok(sl_dataset_new(&w->arrays, &dataset));
+    return dataset;
+}
+
+/* ---- what is refused ---- */
+
+static void refused(const struct world *w, const char *words)
+{
+    struct sl_dataset *dataset = (struct sl_dataset *)(uintptr_t)w;
+    long live = sl_memory_live();
+    assert_refused(sl_dataset_new(&w->arrays, &dataset), SL_EINVAL, words);
+    assert_null(dataset);
+    assert_int_equal(sl_memory_live(), live);
+}
+
+/* Spoil a fresh world by a statement, and be refused. */
+#define spoiled(statement, words)                                                                                      \
+    do {                                                                                                               \
+        struct world w;                                                                                                \
+        fresh(&w);                                                                                                     \
+        statement;                                                                                                     \
+        refused(&w, (words));                                                                                          \
+    } while (0)
+#define spoiled_rows(statement, words)                                                                                 \
+    do {                                                                                                               \
+        struct world w;                                                                                                \
+        fresh_rows(&w);                                                                                                \
+        statement;                                                                                                     \
+        refused(&w, (words));                                                                                          \
+    } while (0)
+
+static void refuses_numbers(void **state)
+{
+    static char name[65];
+    (void)state;
+    memset(name, 'x', 64);
+    spoiled(w.arrays.n_vertices = 0, "found 0 vertices");
+    spoiled(w.arrays.n_features = 0, "0 features");
+    spoiled(w.arrays.n_train = 0, "0 training vertices");
+    spoiled(w.arrays.name = name, "name has 64 bytes; expected at most 63");
+    spoiled(w.arrays.n_classes = (uint32_t)INT32_MAX + 1, "n_classes is 2147483648");
+}
+
+static void refuses_what_is_missing(void **state)
+{
+    (void)state;
+    spoiled(w.arrays.destinations = NULL, "found none of offsets and destinations");
+    spoiled(w.arrays.offsets = w.offsets, "found both of offsets and destinations");
+    spoiled(w.arrays.sources = NULL, "sources is NULL");
+    spoiled(w.arrays.features = NULL, "features is NULL");
+    spoiled(w.arrays.labels = NULL, "labels is NULL");
+    spoiled(w.arrays.train = NULL, "train is NULL");
+    spoiled(w.arrays.valid = NULL, "valid is NULL");
+    spoiled(w.arrays.test = NULL, "test is NULL");
+}
+
+static void refuses_edges(void **state)
+{
+    (void)state;
+    spoiled(w.sources[3] = N, "edge 3 is 6 -> 2, expected ids below 6");
+    spoiled(w.destinations[6] = UINT32_MAX, "edge 6 is 0 -> 4294967295");
+    spoiled_rows(w.sources[6] = N, "edge 6 is 6 -> 4");
+    spoiled_rows(w.offsets[0] = 1, "offsets[0] is 1");
+    spoiled_rows(w.offsets[3] = 1, "offsets[2] is 2 and offsets[3] 1; expected 0 first, ascending");
+    spoiled_rows(w.offsets[N] = 6, "offsets[5] is 7 and offsets[6] 6");
+    spoiled_rows(w.offsets[N] = 8, "offsets end at 8; expected 7");
+    spoiled_rows(w.offsets[2] = UINT64_MAX, "offsets[2] is 18446744073709551615");
+}
+
+static void refuses_values(void **state)
+{
+    (void)state;
+    spoiled(w.features[7] = NAN, "feature 1 of vertex 3 is nan");
+    spoiled(w.features[0] = INFINITY, "feature 0 of vertex 0 is inf");
+    spoiled(w.labels[5] = -2, "labels[5] is -2; expected -1 (unknown), or a class of 0 to");
+    spoiled((w.arrays.n_classes = 2), "labels[2] is 2; expected -1 (unknown), or a class of 0 to 1");
+    spoiled(w.labels[2] = INT32_MAX, "labels[2] is 2147483647");
+}
+
+static void refuses_splits(void **state)
+{
+    (void)state;
+    spoiled(w.train[1] = N, "train[1] is vertex 6, which is not there");
+    spoiled(w.train[1] = 3, "train[1] is vertex 3, which the split has already");
+    spoiled(w.valid[0] = 3, "valid[0] is vertex 3, which the split has already");
+    spoiled(w.test[1] = 1, "test[1] is vertex 1, which the split has already");
+    spoiled(w.test[1] = 4, "test[1] is vertex 4, which has no label");
+}
+
+/* ---- what is taken ---- */
+
+static void expect_edges(const struct sl_dataset *d, const uint64_t *offsets, const sl_vertex *sources)
+{
+    assert_int_equal(d->graph.n_vertices, N);
+    assert_int_equal(d->graph.n_edges, offsets[N]);
+    assert_memory_equal(d->graph.offsets, offsets, (N + 1) * sizeof *offsets);
+    assert_memory_equal(d->graph.sources, sources, offsets[N] * sizeof *sources);
+}
+
+/* A list and rows are one graph, directed or not; what is there twice counts once. */
+static void takes_lists_and_rows(void **state)
+{
+    (void)state;
+    for (int rows = 0; rows < 2; rows++) {
+        struct world w;
+        rows ? fresh_rows(&w) : fresh(&w);
+        struct sl_dataset *d = make(&w);
+        expect_edges(d, (const uint64_t[]){0, 1, 3, 5, 6, 7, 7}, (const sl_vertex[]){1, 0, 2, 1, 3, 2, 4});
+        sl_dataset_delete(d);
+        w.arrays.directed = true;
+        d = make(&w);
+        expect_edges(d, (const uint64_t[]){0, 0, 1, 3, 4, 5, 5}, (const sl_vertex[]){0, 1, 3, 2, 4});
+        sl_dataset_delete(d);
+    }
+}
+
+static void takes_no_edges(void **state)
+{
+    static const uint64_t nowhere[N + 1];
+    struct world w;
+    (void)state;
+    fresh(&w)->arrays.n_edges = 0;
+    w.arrays.sources = NULL;
+    struct sl_dataset *d = make(&w);
+    expect_edges(d, nowhere, w.sources);
+    sl_dataset_delete(d);
+    w.arrays.destinations = NULL;
+    w.arrays.offsets = nowhere;
+    d = make(&w);
+    expect_edges(d, nowhere, w.sources);
+    sl_dataset_delete(d);
+}
+
+/* Lists come in ascending order; valid and test may be empty. */
+static void takes_splits(void **state)
+{
+    struct world w;
+    (void)state;
+    struct sl_dataset *d = make(fresh(&w));
+    assert_int_equal(d->train.n, 2);
+    assert_memory_equal(d->train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
+    assert_int_equal(d->valid.n, 1);
+    assert_int_equal(d->valid.ids[0], 1);
+    assert_int_equal(d->test.n, 2);
+    assert_memory_equal(d->test.ids, ((const sl_vertex[]){2, 5}), 2 * sizeof(sl_vertex));
+    sl_dataset_delete(d);
+    w.arrays.n_valid = w.arrays.n_test = 0;
+    w.arrays.valid = w.arrays.test = NULL;
+    d = make(&w);
+    assert_int_equal(d->valid.n + d->test.n, 0);
+    sl_dataset_delete(d);
+}
+
+static void takes_names_and_classes(void **state)
+{
+    struct world w;
+    (void)state;
+    struct sl_dataset *d = make(fresh(&w));
+    assert_string_equal(d->name, "six");
+    assert_false(d->synthetic);
+    assert_int_equal(d->n_classes, 3);
+    assert_memory_equal(d->labels, w.labels, sizeof w.labels);
+    sl_dataset_delete(d);
+    w.arrays.name = NULL;
+    w.arrays.n_classes = 9;
+    d = make(&w);
+    assert_string_equal(d->name, "arrays");
+    assert_int_equal(d->n_classes, 9);
+    sl_dataset_delete(d);
+    sl_dataset_delete(NULL);
+}
+
+/* Dense features are read where they are; what is mostly zero is held in rows of the rest. Either way the caller's stay. */
+static void takes_features(void **state)
+{
+    struct world w;
+    float sparse[N * 20] = {0};
+    float before[N * 20];
+    (void)state;
+    struct sl_dataset *d = make(fresh(&w));
+    assert_ptr_equal(d->features.dense, w.features);
+    assert_null(d->features.offsets);
+    sl_dataset_delete(d);
+    sparse[3] = 1.5f;
+    sparse[5 * 20 + 19] = -2;
+    memcpy(before, sparse, sizeof sparse);
+    w.arrays.features = sparse;
+    w.arrays.n_features = 20;
+    d = make(&w);
+    assert_null(d->features.dense);
+    assert_memory_equal(d->features.offsets, ((const uint64_t[]){0, 1, 1, 1, 1, 1, 2}), 7 * sizeof(uint64_t));
+    assert_int_equal(d->features.columns[0], 3);
+    assert_int_equal(d->features.columns[1], 19);
+    assert_true(d->features.values[0] == 1.5f && d->features.values[1] == -2);
+    sl_dataset_delete(d);
+    assert_memory_equal(sparse, before, sizeof sparse);
+}
+
+static void survives_no_memory(void **state)
+{
+    struct world w;
+    float sparse[N * 20] = {0};
+    struct sl_dataset *d;
+    (void)state;
+    fresh_rows(&w);
+    assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
+    sl_dataset_delete(d);
+    w.arrays.features = sparse;
+    w.arrays.n_features = 20;
+    assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
+    sl_dataset_delete(d);
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() != 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses_numbers),         cmocka_unit_test(refuses_what_is_missing),
+        cmocka_unit_test(refuses_edges),           cmocka_unit_test(refuses_values),
+        cmocka_unit_test(refuses_splits),          cmocka_unit_test(takes_lists_and_rows),
+        cmocka_unit_test(takes_no_edges),          cmocka_unit_test(takes_splits),
+        cmocka_unit_test(takes_names_and_classes), cmocka_unit_test(takes_features),
+        cmocka_unit_test(survives_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}
