@@ -6,6 +6,7 @@
 
 #include "codelets/loss.h"
 #include "runtime/model/run.h"
+#include "runtime/pipe/exact.h"
 #include "runtime/pipe/source.h"
 #include "runtime/sync/update.h"
 #include "support/memory.h"
@@ -167,12 +168,14 @@ static void begin(struct sl_pipe *p, uint64_t epoch)
     }
 }
 
-enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_adam *adam, starpu_data_handle_t loss)
+enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_adam *adam, starpu_data_handle_t loss,
+                             starpu_data_handle_t exact)
 {
     struct sl_task_args head = {.run = p->work.run, .step = epoch};
     enum sl_status st;
     begin(p, epoch);
     SL_TRY(st, derive(p), done);
+    SL_TRY(st, exact == NULL ? SL_OK : sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, lose(p, slot), done);

@@ -26,8 +26,9 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out);
 void sl_pipe_close(struct sl_pipe *pipe);
 
 /* Submit an epoch, whose order is drawn: forward, loss (one double, the mean over the training vertices), backward, Adam. One thread, in order.
+ * exact: the loss with fresh rows only (exact.h), or NULL.
  * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pipe_epoch(struct sl_pipe *pipe, uint64_t epoch, const struct sl_adam *adam,
-                             starpu_data_handle_t loss);
+                             starpu_data_handle_t loss, starpu_data_handle_t exact);
 
 #endif

@@ -4,27 +4,160 @@
  * Epochs as steps, and history in checkpoints. */
 #include "runtime/pipe/schedule.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/pipe/epoch.h"
+#include "runtime/pipe/guard.h"
 #include "support/memory.h"
+
+#define N_WATCHED 4 /* numbers of the guard in checkpoints */
+
+/* What the guard goes by, and back to. */
+struct watch {
+    bool on;        /* --guard on, and there are several slots */
+    bool fell;      /* it has fired: all chunks are in one slot since */
+    uint64_t began; /* the epoch that Adam counts from */
+    struct sl_guard guard;
+    sl_real *best;               /* weights of the least exact loss seen, or those at the start */
+    sl_real *now;                /* weights that the epoch in hand begins with */
+    double best_exact;           /* NaN: those at the start */
+    double exact;                /* of the epoch in hand; NaN: not checked */
+    starpu_data_handle_t handle; /* over it */
+};
 
 /* What the schedule owns. */
 struct pipeline {
     struct sl_pipe pipe;
+    struct watch watch;
     sl_real *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint: a layer's history, by renumbered id */
+    double saved_watch[N_WATCHED];
 };
+
+/* ---- the guard ---- */
+
+static enum sl_status read_weights(struct sl_model *model, sl_real *out)
+{
+    enum sl_status st = sl_model_acquire(model, STARPU_R);
+    if (st == SL_OK) {
+        sl_model_read(model, out);
+        sl_model_release(model);
+    }
+    return st;
+}
+
+static enum sl_status write_weights(struct sl_model *model, const sl_real *from)
+{
+    enum sl_status st = sl_model_acquire(model, STARPU_RW);
+    if (st == SL_OK) {
+        sl_model_write(model, from);
+        sl_model_release(model);
+    }
+    return st;
+}
+
+static enum sl_status clear(starpu_data_handle_t handle, size_t n)
+{
+    if (starpu_data_acquire(handle, STARPU_W) != 0) {
+        return sl_fail(SL_ESTARPU, "StarPU refused to hand out Adam's moments");
+    }
+    memset(starpu_data_get_local_ptr(handle), 0, n * sizeof(sl_real));
+    starpu_data_release(handle);
+    return SL_OK;
+}
+
+static enum sl_status clear_moments(struct sl_model *model)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            struct sl_parameter *parameter = &model->layer[i].parameter[k];
+            size_t n = (size_t)parameter->n_rows * parameter->n_columns;
+            if (sl_parameter_trained(parameter)) {
+                SL_TRY(st, clear(parameter->moment1_handle, n), done);
+                SL_TRY(st, clear(parameter->moment2_handle, n), done);
+            }
+        }
+    }
+done:
+    return st;
+}
+
+/* All chunks in one slot: nothing is of an earlier epoch any more. */
+static void make_exact(struct sl_pipe *p)
+{
+    struct sl_pipe_order *o = &p->order;
+    o->n_ways = o->n_chunks;
+    o->n_slots = 1;
+    for (size_t k = 0; k < (size_t)p->work.model->n_layers * o->n_chunks; k++) {
+        sl_rows_drop(&p->history[k]);
+    }
+}
+
+/* The best weights there were, Adam afresh, and on in exact mode, the one whose loss is what it says. */
+static enum sl_status fall_back(struct pipeline *l, uint64_t epoch)
+{
+    struct watch *w = &l->watch;
+    enum sl_status st;
+    w->fell = true;
+    w->began = epoch + 1;
+    make_exact(&l->pipe);
+    SL_TRY(st, write_weights(l->pipe.work.model, w->best), done);
+    st = clear_moments(l->pipe.work.model);
+done:
+    return st;
+}
+
+static enum sl_status acquire_loss(starpu_data_handle_t handle)
+{
+    if (starpu_data_acquire(handle, STARPU_R) != 0) {
+        return sl_fail(SL_ESTARPU, "StarPU refused to hand out a loss");
+    }
+    return SL_OK;
+}
+
+/* The losses of a checked epoch are there, or on their way. */
+static enum sl_status judge(struct pipeline *l, uint64_t epoch, starpu_data_handle_t loss)
+{
+    struct watch *w = &l->watch;
+    enum sl_status st;
+    SL_TRY(st, acquire_loss(loss), done);
+    double stale = *(const double *)starpu_data_get_local_ptr(loss);
+    starpu_data_release(loss);
+    SL_TRY(st, acquire_loss(w->handle), done);
+    starpu_data_release(w->handle);
+    SL_TRY(st, sl_failure_status(&l->pipe.work.run->failure), done);
+    bool best = sl_guard_good(&w->guard, w->exact) && w->exact <= w->guard.least;
+    if (sl_guard_check(&w->guard, epoch, l->pipe.history_every, stale, w->exact)) {
+        st = fall_back(l, epoch);
+    } else if (best) {
+        sl_real *kept = w->best;
+        w->best = w->now;
+        w->now = kept;
+        w->best_exact = w->exact;
+    }
+done:
+    return st;
+}
 
 /* ---- steps ---- */
 
 static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *adam, starpu_data_handle_t loss)
 {
-    struct sl_pipe *p = &((struct pipeline *)own)->pipe;
+    struct pipeline *l = own;
+    struct sl_pipe *p = &l->pipe;
+    struct watch *w = &l->watch;
     const struct sl_settings *s = p->work.settings;
-    enum sl_status st;
+    bool checks = w->on && !w->fell && sl_guard_due(step, p->history_every);
+    struct sl_adam afresh = *adam;
+    enum sl_status st = SL_OK;
+    afresh.t = step + 1 - w->began;
+    w->exact = NAN;
+    SL_TRY(st, checks ? read_weights(p->work.model, w->now) : SL_OK, done);
     sl_pipe_order_draw(&p->order, s->chunk_order == SL_CHUNK_ORDER_SHUFFLE, s->seed, step);
-    SL_TRY(st, sl_pipe_epoch(p, step, adam, loss), done);
+    SL_TRY(st, sl_pipe_epoch(p, step, &afresh, loss, checks ? w->handle : NULL), done);
+    SL_TRY(st, checks ? judge(l, step, loss) : SL_OK, done);
     st = sl_failure_status(&p->work.run->failure);
 done:
     return st;
@@ -39,7 +172,12 @@ static uint32_t in_flight(const void *own)
 /* Every vertex and every edge in each layer. */
 static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
 {
-    const struct sl_pipe *p = &((const struct pipeline *)own)->pipe;
+    const struct pipeline *pipeline = own;
+    const struct sl_pipe *p = &pipeline->pipe;
+    const struct watch *w = &pipeline->watch;
+    out->checked = !isnan(w->exact);
+    out->exact_loss = w->exact;
+    out->guard_fired = w->fell && w->began == out->epoch;
     for (uint32_t l = 0; l <= p->work.settings->layers; l++) {
         out->vertices[l] = p->work.shards->n_vertices;
     }
@@ -129,6 +267,41 @@ static void forget_saved(struct pipeline *l)
     }
 }
 
+static void save_watch(struct pipeline *l, struct sl_tensor *tensors, uint32_t *n)
+{
+    const struct watch *w = &l->watch;
+    const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fell, (double)w->began};
+    if (w->on) {
+        memcpy(l->saved_watch, numbers, sizeof numbers);
+        tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, l->saved_watch);
+        tensors[(*n)++] =
+            sl_tensor_make("guard.best", SL_TENSOR_REAL, sl_model_entries(l->pipe.work.model), 0, w->best);
+    }
+}
+
+static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *checkpoint)
+{
+    struct watch *w = &l->watch;
+    double numbers[N_WATCHED];
+    struct sl_tensor wanted = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, NULL);
+    struct sl_tensor best = sl_tensor_make("guard.best", SL_TENSOR_REAL, sl_model_entries(l->pipe.work.model), 0, NULL);
+    enum sl_status st = SL_OK;
+    if (!w->on) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_tensors_get(checkpoint, &wanted, numbers), done);
+    SL_TRY(st, sl_tensors_get(checkpoint, &best, w->best), done);
+    w->guard.least = numbers[0];
+    w->best_exact = numbers[1];
+    w->fell = numbers[2] != 0;
+    w->began = (uint64_t)numbers[3];
+    if (w->fell) {
+        make_exact(&l->pipe);
+    }
+done:
+    return st;
+}
+
 static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
 {
     struct pipeline *l = own;
@@ -136,6 +309,7 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
     uint32_t n_rows = p->work.shards->n_vertices;
     enum sl_status st = SL_OK;
     forget_saved(l);
+    save_watch(l, tensors, n);
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         char name[32];
         if (!has_history(p, i)) {
@@ -156,6 +330,7 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
     uint32_t n_rows = p->work.shards->n_vertices;
     sl_real *values = NULL;
     enum sl_status st = SL_OK;
+    SL_TRY(st, load_watch(own, checkpoint), done);
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         char name[32];
         name_history(i, name, sizeof name);
@@ -176,6 +351,42 @@ done:
 
 /* ---- open, close ---- */
 
+static enum sl_status open_watch(struct pipeline *l)
+{
+    const struct sl_work *work = &l->pipe.work;
+    const struct sl_shards *shards = work->shards;
+    size_t n = sl_model_entries(work->model);
+    struct watch *w = &l->watch;
+    uint64_t *counts = NULL;
+    enum sl_status st = SL_OK;
+    w->best_exact = w->exact = NAN;
+    w->on = work->settings->guard == SL_GUARD_ON && l->pipe.order.n_slots > 1;
+    if (!w->on) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc_zero(shards->n_classes, sizeof *counts, "classes", &counts), done);
+    for (uint32_t v = 0; v < shards->n_vertices; v++) {
+        if (l->pipe.graph.train_labels[v] >= 0) {
+            counts[l->pipe.graph.train_labels[v]]++;
+        }
+    }
+    w->guard = sl_guard_of(shards->n_classes, counts);
+    SL_TRY(st, sl_alloc(n, sizeof *w->best, "the best weights", &w->best), done);
+    SL_TRY(st, sl_alloc(n, sizeof *w->now, "weights", &w->now), done);
+    starpu_matrix_data_register(&w->handle, STARPU_MAIN_RAM, (uintptr_t)&w->exact, 1, 1, 1, sizeof w->exact);
+    st = read_weights(work->model, w->best);
+done:
+    sl_free(counts);
+    return st;
+}
+
+static void close_watch(struct watch *w)
+{
+    sl_handle_close(w->handle);
+    sl_free(w->best);
+    sl_free(w->now);
+}
+
 static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out)
 {
     struct pipeline *l;
@@ -183,7 +394,8 @@ static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_s
     (void)first_step; /* its history comes from the checkpoint */
     SL_TRY(st, sl_alloc_zero(1, sizeof *l, "the pipeline", &l), done);
     *out = (struct sl_schedule){.kind = &sl_pipeline, .own = l};
-    st = sl_pipe_open(work, &l->pipe);
+    SL_TRY(st, sl_pipe_open(work, &l->pipe), done);
+    st = open_watch(l);
 done:
     return st;
 }
@@ -192,6 +404,7 @@ static void close_pipeline(void *own)
 {
     struct pipeline *l = own;
     forget_saved(l);
+    close_watch(&l->watch);
     sl_pipe_close(&l->pipe);
     sl_free(l);
 }

@@ -22,7 +22,7 @@ static uint32_t worker(const struct sl_at *at, uint32_t q)
 {
     const struct sl_pipe *pipe = pipe_of(at);
     uint32_t stage = sl_spread(at->i, at->pass->model->n_layers, pipe->work.settings->stages);
-    return stage * pipe->order.n_ways + q / pipe->order.n_slots;
+    return stage * pipe->work.settings->ways + sl_spread(q, pipe->order.n_chunks, pipe->work.settings->ways);
 }
 
 /* Rows are read where they are. */

@@ -29,6 +29,7 @@ enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
 enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
+enum sl_guard_switch { SL_GUARD_ON, SL_GUARD_OFF };
 enum sl_chunk_order { SL_CHUNK_ORDER_SHUFFLE, SL_CHUNK_ORDER_FIXED };
 
 /* Strings belong to the settings (sl_settings_free). NULL: not given. */
@@ -79,6 +80,7 @@ struct sl_settings {
     uint32_t graph_chunks;  /* K; 0 until it is decided: 4 S W */
     int chunk_order;        /* enum sl_chunk_order */
     double gradient_factor; /* 1 or 2 */
+    int guard;              /* enum sl_guard_switch */
     uint32_t history_every; /* R, epochs */
     /* training */
     uint32_t epochs;

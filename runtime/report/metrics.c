@@ -274,11 +274,19 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"bytes", bytes_object(&e->bytes)},
         {"stage_seconds", stages_object(&e->stages)},
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
+        {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},
+        {"guard", json_string("fired")},
         /* The last two are for two classes only. */
         {"valid_auc", real_if(e->evaluated, s->valid_auc)},
         {"test_auc", real_if(e->evaluated, s->test_auc)},
     };
     json_t *line = OBJECT(members);
+    if (line != NULL && !e->checked) {
+        json_object_del(line, "exact_loss");
+    }
+    if (line != NULL && !e->guard_fired) {
+        json_object_del(line, "guard");
+    }
     if (line != NULL && !e->cached) {
         json_object_del(line, "feature_cache");
     }

@@ -95,7 +95,10 @@ struct sl_metrics_epoch {
     uint64_t edges[SL_MAX_LAYERS];        /* L sums; [0] the seeds' in-edges */
     struct sl_metrics_bytes bytes;
     struct sl_metrics_stages stages;
-    bool cached; /* write "feature_cache" */
+    bool checked; /* write "exact_loss": of the full graph with all rows fresh (runtime/pipe/guard.h) */
+    double exact_loss;
+    bool guard_fired; /* write "guard": training goes on from earlier weights, exactly */
+    bool cached;      /* write "feature_cache" */
     struct sl_metrics_cache cache;
 };
 

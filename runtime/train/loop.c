@@ -70,6 +70,11 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
     enum sl_status st;
     SL_TRY(st, sl_metrics_epoch(&r->metrics, epoch), done);
     sl_progress_epoch(&r->progress, epoch);
+    if (epoch->guard_fired && r->talks) {
+        fprintf(r->to.stream,
+                "guard     exact loss %.4f: history misleads training, which goes on exactly from earlier weights\n",
+                epoch->exact_loss);
+    }
     if (r->to.epoch != NULL) {
         r->to.epoch(r->to.context, &news);
     }

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A pass of its own, all chunks in one slot; rows are dropped as soon as the next layer has read them. */
+#include "runtime/pipe/exact.h"
+
+#include "codelets/loss.h"
+#include "runtime/model/run.h"
+#include "support/memory.h"
+
+/* What the pass has besides the pipeline's graph and model. */
+static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, double dropout, struct sl_pipe *out)
+{
+    uint32_t n = pipe->graph.n_chunks;
+    struct sl_pass_pe *pes;
+    enum sl_status st;
+    *out = *pipe;
+    out->pass.owner = out;
+    out->pass.step = epoch;
+    out->pass.dropout = dropout;
+    out->pass.pe = NULL;
+    out->losses = (struct sl_partials){0};
+    out->order = (struct sl_pipe_order){.n_chunks = n, .n_ways = n, .n_slots = 1};
+    SL_TRY(st, sl_alloc_zero(n, sizeof *out->order.slot_of, "slots", &out->order.slot_of), done);
+    SL_TRY(st, sl_partials_open(n, &out->losses), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *pes, "rows of the chunks", &pes), done);
+    out->pass.pe = pes;
+    for (uint32_t q = 0; q < n; q++) {
+        for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
+            pes[q].split[level] = pipe->pass.pe[q].split[level];
+        }
+        pes[q].features = pipe->pass.pe[q].features; /* borrowed */
+    }
+done:
+    return st;
+}
+
+static void drop_layer(struct sl_pass_pe *pe, uint32_t i, bool output_too)
+{
+    for (int role = 0; role < SL_N_ROLES; role++) {
+        if (output_too || (role != SL_ROWS_H && role != SL_ROWS_Z)) {
+            sl_rows_drop(&pe->layer[i][role]);
+        }
+    }
+}
+
+static void close_view(struct sl_pipe *view)
+{
+    for (uint32_t q = 0; view->pass.pe != NULL && q < view->graph.n_chunks; q++) {
+        for (uint32_t i = 0; i < view->work.model->n_layers; i++) {
+            drop_layer(&view->pass.pe[q], i, true);
+        }
+    }
+    sl_partials_close(&view->losses);
+    sl_free(view->pass.pe);
+    sl_free(view->order.slot_of);
+}
+
+/* The first layer's output is read by all where a kind says so; any other's by the next one. */
+static enum sl_status forward(struct sl_pipe *view)
+{
+    const struct sl_model *model = view->work.model;
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        struct sl_at at = sl_pass_at(&view->pass, i);
+        SL_TRY(st, sl_layer_run(&at), done);
+        for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
+            drop_layer(&view->pass.pe[q], i, false);
+            if (i > 1 || (i == 1 && !at.layer->kind->reads_first)) {
+                drop_layer(&view->pass.pe[q], i - 1, true);
+            }
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
+{
+    const struct sl_shards *shards = view->work.shards;
+    struct sl_at at = sl_pass_at(&view->pass, view->work.model->n_layers - 1);
+    struct sl_task_args head = sl_at_head(&at, 0);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
+        const struct sl_rows *z = sl_at_rows(&at, q, SL_ROWS_Z);
+        struct sl_labels_handles labels = {
+            .part_labels = view->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
+        starpu_data_handle_t share;
+        SL_TRY(st, sl_at_shape(&at, q, SL_ROWS_GZ, at.level, shards->n_classes), done);
+        if (z->split.n_chunks > 0) {
+            struct sl_task_args here = sl_at_head(&at, q);
+            SL_TRY(st, sl_partials_next(&view->losses, 1, 1, sizeof(double), &share), done);
+            SL_TRY(st,
+                   sl_loss_submit(&here, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
+                                  sl_at_rows(&at, q, SL_ROWS_GZ)->chunk[0], share),
+                   done);
+        }
+    }
+    st = sl_loss_sum_submit(&head, view->losses.n, view->losses.handle, loss);
+done:
+    return st;
+}
+
+enum sl_status sl_pipe_exact_loss(const struct sl_pipe *pipe, uint64_t epoch, double dropout, starpu_data_handle_t loss)
+{
+    struct sl_pipe view;
+    enum sl_status st;
+    SL_TRY(st, open_view(pipe, epoch, dropout, &view), done);
+    SL_TRY(st, forward(&view), done);
+    st = lose(&view, loss);
+done:
+    close_view(&view);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Thresholds. */
+#include "runtime/pipe/guard.h"
+
+#include <math.h>
+
+#define LAG 0.2       /* of H, by which the exact loss may be above the stale one */
+#define PROGRESS 0.9  /* of B, below which it may be so all the same */
+#define GUESSING 0.95 /* of H: as good as answers by chance */
+#define LEAST_EVERY 10
+#define LATE 50
+
+struct sl_guard sl_guard_of(uint32_t n_classes, const uint64_t *counts)
+{
+    double n = 0;
+    double entropy = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        n += (double)counts[c];
+    }
+    for (uint32_t c = 0; c < n_classes; c++) {
+        double share = (double)counts[c] / n;
+        entropy -= counts[c] > 0 ? share * log(share) : 0;
+    }
+    return (struct sl_guard){entropy, entropy};
+}
+
+bool sl_guard_due(uint64_t epoch, uint32_t history_every)
+{
+    return (epoch + 1) % (history_every > LEAST_EVERY ? history_every : LEAST_EVERY) == 0;
+}
+
+bool sl_guard_good(const struct sl_guard *g, double exact)
+{
+    return exact < PROGRESS * g->entropy;
+}
+
+bool sl_guard_check(struct sl_guard *g, uint64_t epoch, uint32_t history_every, double stale, double exact)
+{
+    uint64_t late = 3 * (uint64_t)history_every > LATE ? 3 * (uint64_t)history_every : LATE;
+    bool fires = !isfinite(stale) || !isfinite(exact) ||
+                 (exact - stale > LAG * g->entropy && exact > PROGRESS * g->least) ||
+                 (epoch >= late && exact > GUESSING * g->entropy);
+    g->least = exact < g->least ? exact : g->least;
+    return fires;
+}
