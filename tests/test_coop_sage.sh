@@ -137,6 +137,18 @@ expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics 
 [[ $(head -c 6 p.npy) == $'\x93NUMPY' ]] || complain '--predict wrote no .npy file'
 [[ $(grep -c '"epoch"' m.json) -ge 1 ]] || complain '--metrics wrote no epoch'
 
+# A saved model says what it was trained with; one that does not is taken by its tensors (tests/test_model.c).
+# shellcheck disable=SC2086
+expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.safetensors
+# shellcheck disable=SC2086
+expect 0 'valid' $run --epochs 0 --norm batch --residual --layers 3 --load normed.safetensors
+# shellcheck disable=SC2086
+expect 1 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --residual --layers 3 --load normed.safetensors
+# shellcheck disable=SC2086
+expect 1 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --norm batch --layers 3 --load normed.safetensors
+# shellcheck disable=SC2086
+expect 1 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
+
 # ---- traces ---------------------------------------------------------------------------------------------------------------------
 
 # Where StarPU cannot trace, the run ends before it trains.

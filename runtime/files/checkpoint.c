@@ -98,6 +98,11 @@ free_path:
     return st;
 }
 
+bool sl_is_checkpoint(const struct sl_tensors *tensors)
+{
+    return sl_tensors_metadata(tensors, VERSION_KEY) != NULL;
+}
+
 static enum sl_status bad_number(const struct sl_tensors *checkpoint, const char *key, const char *found)
 {
     return sl_fail(SL_EFILE, "%s: metadata '%s': found '%.100s', expected a number", checkpoint->path, key,

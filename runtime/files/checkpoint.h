@@ -10,6 +10,8 @@
 #ifndef SL_RUNTIME_FILES_CHECKPOINT_H
 #define SL_RUNTIME_FILES_CHECKPOINT_H
 
+#include <stdbool.h>
+
 #include "runtime/files/safetensors.h"
 #include "support/status.h"
 
@@ -21,6 +23,9 @@ enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tenso
 /* Load from the folder `dir`. SL_ENOTFOUND: there is none (with --resume=auto: start afresh). SL_EFILE: it is no checkpoint,
  * of another version, or damaged. SL_EIO, SL_ENOMEM. On failure *out is empty; else sl_tensors_free it. */
 enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out);
+
+/* Whether a safetensors file that was read is a checkpoint, of whatever version. */
+bool sl_is_checkpoint(const struct sl_tensors *tensors);
 
 /* A metadata value as a number: the whole decimal or real number that sl_checkpoint_save's caller wrote.
  * SL_EFILE: it is missing, or no such number. */
