@@ -55,11 +55,22 @@ done:
     return st;
 }
 
+/* What is still on its way to standard output. */
+static int flush(int code)
+{
+    if (code == EXIT_GOOD && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "coop_sage: cannot write to standard output; is the disk full?\n");
+        return EXIT_FAILED;
+    }
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct sl_settings *settings;
     bool runs = false;
     int code = EXIT_GOOD;
+    sl_streams_open();
     if (sl_settings_new(&settings) != SL_OK) {
         return complain(EXIT_FAILED);
     }
@@ -70,5 +81,5 @@ int main(int argc, char **argv)
         code = complain(EXIT_FAILED);
     }
     sl_settings_delete(settings);
-    return code;
+    return flush(code);
 }

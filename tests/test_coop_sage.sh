@@ -72,6 +72,8 @@ expect 0 'batch-size' --print-completion
 expect 2 '--batch-siz: .*--batch-size' --batch-siz=5
 expect 2 '--epochs' --epochs=many
 expect 2 '--dropout' --dropout=1
+expect 2 "--dropout: found '0.99995', expected a number from 0 to 0.9999" --dropout=0.99995
+expect 2 '--input-dropout: found .* 0.9999' --input-dropout 0.99999
 expect 2 '--group-size.*divisor' --pes=4 --group-size=3
 expect 2 '--fanout.*one per layer' --layers=2 --fanout=5
 expect 2 '--kappa.*labor' --kappa=8
@@ -180,6 +182,48 @@ else
     expect 1 'built without FxT.*bootstrap' $run --epochs 2 --trace out
     count 0 '^epoch'
 fi
+
+# A disk without room for a trace is named before the run. (Only root may mount one.)
+mkdir tiny
+# shellcheck disable=SC2086
+if mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
+    "$program" $run --epochs 2 --trace tiny/out >stdout 2>stderr
+    status=$?
+    umount tiny
+    [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] || complain "--trace, full disk: found exit code $status: $(cat stderr)"
+    grep -Eq '^coop_sage: (tiny/out: found .* free on the disk|--trace: .*FxT)' stderr || complain "--trace, full disk: $(cat stderr)"
+fi
+
+# ---- standard output that cannot be written -------------------------------------------------------------------------------------
+
+# unwritable STATUS COMMAND...: with a full disk and without any standard output.
+unwritable()
+{
+    local status wanted=$1
+    shift
+    "$@" >/dev/full 2>stderr
+    status=$?
+    [[ $status -eq $wanted ]] || complain "$* >/dev/full: expected exit code $wanted, found $status: $(cat stderr)"
+    [[ $(wc -l <stderr) -eq $wanted ]] || complain "$* >/dev/full: expected $wanted lines of error, found: $(cat stderr)"
+    "$@" >&- 2>stderr
+    status=$?
+    [[ $status -eq $wanted ]] || complain "$* >&-: expected exit code $wanted, found $status: $(cat stderr)"
+    [[ $(wc -l <stderr) -eq $wanted ]] || complain "$* >&-: expected $wanted lines of error, found: $(cat stderr)"
+}
+# shellcheck disable=SC2086
+unwritable 1 "$program" $run --epochs 1
+# shellcheck disable=SC2086
+unwritable 1 "$program" $run --epochs 1 --json
+unwritable 1 "$program" --help
+unwritable 1 "$program" --version
+unwritable 1 "$maker" info
+unwritable 1 "$maker" info ./made
+unwritable 1 "$maker" --help
+unwritable 1 "$maker" partition ./made --parts 2
+# What says nothing needs no standard output, and what it writes goes where it should.
+# shellcheck disable=SC2086
+unwritable 0 "$program" $run --epochs 1 --quiet --metrics closed.json
+grep -qv '^{' closed.json && complain "--metrics, no standard output: $(cat closed.json)"
 
 # ---- environment variables ------------------------------------------------------------------------------------------------------
 

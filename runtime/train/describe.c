@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A few lines, and warnings where they apply. */
+#include <errno.h>
+#include <string.h>
+
 #include "runtime/machine/gpus.h"
 #include "runtime/train/session.h"
 
@@ -83,5 +86,8 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             "consider a smaller --batch-size or --pes\n",
             (unsigned long long)batch, t->shards.n_train);
     }
-    return ferror(stream) ? sl_fail(SL_EIO, "the run's description cannot be written") : SL_OK;
+    return fflush(stream) == 0 && !ferror(stream)
+               ? SL_OK
+               : sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
+                         strerror(errno));
 }
