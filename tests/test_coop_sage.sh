@@ -58,6 +58,8 @@ expect 0 '^Usage: coop_sage' --help
 for option in $options; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
 done
+sed -n '/^ *--save FILE/,/^ *--save-names/p; /^ *--predict/,/^ *--checkpoint/p' stdout | tr -s ' \n' ' ' |
+    grep -Eq 'Save the weights of the best epoch.*of the best epoch.*of the best epoch' || complain '--help: of which epoch are --save, --predict and --embed?'
 expect 0 '^Usage: coop_sage' -h
 expect 0 '^coop_sage [0-9]+\.[0-9]+' --version
 [[ $(wc -l <stdout) -eq 1 ]] || complain '--version: expected one line'
@@ -65,6 +67,7 @@ expect 0 '^\.TH COOP_SAGE 1|^\.TH coop_sage 1|^\.TH "?COOP_SAGE"? "?1' --print-m
 for option in $options; do
     sed 's/\\//g' stdout | grep -q -- "--$option" || complain "the man page does not name --$option"
 done
+tr '\n' ' ' <stdout | grep -q 'an empty value is as one that is not given' || complain 'the man page does not tell of empty values'
 expect 0 'batch-size' --print-completion
 
 # ---- usage errors: exit code 2 --------------------------------------------------------------------------------------------------
@@ -84,6 +87,10 @@ for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
 done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
+for option in save predict embed checkpoint trace; do
+    expect 2 "--$option: found '-', expected" --$option -
+done
+expect 1 'a\?b' --dataset $'./a\nb'
 
 # ---- a dataset ------------------------------------------------------------------------------------------------------------------
 
@@ -262,6 +269,23 @@ interrupt()
     # shellcheck disable=SC2086
     expect 0 '^resuming +after step [1-9]' $run --epochs 1 --checkpoint kept --resume
 }
+
+# A folder of checkpoints has one run at a time, and is free again however that ends.
+# shellcheck disable=SC2086
+"$program" $run --epochs 1000000 --eval-every 1000 --checkpoint shared >shared.log 2>&1 &
+child=$!
+for ((i = 0; i < 600; i++)); do
+    [[ -s shared/checkpoint.safetensors ]] && break
+    sleep 0.1
+done
+# shellcheck disable=SC2086
+expect 1 "shared: found process $child .*another --checkpoint folder" $run --epochs 1 --checkpoint shared
+kill -KILL "$child"
+wait "$child" 2>/dev/null
+child=
+# shellcheck disable=SC2086
+expect 0 '^epoch +1/1 ' $run --epochs 1 --checkpoint shared
+[[ $(ls shared) == checkpoint.safetensors ]] || complain "--checkpoint: left in the folder: $(ls shared)"
 
 interrupt INT
 interrupt TERM

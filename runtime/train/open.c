@@ -241,6 +241,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     t->settings = settings;
     SL_TRY(st, sl_settings_check(settings), done);
     SL_TRY(st, sl_outputs_check(settings), done);
+    SL_TRY(st, settings->checkpoint != NULL ? sl_checkpoint_take(settings->checkpoint, &t->lock) : SL_OK, done);
     SL_TRY(st, sl_door_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, &checkpoint) : SL_OK, done);
@@ -297,5 +298,6 @@ void sl_session_close(struct sl_session *t)
     sl_partition_free(&t->partition);
     sl_dataset_free(&t->loaded);
     sl_free(t->best);
+    sl_checkpoint_give(&t->lock);
     sl_free(t);
 }
