@@ -190,7 +190,7 @@ static const struct sl_option options[] = {
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
      .shown = "one per core allowed; one beside GPUs", .argument = "N",
      .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota, or, where GPUs are used, one for the "
-             "few tasks that GPUs cannot do. Other numbers beside GPUs: CPUs and GPUs share all work"},
+             "few tasks that GPUs cannot do, unless $STARPU_NCPU names a number. Other numbers beside GPUs: CPUs and GPUs share all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA; 0: CPUs alone"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",

@@ -51,6 +51,12 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             (double)t->machine.topology.memory_bytes / 1e9);
     describe_gpus(&t->machine, stream);
     describe_room(t, stream);
+    if (t->machine.home.refused[0] != '\0') {
+        fprintf(stream,
+                "warning   StarPU's folder %s cannot be written: its performance models are in %s, for this run only; "
+                "set $STARPU_HOME\n",
+                t->machine.home.refused, t->machine.home.instead);
+    }
     if (t->n_unplaced > 0) {
         fprintf(stream,
                 "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "

@@ -177,7 +177,15 @@ done:
 static enum sl_status check_memory(struct sl_session *t)
 {
     uint64_t found = t->machine.topology.memory_bytes;
+    const char *variable;
+    uint64_t limit = sl_environment_memory(&variable);
     t->memory_bytes = sl_memory_need(t->settings, t->dataset);
+    if (limit < t->memory_bytes) {
+        return sl_fail(SL_ENOMEM,
+                       "$%s: found %llu MiB, expected at least the %llu MiB that the run may need, for which StarPU "
+                       "would wait without end; raise it, or unset it",
+                       variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
+    }
     return t->memory_bytes <= found
                ? SL_OK
                : sl_fail(SL_ENOMEM,
