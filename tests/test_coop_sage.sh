@@ -246,7 +246,7 @@ unset STARLING_EPOCHS STARLING_HIDDEN
 
 # What StarPU cannot use of its own environment: one line that names the variable, or a way round it.
 for setting in STARPU_NCPU=abc STARPU_NCPU=-5 STARPU_LIMIT_CPU_MEM=1 STARPU_LIMIT_CPU_MEM=x STARPU_RESERVE_NCPU=4096 \
-    STARPU_CALIBRATE=yes STARPU_TRACE_BUFFER_SIZE=-5; do
+    STARPU_CALIBRATE=yes STARPU_WORKERS_CPUID=abc STARPU_HOSTNAME=a/b STARPU_TRACE_BUFFER_SIZE=-5; do
     export "${setting?}"
     # shellcheck disable=SC2086
     expect 1 "^coop_sage: .${setting%=*}: found " $run --epochs 1

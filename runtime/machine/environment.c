@@ -74,10 +74,26 @@ static enum sl_status check_number(const struct number *number)
                    number->name, text, (long long)number->least, (long long)number->most);
 }
 
+/* Of words that StarPU aborts at: a list of processors, and what a file is named after. */
+static enum sl_status check_words(void)
+{
+    const char *list = getenv("STARPU_WORKERS_CPUID");
+    const char *host = getenv("STARPU_HOSTNAME");
+    if (list != NULL && list[strspn(list, "0123456789-, ")] != '\0') {
+        return sl_fail(SL_EINVAL,
+                       "$STARPU_WORKERS_CPUID: found '%.100s', expected processors' numbers such as '0 1 2' or '0-2'",
+                       list);
+    }
+    if (host != NULL && strchr(host, '/') != NULL) {
+        return sl_fail(SL_EINVAL, "$STARPU_HOSTNAME: found '%.100s', expected a name without a slash", host);
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_environment_check(bool traced)
 {
     static const struct number buffer = {"STARPU_TRACE_BUFFER_SIZE", 1, 1 << 20}; /* MiB */
-    enum sl_status st = SL_OK;
+    enum sl_status st = check_words();
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == SL_OK; i++) {
         st = check_number(&numbers[i]);
     }
