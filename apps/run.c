@@ -55,11 +55,22 @@ done:
     return st;
 }
 
+/* What is still on its way to standard output. */
+static int flush(const char *program, int code)
+{
+    if (code == EXIT_GOOD && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "%s: cannot write to standard output; is the disk full?\n", program);
+        return EXIT_FAILED;
+    }
+    return code;
+}
+
 int run_program(const char *program, enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv)
 {
     struct sl_settings *settings;
     bool runs = false;
     int code = EXIT_GOOD;
+    sl_streams_open();
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }
@@ -70,5 +81,5 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
         code = complain(program, EXIT_FAILED);
     }
     sl_settings_delete(settings);
-    return code;
+    return flush(program, code);
 }

@@ -16,6 +16,7 @@
 #include "partition/statistics.h"
 #include "runtime/report/info.h"
 #include "runtime/report/report.h"
+#include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -571,8 +572,8 @@ static int run_command(int command, int argc, char **argv)
         code = run(command, &settings, &parse) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
     }
     sl_option_free(table, &settings);
-    if (fflush(stdout) != 0 && code == EXIT_GOOD) {
-        fprintf(stderr, "starling_data: cannot write to standard output\n");
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
+        fprintf(stderr, "starling_data: cannot write to standard output; is the disk full?\n");
         code = EXIT_FAILED;
     }
     return code;
@@ -595,6 +596,7 @@ static int run_bare(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    sl_streams_open();
     if (argc < 2 || argv[1][0] == '-') {
         return run_bare(argc, argv);
     }

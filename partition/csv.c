@@ -17,7 +17,6 @@
 #include "partition/number.h"
 #include "support/memory.h"
 
-#define MAX_CLASSES (1 << 30)
 #define MAX_COLUMNS (1 << 24)
 #define MAX_RATIO 1032 /* bytes of text per byte of file: deflate reaches no more */
 
@@ -164,7 +163,7 @@ static bool read_label(const char *p, const char *end, int32_t *out)
         *out = -1;
         return true;
     }
-    if (!(value >= 0 && value < MAX_CLASSES) || value != floor(value)) {
+    if (!(value >= 0 && value < SL_MAX_CLASSES) || value != floor(value)) {
         return false;
     }
     *out = (int32_t)value;
@@ -179,7 +178,7 @@ static enum sl_status label_lines(void *context, const struct sl_lines *lines)
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
         const char *end = line_end(lines, p, &next);
         if (!read_label(p, end, &labels[lines->first_line + i])) {
-            return bad_line(lines, i, p, end, "one class, 0 or above, or nan");
+            return bad_line(lines, i, p, end, "one class from 0 to 65535, or nan");
         }
     }
     return SL_OK;

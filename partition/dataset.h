@@ -14,6 +14,8 @@
 
 #include "partition/graph.h"
 
+#define SL_MAX_CLASSES 65536 /* as many as --hidden; a label beyond is some other number */
+
 /* The features of n_rows vertices, n_columns each. Held dense, or, where under 10 % are non-zero, as CSR. Exactly one
  * of the two forms is there: `dense` is NULL or `offsets` is. Stored as float whatever sl_real is. */
 struct sl_features {
@@ -36,7 +38,7 @@ struct sl_dataset {
     bool synthetic;                   /* made by the generator */
     struct sl_graph graph;            /* N vertices */
     struct sl_features features;      /* N rows */
-    uint32_t n_classes;               /* 1 + the largest label */
+    uint32_t n_classes;               /* 1 + the largest label; at most SL_MAX_CLASSES */
     int32_t *labels;                  /* N; -1: unknown. Every vertex of the three lists below has a label. */
     char split[64];                   /* the split's name */
     struct sl_ids train, valid, test; /* pairwise disjoint */

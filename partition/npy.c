@@ -19,7 +19,6 @@
 
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
-#define MAX_CLASSES (1 << 30)
 #define MAX_COLUMNS (1 << 24)
 #define GRAIN 65536 /* items per range of a parallel loop */
 
@@ -297,10 +296,10 @@ static void to_labels(void *context, uint64_t begin, uint64_t end)
     int32_t *out = conversion->out;
     for (uint64_t i = begin; i < end; i++) {
         double value = sl_npy_real(conversion->array, i);
-        uint64_t label = sl_npy_whole(conversion->array, i, MAX_CLASSES);
+        uint64_t label = sl_npy_whole(conversion->array, i, SL_MAX_CLASSES);
         if (isnan(value) || value == -1) {
             out[i] = -1;
-        } else if (label < MAX_CLASSES) {
+        } else if (label < SL_MAX_CLASSES) {
             out[i] = (int32_t)label;
         } else {
             note_bad(conversion, i);
@@ -378,7 +377,7 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
     struct conversion conversion = {.array = &array};
     SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), free_array);
     conversion.out = labels;
-    st = convert(path, name, &conversion, n_rows, to_labels, "a class, 0 or above, or nan");
+    st = convert(path, name, &conversion, n_rows, to_labels, "a class from 0 to 65535, or nan");
     if (st == SL_OK) {
         *out = labels;
     } else {

@@ -162,7 +162,11 @@ struct sl_weight {
  * SL_EINVAL: there are not so many. SL_ENOMEM, SL_ESTARPU. */
 SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, struct sl_weight *out, float *values);
 
-/* ---- traces and signals, for programs like coop_sage ---- */
+/* ---- streams, traces and signals, for programs like coop_sage ---- */
+
+/* First of all: open standard streams that the program was started without, so that reading and writing them fails. Else the first
+ * files that are opened take their numbers, and lines for people end up in a file of the run's. */
+SL_API void sl_streams_open(void);
 
 /* After a traced session was closed: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
  * seconds. A child process converts, so that a converter that gives up does not take the caller along.

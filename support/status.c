@@ -16,6 +16,9 @@ enum sl_status sl_fail(enum sl_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
+        *c = *c < ' ' || *c == 0x7f ? '?' : *c; /* a file's name may hold any of them */
+    }
     snprintf(message, sizeof message, "%s", text);
     return status;
 }

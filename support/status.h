@@ -41,7 +41,8 @@ enum sl_status {
 extern "C" {
 #endif
 
-/* Write the calling thread's message (printf rules, cut at SL_MESSAGE_BYTES - 1) and return `status`.
+/* Write the calling thread's message (printf rules, cut at SL_MESSAGE_BYTES - 1) and return `status`. The message is one line whatever
+ * is put into it: control characters become question marks.
  * Thread safe. A format that ends in a newline is a mistake. */
 enum sl_status sl_fail(enum sl_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -5,15 +5,18 @@
 #include "runtime/files/checkpoint.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "support/file.h"
 #include "support/memory.h"
 
 static char root[64];
@@ -190,6 +193,38 @@ static void memory_may_run_out(void **state)
     }
 }
 
+/* A folder is one process's; where that is killed, the next one's. Nothing is left behind. */
+static void a_folder_has_one_process(void **state)
+{
+    (void)state;
+    struct sl_checkpoint_lock lock;
+    char words[192];
+    int taken[2];
+    char one;
+    assert_int_equal(sl_folder_make(dir), SL_OK);
+    assert_int_equal(pipe(taken), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        one = sl_checkpoint_take(dir, &lock) == SL_OK && lock.held;
+        _exit(write(taken[1], &one, 1) == 1 ? pause() : 1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(read(taken[0], &one, 1), 1);
+    assert_int_equal(one, 1);
+    assert_int_equal(sl_checkpoint_take(dir, &lock), SL_EINVAL);
+    snprintf(words, sizeof words, "%s: found process %ld saving", dir, (long)child);
+    assert_non_null(strstr(sl_message(), words));
+    assert_false(lock.held);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(sl_checkpoint_take(dir, &lock), SL_OK);
+    assert_true(lock.held);
+    sl_checkpoint_give(&lock);
+    sl_checkpoint_give(&lock);
+    close(taken[0]);
+    close(taken[1]);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -201,6 +236,7 @@ int main(void)
         TEST(damage_is_noticed),
         TEST(another_file_or_version_is_refused),
         TEST(a_failed_save_keeps_the_old_one),
+        TEST(a_folder_has_one_process),
         TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

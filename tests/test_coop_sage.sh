@@ -58,6 +58,8 @@ expect 0 '^Usage: coop_sage' --help
 for option in $options; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
 done
+sed -n '/^ *--save FILE/,/^ *--save-names/p; /^ *--predict/,/^ *--checkpoint/p' stdout | tr -s ' \n' ' ' |
+    grep -Eq 'Save the weights of the best epoch.*of the best epoch.*of the best epoch' || complain '--help: of which epoch are --save, --predict and --embed?'
 expect 0 '^Usage: coop_sage' -h
 expect 0 '^coop_sage [0-9]+\.[0-9]+' --version
 [[ $(wc -l <stdout) -eq 1 ]] || complain '--version: expected one line'
@@ -65,6 +67,7 @@ expect 0 '^\.TH COOP_SAGE 1|^\.TH coop_sage 1|^\.TH "?COOP_SAGE"? "?1' --print-m
 for option in $options; do
     sed 's/\\//g' stdout | grep -q -- "--$option" || complain "the man page does not name --$option"
 done
+tr '\n' ' ' <stdout | grep -q 'an empty value is as one that is not given' || complain 'the man page does not tell of empty values'
 expect 0 'batch-size' --print-completion
 
 # ---- usage errors: exit code 2 --------------------------------------------------------------------------------------------------
@@ -72,6 +75,8 @@ expect 0 'batch-size' --print-completion
 expect 2 '--batch-siz: .*--batch-size' --batch-siz=5
 expect 2 '--epochs' --epochs=many
 expect 2 '--dropout' --dropout=1
+expect 2 "--dropout: found '0.99995', expected a number from 0 to 0.9999" --dropout=0.99995
+expect 2 '--input-dropout: found .* 0.9999' --input-dropout 0.99999
 expect 2 '--group-size.*divisor' --pes=4 --group-size=3
 expect 2 '--fanout.*one per layer' --layers=2 --fanout=5
 expect 2 '--kappa.*labor' --kappa=8
@@ -82,6 +87,10 @@ for steps in 5 5: :5 5:4 5:6x a:b -1:2 5,6; do
 done
 expect 2 "--gpus: found 'some', expected all or a whole number" --gpus some
 expect 2 'nonsense' nonsense
+for option in save predict embed checkpoint trace; do
+    expect 2 "--$option: found '-', expected" --$option -
+done
+expect 1 'a\?b' --dataset $'./a\nb'
 
 # ---- a dataset ------------------------------------------------------------------------------------------------------------------
 
@@ -137,6 +146,18 @@ expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics 
 [[ $(head -c 6 p.npy) == $'\x93NUMPY' ]] || complain '--predict wrote no .npy file'
 [[ $(grep -c '"epoch"' m.json) -ge 1 ]] || complain '--metrics wrote no epoch'
 
+# A saved model says what it was trained with; one that does not is taken by its tensors (tests/test_model.c).
+# shellcheck disable=SC2086
+expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.safetensors
+# shellcheck disable=SC2086
+expect 0 'valid' $run --epochs 0 --norm batch --residual --layers 3 --load normed.safetensors
+# shellcheck disable=SC2086
+expect 1 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --residual --layers 3 --load normed.safetensors
+# shellcheck disable=SC2086
+expect 1 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --norm batch --layers 3 --load normed.safetensors
+# shellcheck disable=SC2086
+expect 1 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
+
 # ---- traces ---------------------------------------------------------------------------------------------------------------------
 
 # Where StarPU cannot trace, the run ends before it trains.
@@ -169,6 +190,48 @@ else
     count 0 '^epoch'
 fi
 
+# A disk without room for a trace is named before the run. (Only root may mount one.)
+mkdir tiny
+# shellcheck disable=SC2086
+if mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
+    "$program" $run --epochs 2 --trace tiny/out >stdout 2>stderr
+    status=$?
+    umount tiny
+    [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] || complain "--trace, full disk: found exit code $status: $(cat stderr)"
+    grep -Eq '^coop_sage: (tiny/out: found .* free on the disk|--trace: .*FxT)' stderr || complain "--trace, full disk: $(cat stderr)"
+fi
+
+# ---- standard output that cannot be written -------------------------------------------------------------------------------------
+
+# unwritable STATUS COMMAND...: with a full disk and without any standard output.
+unwritable()
+{
+    local status wanted=$1
+    shift
+    "$@" >/dev/full 2>stderr
+    status=$?
+    [[ $status -eq $wanted ]] || complain "$* >/dev/full: expected exit code $wanted, found $status: $(cat stderr)"
+    [[ $(wc -l <stderr) -eq $wanted ]] || complain "$* >/dev/full: expected $wanted lines of error, found: $(cat stderr)"
+    "$@" >&- 2>stderr
+    status=$?
+    [[ $status -eq $wanted ]] || complain "$* >&-: expected exit code $wanted, found $status: $(cat stderr)"
+    [[ $(wc -l <stderr) -eq $wanted ]] || complain "$* >&-: expected $wanted lines of error, found: $(cat stderr)"
+}
+# shellcheck disable=SC2086
+unwritable 1 "$program" $run --epochs 1
+# shellcheck disable=SC2086
+unwritable 1 "$program" $run --epochs 1 --json
+unwritable 1 "$program" --help
+unwritable 1 "$program" --version
+unwritable 1 "$maker" info
+unwritable 1 "$maker" info ./made
+unwritable 1 "$maker" --help
+unwritable 1 "$maker" partition ./made --parts 2
+# What says nothing needs no standard output, and what it writes goes where it should.
+# shellcheck disable=SC2086
+unwritable 0 "$program" $run --epochs 1 --quiet --metrics closed.json
+grep -qv '^{' closed.json && complain "--metrics, no standard output: $(cat closed.json)"
+
 # ---- environment variables ------------------------------------------------------------------------------------------------------
 
 export STARLING_EPOCHS=2 STARLING_HIDDEN=8
@@ -180,6 +243,24 @@ export STARLING_EPOCHS=few
 # shellcheck disable=SC2086
 expect 2 'STARLING_EPOCHS' $run
 unset STARLING_EPOCHS STARLING_HIDDEN
+
+# What StarPU cannot use of its own environment: one line that names the variable, or a way round it.
+for setting in STARPU_NCPU=abc STARPU_NCPU=-5 STARPU_LIMIT_CPU_MEM=1 STARPU_LIMIT_CPU_MEM=x STARPU_RESERVE_NCPU=4096 \
+    STARPU_CALIBRATE=yes STARPU_WORKERS_CPUID=abc STARPU_HOSTNAME=a/b STARPU_TRACE_BUFFER_SIZE=-5; do
+    export "${setting?}"
+    # shellcheck disable=SC2086
+    expect 1 "^coop_sage: .${setting%=*}: found " $run --epochs 1
+    unset "${setting%=*}"
+done
+export STARPU_NCPU=1
+# shellcheck disable=SC2086
+expect 0 '^machine +1 workers' ${run/--cpus 2/} --epochs 1
+unset STARPU_NCPU
+for home in /dev/null /dev/full /proc/none; do
+    # shellcheck disable=SC2086
+    XDG_CACHE_HOME=$home TMPDIR=$folder expect 0 "^warning +StarPU's folder $home cannot be written" $run --epochs 1
+done
+ls -d starling-starpu-* 2>/dev/null && complain 'the folder in place of StarPU'"'"'s was left behind'
 
 # ---- interrupts -----------------------------------------------------------------------------------------------------------------
 
@@ -206,6 +287,23 @@ interrupt()
     # shellcheck disable=SC2086
     expect 0 '^resuming +after step [1-9]' $run --epochs 1 --checkpoint kept --resume
 }
+
+# A folder of checkpoints has one run at a time, and is free again however that ends.
+# shellcheck disable=SC2086
+"$program" $run --epochs 1000000 --eval-every 1000 --checkpoint shared >shared.log 2>&1 &
+child=$!
+for ((i = 0; i < 600; i++)); do
+    [[ -s shared/checkpoint.safetensors ]] && break
+    sleep 0.1
+done
+# shellcheck disable=SC2086
+expect 1 "shared: found process $child .*another --checkpoint folder" $run --epochs 1 --checkpoint shared
+kill -KILL "$child"
+wait "$child" 2>/dev/null
+child=
+# shellcheck disable=SC2086
+expect 0 '^epoch +1/1 ' $run --epochs 1 --checkpoint shared
+[[ -e shared/lock ]] && complain '--checkpoint: left its lock in the folder'
 
 interrupt INT
 interrupt TERM

@@ -407,6 +407,88 @@ static void test_other_shape(void **state)
     sl_model_free(&before);
 }
 
+/* Write a model's tensors and one more to a file and read that. */
+static void through_file_with(const struct sl_model *m, const struct sl_tensor *more, struct sl_tensors *out)
+{
+    struct sl_tensor *tensors = need(SL_MODEL_TENSORS + 1, sizeof *tensors);
+    char path[] = "/tmp/starling-test-XXXXXX";
+    uint32_t n;
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    expect_ok(sl_model_tensors(m, SL_TENSORS_FOR_DGL, tensors, &n));
+    tensors[n] = *more;
+    expect_ok(sl_safetensors_write(path, tensors, n + 1, NULL, 0));
+    expect_ok(sl_safetensors_read(path, out));
+    sl_model_tensors_free(tensors, n);
+    unlink(path);
+    free(tensors);
+}
+
+/* A file that has all tensors of the model and others is of another model, of which batch norm would be lost. What PyTorch's batch
+ * norm has beside them is none. */
+static void test_surplus(void **state)
+{
+    (void)state;
+    struct sl_model plain;
+    struct sl_model normed;
+    struct sl_model before;
+    struct sl_tensors tensors;
+    int64_t batches = 7;
+    struct sl_tensor counted = {.name = "norms.0.num_batches_tracked", .kind = SL_TENSOR_I64, .data = &batches};
+    set(2, 6, SL_NORM_BATCH, false);
+    make(9, 4, false, &normed);
+    scramble(&normed, 410);
+    set(2, 6, SL_NORM_NONE, false);
+    make(9, 4, false, &plain);
+    make(9, 4, false, &before);
+    scramble(&plain, 420);
+    scramble(&before, 420);
+    through_file(&normed, SL_TENSORS_FOR_DGL, &tensors);
+    assert_int_equal(sl_model_set_tensors(&plain, false, &tensors), SL_EFILE);
+    expect_message(sl_message(), "norms.0.weight", "--norm");
+    expect_same_model(&plain, &before, true);
+    sl_tensors_free(&tensors);
+    through_file_with(&plain, &counted, &tensors);
+    assert_int_equal(sl_model_set_tensors(&plain, false, &tensors), SL_EFILE);
+    expect_message(sl_message(), "num_batches_tracked", "");
+    sl_tensors_free(&tensors);
+    through_file_with(&normed, &counted, &tensors);
+    expect_ok(sl_model_set_tensors(&normed, false, &tensors));
+    sl_tensors_free(&tensors);
+    sl_model_free(&plain);
+    sl_model_free(&normed);
+    sl_model_free(&before);
+}
+
+static void test_not_finite(void **state)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    (void)state;
+    for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+        struct sl_model m;
+        struct sl_model other;
+        struct sl_model before;
+        struct sl_tensors tensors;
+        set(2, 6, SL_NORM_NONE, false);
+        make(9, 4, false, &m);
+        make(9, 4, false, &before);
+        make(9, 4, false, &other);
+        scramble(&m, 430);
+        scramble(&before, 430);
+        scramble(&other, 440);
+        other.layer[1].parameter[SL_NEIGH].value[23] = (sl_real)bad[b]; /* the last of 6 x 4 */
+        through_file(&other, SL_TENSORS_FOR_DGL, &tensors);
+        assert_int_equal(sl_model_set_tensors(&m, false, &tensors), SL_EFILE);
+        expect_message(sl_message(), "layers.1.fc_neigh.weight", "23");
+        expect_same_model(&m, &before, true);
+        sl_tensors_free(&tensors);
+        sl_model_free(&m);
+        sl_model_free(&other);
+        sl_model_free(&before);
+    }
+}
+
 /* Copies for keeping the best: values and running statistics, not the moments. */
 static void test_read_and_write(void **state)
 {
@@ -480,6 +562,8 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_other_shape),
+        cmocka_unit_test(test_surplus),
+        cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_read_and_write),
         cmocka_unit_test(test_names_of_libraries),
         cmocka_unit_test(test_round_trip_of_libraries),

@@ -317,6 +317,10 @@ static void features_and_labels(void **state)
     assert_survives_no_memory(sl_npy_read_labels(path, "node_label", 4, &labels));
     sl_free(labels);
     assert_refused(sl_npy_read_labels(path, "node_label", 2, &labels), SL_EFILE, "expected the shape (2,)");
+    const float large[] = {65536};
+    path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", large, sizeof large);
+    assert_refused(sl_npy_read_labels(path, "node_label", 1, &labels), SL_EFILE,
+                   "item 0: expected a class from 0 to 65535");
     const float half_class[] = {2.5};
     path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", half_class, sizeof half_class);
     assert_refused(sl_npy_read_labels(path, "node_label", 1, &labels), SL_EFILE, "item 0: expected a class");

@@ -372,7 +372,7 @@ static void filled_fields_are_held_to_the_ranges(void **state)
         assert_int_equal(sl_settings_check(s), SL_OK);
     }
     s->dropout = 1;
-    refused(s, "--dropout: found '1'", "below 1");
+    refused(s, "--dropout: found '1'", "0 to 0.9999");
     s->dropout = 0;
     s->sync = SL_SYNC_DISSEMINATION;
     s->pes = 300;

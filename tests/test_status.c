@@ -42,6 +42,14 @@ static void test_long_messages_are_cut(void **state)
     assert_memory_equal(sl_message(), text, SL_MESSAGE_BYTES - 1);
 }
 
+/* A folder's name may hold a newline, or what a terminal acts on. */
+static void test_messages_are_one_line(void **state)
+{
+    (void)state;
+    sl_fail(SL_EIO, "%s: no file, \xc3\xa9", "a\nb\x1b[2J\tc\x7f");
+    assert_string_equal(sl_message(), "a?b?[2J?c?: no file, \xc3\xa9");
+}
+
 static void *other_thread(void *seen)
 {
     *(int *)seen = sl_message()[0] == 0; /* no failure here yet */
@@ -108,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_fail_writes_the_message),
         cmocka_unit_test(test_a_message_may_be_quoted),
         cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_messages_are_one_line),
         cmocka_unit_test(test_each_thread_has_its_own),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_try),

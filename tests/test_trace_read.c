@@ -203,6 +203,30 @@ static void bad_files_are_refused(void **state)
     refused("trace.rec", deep, SL_EFILE, "pushed");
 }
 
+/* A trace that was cut short, also where no record is half told, gives no figures. */
+static void cut_files_are_refused(void **state)
+{
+    static const char *const names[] = {"tasks.rec", "trace.rec"};
+    (void)state;
+    for (int f = 0; f < 2; f++) {
+        struct sl_trace_data data;
+        char *whole;
+        size_t bytes;
+        make_small_trace();
+        assert_ok(sl_file_read(in_folder(names[f]), SIZE_MAX - 1, &whole, &bytes));
+        whole[bytes - 1] = '\0'; /* the last empty line */
+        put_text(names[f], whole);
+        assert_refused(sl_trace_read(folder, &data), SL_EFILE, "cut short");
+        char *record = f == 1 ? strstr(whole, "E: SetState\nN: optimise") : NULL; /* whole ones, up to 9.5 of 10 ms */
+        if (record != NULL) {
+            *record = '\0';
+            put_text(names[f], whole);
+            assert_refused(sl_trace_read(folder, &data), SL_EFILE, "0.500 ms before it");
+        }
+        sl_free(whole);
+    }
+}
+
 /* Cut short anywhere, or with some bytes changed: a status, or numbers that still fit together; sanitizers watch. */
 static void damage_files(void)
 {
@@ -265,6 +289,7 @@ int main(void)
         with_folder(marked_tasks_have_their_codelets_times),
         with_folder(foreign_tasks_have_stages_by_name),
         with_folder(bad_files_are_refused),
+        with_folder(cut_files_are_refused),
         with_folder(damaged_files_do_no_harm),
         with_folder(no_memory_is_a_status),
     };

@@ -6,9 +6,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/file.h"
 #include "support/memory.h"
@@ -18,6 +21,8 @@
 #define VERSION "3"
 #define CHECKSUM_KEY "starling_checksum"
 #define CHECKSUM_BYTES 17
+#define LOCK_NAME "lock"
+#define LOCK_TRIALS 8
 
 /* Over the arrays in the order of the header, each with its name. */
 static void checksum_text(const struct sl_tensor *tensors, uint32_t n, char out[CHECKSUM_BYTES])
@@ -96,6 +101,71 @@ enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out)
 free_path:
     sl_free(path);
     return st;
+}
+
+/* ---- the lock ---- */
+
+/* Lock the file that has the path by now; *held_out: no, and nobody else has it. */
+static enum sl_status try_lock(const char *dir, const char *path, int file, bool *held_out)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct stat ours;
+    struct stat there;
+    *held_out = false;
+    if (fcntl(file, F_SETLK, &lock) != 0) {
+        if (errno != EAGAIN && errno != EACCES) {
+            return SL_OK; /* no locks here */
+        }
+        bool known = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0;
+        return sl_fail(
+            SL_EINVAL,
+            "%s: found process %ld saving its checkpoints there, expected none; wait for it, or give another "
+            "--checkpoint folder",
+            dir, known ? (long)lock.l_pid : 0L);
+    }
+    /* Another process may have given it free, and removed it, since it was opened. */
+    *held_out = fstat(file, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino;
+    return SL_OK;
+}
+
+enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *out)
+{
+    struct sl_checkpoint_lock lock = {.file = -1};
+    enum sl_status st = sl_path_join(dir, LOCK_NAME, &lock.path);
+    *out = (struct sl_checkpoint_lock){0};
+    for (int i = 0; st == SL_OK && !lock.held && i < LOCK_TRIALS; i++) {
+        lock.file = open(lock.path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (lock.file < 0) {
+            break;
+        }
+        st = try_lock(dir, lock.path, lock.file, &lock.held);
+        if (!lock.held) {
+            close(lock.file);
+        }
+    }
+    if (lock.held) {
+        *out = lock;
+    } else {
+        sl_free(lock.path);
+    }
+    return st;
+}
+
+void sl_checkpoint_give(struct sl_checkpoint_lock *lock)
+{
+    if (lock->held) {
+        unlink(lock->path);
+        close(lock->file);
+        sl_free(lock->path);
+    }
+    *lock = (struct sl_checkpoint_lock){0};
+}
+
+/* ---- looking at one ---- */
+
+bool sl_is_checkpoint(const struct sl_tensors *tensors)
+{
+    return sl_tensors_metadata(tensors, VERSION_KEY) != NULL;
 }
 
 static enum sl_status bad_number(const struct sl_tensors *checkpoint, const char *key, const char *found)

@@ -10,6 +10,8 @@
 #ifndef SL_RUNTIME_FILES_CHECKPOINT_H
 #define SL_RUNTIME_FILES_CHECKPOINT_H
 
+#include <stdbool.h>
+
 #include "runtime/files/safetensors.h"
 #include "support/status.h"
 
@@ -21,6 +23,24 @@ enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tenso
 /* Load from the folder `dir`. SL_ENOTFOUND: there is none (with --resume=auto: start afresh). SL_EFILE: it is no checkpoint,
  * of another version, or damaged. SL_EIO, SL_ENOMEM. On failure *out is empty; else sl_tensors_free it. */
 enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out);
+
+/* A folder that no other process is to save into. */
+struct sl_checkpoint_lock {
+    bool held;
+    int file;
+    char *path;
+};
+
+/* Take the folder `dir`, which is there, for this process, by a file DIR/lock; the system gives it free when the process ends, however
+ * that comes. Where no such file can be made, or the file system knows no locks, the folder is nobody's: SL_OK with out->held false.
+ * SL_EINVAL: another process has it (message: which). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *out);
+
+/* Give it free and remove the file; one that is not held, or empty, is allowed. */
+void sl_checkpoint_give(struct sl_checkpoint_lock *lock);
+
+/* Whether a safetensors file that was read is a checkpoint, of whatever version. */
+bool sl_is_checkpoint(const struct sl_tensors *tensors);
 
 /* A metadata value as a number: the whole decimal or real number that sl_checkpoint_save's caller wrote.
  * SL_EFILE: it is missing, or no such number. */

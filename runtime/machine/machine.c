@@ -135,11 +135,12 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *o
 static enum sl_status count_cpus(const struct sl_settings *settings, const struct sl_machine *machine, uint32_t *out)
 {
     uint32_t unasked = machine->n_gpus > 0 ? 1 : machine->topology.n_workers;
-    *out = settings->cpus == 0 ? unasked : settings->cpus;
+    uint32_t named = sl_environment_cpus();
+    *out = settings->cpus > 0 ? settings->cpus : named > 0 ? named : unasked;
     return *out <= STARPU_MAXCPUS
                ? SL_OK
-               : sl_fail(SL_EINVAL, "--cpus: found %u, expected at most %d, which this StarPU was built for", *out,
-                         STARPU_MAXCPUS);
+               : sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
+                         settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
 }
 
 /* Once StarPU is up: its GPUs, and each worker's libraries. */
@@ -172,6 +173,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     struct gpus gpus = {0};
     uint32_t n_cpus = 0;
     enum sl_status st;
+    SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
     SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
     SL_TRY(st, read_gpus(machine.n_gpus, &gpus), failed);
@@ -179,7 +181,8 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
-    machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0;
+    machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
+    SL_TRY(st, sl_environment_home_open(&machine.home), failed);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     conf.sched_policy_name = machine.sched;
@@ -192,9 +195,17 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     }
     int error = 0;
     SL_TRY(st, init_starpu(settings, &gpus, &conf, &error), no_pool);
+    sl_environment_home_restore(&machine.home);
     if (error != 0) {
-        st = error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
-                              : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        const char *reserved = getenv("STARPU_RESERVE_NCPU");
+        st =
+            error == -ENODEV && reserved != NULL
+                ? sl_fail(SL_ENODEV,
+                          "$STARPU_RESERVE_NCPU: found %.20s, which leaves no worker of %u; expected fewer, or no such "
+                          "variable",
+                          reserved, n_cpus)
+            : error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
+                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
         goto no_pool;
     }
     SL_TRY(st, set_up_workers(&machine), stop);
@@ -206,6 +217,7 @@ stop:
     starpu_shutdown();
 no_pool:
     sl_pool_remove();
+    sl_environment_home_close(&machine.home);
 failed:
     *out = (struct sl_machine){0};
     return st;
@@ -217,6 +229,7 @@ void sl_machine_stop(struct sl_machine *machine)
         starpu_task_wait_for_all();
         stop_workers(machine);
         sl_pool_remove();
+        sl_environment_home_close(&machine->home);
     }
     *machine = (struct sl_machine){0};
 }

@@ -7,6 +7,7 @@
 #ifndef SL_RUNTIME_MACHINE_MACHINE_H
 #define SL_RUNTIME_MACHINE_MACHINE_H
 
+#include "runtime/machine/environment.h"
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
 
@@ -19,12 +20,14 @@ struct sl_machine {
     bool
         gpus_first; /* --cpus was left open beside GPUs: the CPU worker is for tasks that GPUs cannot do (struct sl_run) */
     char sched[64]; /* the scheduler in force */
+    struct sl_environment_home home;
 };
 
-/* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there), --cpus CPU workers (0: one beside GPUs, else as many as
+/* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there), --cpus CPU workers (0: $STARPU_NCPU, else one beside GPUs, else as many as
  * runtime/machine/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else lws, or dmdas with GPUs). With
  * GPUs cuBLAS and cuSPARSE are ready on each, buffers in main memory are StarPU's pinned ones instead of the pool's
  * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). StarPU leaves signals alone.
+ * What StarPU cannot use of its environment is refused by name, or replaced (runtime/machine/environment.h).
  * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for, several workers for
  * each GPU. SL_ENOTSUP: GPUs were asked for, and this build has no CUDA, or a GPU has no pools of memory. SL_ECUDA: CUDA does
  * not start on a GPU. SL_ENODEV: no worker, or fewer GPUs than asked for. SL_ESTARPU. On failure nothing runs and *out is

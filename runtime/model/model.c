@@ -4,9 +4,11 @@
  * Parameters: made, named, read and written. We hold matrices input by output; files may hold them the other way round. */
 #include "runtime/model/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
 #include "support/memory.h"
 #include "support/random.h"
@@ -424,15 +426,69 @@ done:
     return st;
 }
 
+/* Bytes of the name before `end`, all of them where it does not end so. */
+static size_t bytes_before(const char *name, const char *end)
+{
+    size_t n = strlen(name);
+    size_t m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0 ? n - m : n;
+}
+
+/* The name is an item's, or of what stands beside one: Adam's moments in a checkpoint, in a state dict PyTorch's count of the batches
+ * that a batch norm has seen. */
+static bool belongs(const char *name, const struct item *items, uint32_t n)
+{
+    size_t counted = bytes_before(name, ".num_batches_tracked");
+    size_t whole = bytes_before(name, ".moment1");
+    whole = name[whole] != '\0' ? whole : bytes_before(name, ".moment2");
+    for (uint32_t i = 0; i < n; i++) {
+        const char *own = items[i].name;
+        size_t norm = bytes_before(own, ".running_mean");
+        bool of_norm = own[norm] != '\0' && name[counted] != '\0' && norm == counted;
+        if ((strlen(own) == whole && memcmp(own, name, whole) == 0) || (of_norm && memcmp(own, name, norm) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every tensor of the file is one of the model's: else it is of another model, whose scores this one would not give. */
+static enum sl_status check_surplus(const struct sl_tensors *tensors, const struct item *items, uint32_t n)
+{
+    for (uint32_t i = 0; i < tensors->n; i++) {
+        const char *name = tensors->tensors[i].name;
+        if (!belongs(name, items, n)) {
+            return sl_fail(SL_EFILE,
+                           "%s: found a tensor '%s', expected only what this model has; was it saved with another "
+                           "--model, --layers or --norm?",
+                           tensors->path, name);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_finite(const struct sl_tensors *tensors, const char *name, const sl_real *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(values[i])) {
+            return sl_fail(SL_EFILE, "%s: tensor '%s': found %f as entry %zu of %zu, expected finite numbers",
+                           tensors->path, name, (double)values[i], i, n);
+        }
+    }
+    return SL_OK;
+}
+
 /* Read every array into one block first, so that a bad file leaves the model alone. */
 static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
         const struct item *item = &items[i];
+        size_t n_entries = (size_t)item->n_rows * item->n_columns;
         struct sl_tensor wanted = tensor_of(item, NULL);
         SL_TRY(st, sl_tensors_get(tensors, &wanted, all), done);
-        all += (size_t)item->n_rows * item->n_columns;
+        SL_TRY(st, check_finite(tensors, item->name, all, n_entries), done);
+        all += n_entries;
     }
 done:
     return st;
@@ -446,6 +502,7 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
     sl_real *all = NULL;
     enum sl_status st;
     SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
+    SL_TRY(st, !state && !sl_is_checkpoint(tensors) ? check_surplus(tensors, items, n) : SL_OK, done);
     for (uint32_t i = 0; i < n; i++) {
         n_entries += (size_t)items[i].n_rows * items[i].n_columns;
     }

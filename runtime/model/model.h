@@ -46,7 +46,8 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
 
 /* Fill the model from a checkpoint's tensors (`state`), or from a file's with either library's names: each tensor is looked for by
  * DGL's, then by the other. Heads may lack their axis of one. SL_EFILE: a tensor is missing, or its shape is not this model's
- * (message: both shapes). On failure the model is as it was. The same rule of acquiring. */
+ * (message: both shapes), or an entry is no finite number, or the file has a tensor that is not the model's (a checkpoint, given as
+ * a model's file, may have more: its options tell whether it fits). On failure the model is as it was. The same rule of acquiring. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 
 /* Wait until no task writes the parameters any more, so that the host may read or write the arrays; pair with a release. */

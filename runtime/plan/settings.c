@@ -77,10 +77,10 @@ static const struct sl_option options[] = {
      .max = SL_MAX_LAYERS, .argument = "N", .unit = "layers", .help = "Layers that aggregate, which is also hops sampled"},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
      .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers"},
-    {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5", .max = 1,
-     .below = true, .argument = "X", .help = "Probability with which a hidden unit is dropped in training"},
+    {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5",
+     .max = 0.9999, .argument = "X", .help = "Probability with which a hidden unit is dropped in training"},
     {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout), .initial = "0",
-     .max = 1, .below = true, .argument = "X", .help = "The same for input features"},
+     .max = 0.9999, .argument = "X", .help = "The same for input features"},
     {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
      .initial = "none", .help = "Normalisation of the hidden layers, before ReLU"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
@@ -165,15 +165,15 @@ static const struct sl_option options[] = {
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
      .help = "Metrics of each step, too"},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
-     .help = "Save the weights at the end, as safetensors"},
+     .help = "Save the weights of the best epoch at the end, as safetensors"},
     {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names), .choices = "dgl,pyg",
      .initial = "dgl", .help = "Whose names and shapes --save writes: those of DGL's layers or of PyTorch Geometric's; --load knows both"},
     {.name = "predict", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(predict), .argument = "FILE",
-     .help = "Write the class scores of all vertices at the end, as .npy"},
+     .help = "Write the class scores of all vertices at the end, as .npy; of the best epoch, as --save"},
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
-     .help = "Write the last hidden rows of all vertices at the end, as .npy"},
+     .help = "Write the last hidden rows of all vertices at the end, as .npy; of the best epoch, as --save"},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint), .argument = "DIR",
-     .help = "Save the whole state in this folder after each epoch and when interrupted"},
+     .help = "Save the whole state in this folder after each epoch and when interrupted. One run at a time may use it"},
     {.name = "resume", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(resume), .choices = "no,yes,auto",
      .initial = "no", .bare = "yes", .argument = "auto",
      .help = "Go on from the state in the --checkpoint folder; auto: start afresh where there is none"},
@@ -190,7 +190,7 @@ static const struct sl_option options[] = {
     {.name = "cpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(cpus), .max = 4096,
      .shown = "one per core allowed; one beside GPUs", .argument = "N",
      .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota, or, where GPUs are used, one for the "
-             "few tasks that GPUs cannot do. Other numbers beside GPUs: CPUs and GPUs share all work"},
+             "few tasks that GPUs cannot do, unless $STARPU_NCPU names a number. Other numbers beside GPUs: CPUs and GPUs share all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA; 0: CPUs alone"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
@@ -223,6 +223,10 @@ const struct sl_option_table sl_settings_table = {
         "later minibatches runs while earlier ones compute.\n\n"
         "Accuracy is measured with all in-neighbours, never by sampling. The same seed gives the same losses for any "
         "partition and any number of workers.\n\n"
+        "--save, --predict and --embed are of the best epoch: the one with the highest validation accuracy, of equal "
+        "ones the "
+        "earliest, and where nothing was evaluated the last. An option with an empty value is as one that is not "
+        "given.\n\n"
         "A first interrupt, SIGTERM or SIGUSR1 finishes the step and saves; a second one ends at once.",
     .env_prefix = "STARLING_",
     .options = options,
@@ -500,6 +504,28 @@ static enum sl_status check_files(const struct sl_settings *s)
     return SL_OK;
 }
 
+/* A file named - is most likely not what was meant. */
+static enum sl_status check_dashes(const struct sl_settings *s)
+{
+    const struct {
+        const char *name;
+        const char *path;
+    } written[] = {{"save", s->save},
+                   {"predict", s->predict},
+                   {"embed", s->embed},
+                   {"checkpoint", s->checkpoint},
+                   {"trace", s->trace}};
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        if (written[i].path != NULL && strcmp(written[i].path, "-") == 0) {
+            return sl_fail(SL_EINVAL,
+                           "--%s: found '-', expected a name; only --metrics goes to standard output (./- is a file of "
+                           "that name)",
+                           written[i].name);
+        }
+    }
+    return SL_OK;
+}
+
 /* `--metrics -` is another way to say --json. */
 static void name_standard_output(struct sl_settings *s)
 {
@@ -546,6 +572,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_gossip(settings), done);
     SL_TRY(st, check_outputs(settings), done);
     SL_TRY(st, check_trace(settings), done);
+    SL_TRY(st, check_dashes(settings), done);
     SL_TRY(st, check_files(settings), done);
 done:
     return st;

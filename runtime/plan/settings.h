@@ -49,8 +49,8 @@ struct sl_settings {
     int model;            /* enum sl_model_name */
     uint32_t layers;      /* 1 .. SL_MAX_LAYERS */
     uint32_t hidden;
-    double dropout;       /* [0, 1) */
-    double input_dropout; /* [0, 1) */
+    double dropout;       /* [0, 0.9999]: codelets/dropout.h */
+    double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
     char *load;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,9 @@
 
 #define RAW_NAME "trace.fxt"       /* what is kept */
 #define WRITTEN_NAME "trace.fxt_0" /* what StarPU makes of it: the process's rank is appended */
+
+#define DISK_BEFORE ((uint64_t)16 << 20) /* bytes free: less than this the traces of one step may have */
+#define DISK_AFTER ((uint64_t)64 << 10)
 
 /* ---- the window ---- */
 
@@ -51,6 +55,24 @@ static enum sl_status remove_raw(const char *folder)
     return st;
 }
 
+/* What a folder's disk has left; a disk that does not say has enough. */
+static uint64_t free_bytes(const char *folder)
+{
+    struct statvfs disk;
+    return statvfs(folder, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
+}
+
+static enum sl_status check_disk(const char *folder, uint64_t wanted)
+{
+    uint64_t found = free_bytes(folder);
+    return found >= wanted
+               ? SL_OK
+               : sl_fail(SL_EIO,
+                         "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
+                         "some, trace fewer steps, or give --trace another folder",
+                         folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
+}
+
 static enum sl_status prepare(const char *folder)
 {
     char *prefix = NULL;
@@ -61,6 +83,7 @@ static enum sl_status prepare(const char *folder)
         goto done;
     }
     SL_TRY(st, remove_raw(folder), done);
+    SL_TRY(st, check_disk(folder, DISK_BEFORE), done);
     SL_TRY(st, sl_format(&prefix, "%s/", folder), done);
     SL_TRY(st, set_variable("STARPU_FXT_TRACE", "1"), done);
     SL_TRY(st, set_variable("STARPU_FXT_PREFIX", prefix), done);
@@ -336,6 +359,7 @@ enum sl_status sl_trace_finish(const char *folder)
         st = sl_fail(SL_EIO, "%s: expected StarPU's trace there, found none", raw);
         goto done;
     }
+    SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* full: StarPU's trace is cut short */
     SL_TRY(st, sl_format(&work, "%s/convert-XXXXXX", folder), done);
     if (mkdtemp(work) == NULL) {
         st = sl_fail(SL_EIO, "%s: cannot make a folder there: %s", folder, strerror(errno));

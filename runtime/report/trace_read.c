@@ -17,6 +17,7 @@
 #define MAX_TIME_MS 1e12           /* thirty years */
 #define MAX_NESTED 16              /* states pushed on one another by a worker */
 #define FIRST_ROOM 1024
+#define SLACK_MS 1e-3 /* the files have nanoseconds */
 
 /* ---- names ---- */
 
@@ -139,6 +140,19 @@ static bool next_line(struct lines *lines, const char **line, const char **line_
     lines->at = *line_end + 1;
     lines->number++;
     return true;
+}
+
+/* StarPU's files end in the empty line behind a record. */
+static enum sl_status check_end(const char *path, const char *text, size_t bytes)
+{
+    if (bytes > 1 && text[bytes - 1] == '\n' && text[bytes - 2] == '\n') {
+        return SL_OK;
+    }
+    return sl_fail(
+        SL_EFILE,
+        "%s: expected an empty line behind its last record, found the file's end after %zu bytes; it was cut "
+        "short: was a disk full?",
+        path, bytes);
 }
 
 /* The value behind "Key: "; NULL where the line has another key. */
@@ -356,7 +370,8 @@ static enum sl_status read_tasks(const char *path, struct sl_trace_data *data, d
         SL_TRY(st, line == end ? end_task(&lines, &t) : read_field(&lines, line, end, &t), done);
     }
     SL_TRY(st, end_task(&lines, &t), done);
-    st = order_tasks(&lines, &t);
+    SL_TRY(st, order_tasks(&lines, &t), done);
+    st = check_end(path, text, bytes);
     *begin_ms_out = t.begin_ms;
 done:
     sl_free(t.dep_job);
@@ -396,6 +411,7 @@ struct states {
     struct worker *worker; /* data->n_workers */
     size_t worker_room, state_room;
     double begin_ms;
+    double last_ms; /* the latest event */
 };
 
 static bool is(const char *text, const char *end, const char *word)
@@ -582,7 +598,7 @@ static int compare_states(const void *a, const void *b)
 
 static enum sl_status read_states(const char *path, double begin_ms, struct sl_trace_data *data)
 {
-    struct states s = {.data = data, .begin_ms = begin_ms};
+    struct states s = {.data = data, .begin_ms = begin_ms, .last_ms = begin_ms};
     struct event event = {0};
     const char *line;
     const char *end;
@@ -595,6 +611,7 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     while (next_line(&lines, &line, &end)) {
         if (line == end) {
             SL_TRY(st, end_event(&lines, &s, &event), done);
+            s.last_ms = event.has_time ? fmax(s.last_ms, event.time_ms) : s.last_ms;
             event = (struct event){0};
         } else {
             SL_TRY(st, read_event(&lines, line, end, &event), done);
@@ -606,6 +623,14 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     }
     if (data->n_workers == 0) {
         st = sl_fail(SL_EFILE, "%s: no worker in it; expected the trace of some steps", path);
+        goto done;
+    }
+    SL_TRY(st, check_end(path, text, bytes), done);
+    if (1e3 * data->makespan_s - (s.last_ms - begin_ms) > SLACK_MS) {
+        st = sl_fail(SL_EFILE,
+                     "%s: expected events until the last task's end, found the last one %.3f ms before it; it was cut "
+                     "short: was a disk full?",
+                     path, 1e3 * data->makespan_s - (s.last_ms - begin_ms));
         goto done;
     }
     qsort(data->state, data->n_states, sizeof *data->state, compare_states);

@@ -2,6 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A few lines, and warnings where they apply. */
+#include <errno.h>
+#include <string.h>
+
 #include "runtime/machine/gpus.h"
 #include "runtime/train/session.h"
 
@@ -44,6 +47,12 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             (double)t->machine.topology.memory_bytes / 1e9);
     describe_gpus(&t->machine, stream);
     describe_room(t, stream);
+    if (t->machine.home.refused[0] != '\0') {
+        fprintf(stream,
+                "warning   StarPU's folder %s cannot be written: its performance models are in %s, for this run only; "
+                "set $STARPU_HOME\n",
+                t->machine.home.refused, t->machine.home.instead);
+    }
     if (t->n_unplaced > 0) {
         fprintf(stream,
                 "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "
@@ -79,5 +88,8 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             "consider a smaller --batch-size or --pes\n",
             (unsigned long long)batch, t->shards.n_train);
     }
-    return ferror(stream) ? sl_fail(SL_EIO, "the run's description cannot be written") : SL_OK;
+    return fflush(stream) == 0 && !ferror(stream)
+               ? SL_OK
+               : sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
+                         strerror(errno));
 }

@@ -336,7 +336,7 @@ done:
     return st;
 }
 
-/* A failure before this keeps its message. */
+/* A failure before this keeps its message. Lines that were lost on the way did not end the run, but are told at its end. */
 static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
 {
     struct sl_reports *r = &t->reports;
@@ -351,8 +351,14 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
         fprintf(r->to.stream, "interrupted%s: the step was finished%s\n", by,
                 t->settings->checkpoint != NULL ? " and saved" : "");
     }
+    bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));
     enum sl_status closed = sl_metrics_close(&r->metrics);
-    return st == SL_OK ? closed : sl_fail(st, "%s", message);
+    if (st != SL_OK) {
+        return sl_fail(st, "%s", message);
+    }
+    return closed == SL_OK && lost
+               ? sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?")
+               : closed;
 }
 
 static enum sl_status train(struct sl_session *t)

@@ -233,7 +233,15 @@ done:
 static enum sl_status check_memory(struct sl_session *t)
 {
     uint64_t found = t->machine.topology.memory_bytes;
+    const char *variable;
+    uint64_t limit = sl_environment_memory(&variable);
     t->memory_bytes = sl_memory_need(t->settings, t->dataset);
+    if (limit < t->memory_bytes) {
+        return sl_fail(SL_ENOMEM,
+                       "$%s: found %llu MiB, expected at least the %llu MiB that the run may need, for which StarPU "
+                       "would wait without end; raise it, or unset it",
+                       variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
+    }
     return t->memory_bytes <= found
                ? SL_OK
                : sl_fail(SL_ENOMEM,
@@ -301,6 +309,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, sl_settings_check(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, sl_outputs_check(settings), done);
+    SL_TRY(st, settings->checkpoint != NULL ? sl_checkpoint_take(settings->checkpoint, &t->lock) : SL_OK, done);
     SL_TRY(st, sl_door_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
@@ -358,5 +367,6 @@ void sl_session_close(struct sl_session *t)
     sl_partition_free(&t->partition);
     sl_dataset_free(&t->loaded);
     sl_free(t->best);
+    sl_checkpoint_give(&t->lock);
     sl_free(t);
 }

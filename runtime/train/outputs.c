@@ -14,6 +14,37 @@
 #include "support/file.h"
 #include "support/memory.h"
 
+/* Options that a model's scores follow from, as a checkpoint has them: in the metadata as option.NAME. */
+static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
+                                            "layers", "hidden", "norm",  "residual"};
+#define N_MODEL_OPTIONS (sizeof model_options / sizeof *model_options)
+#define KEY_BYTES 48
+
+/* A file from elsewhere does not say how it was made: its tensors have to do. */
+static enum sl_status match_options(const struct sl_settings *settings, const struct sl_tensors *file)
+{
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < N_MODEL_OPTIONS && st == SL_OK; i++) {
+        const char *name = model_options[i];
+        char key[KEY_BYTES];
+        char *now = NULL;
+        snprintf(key, sizeof key, "option.%s", name);
+        const char *then = sl_tensors_metadata(file, key);
+        const struct sl_option *option = sl_option_find(sl_settings_table_of(settings), name);
+        if (then == NULL || option == NULL) {
+            continue;
+        }
+        st = sl_option_text(option, settings, &now);
+        if (st == SL_OK && strcmp(now, then) != 0) {
+            st =
+                sl_fail(SL_EFILE, "--%s: found '%.100s', expected '%.100s', with which the model in %.300s was trained",
+                        name, now, then, file->path);
+        }
+        sl_free(now);
+    }
+    return st;
+}
+
 enum sl_status sl_outputs_load_model(struct sl_session *t)
 {
     struct sl_tensors tensors;
@@ -21,6 +52,7 @@ enum sl_status sl_outputs_load_model(struct sl_session *t)
     if (st != SL_OK) {
         return st;
     }
+    SL_TRY(st, match_options(t->settings, &tensors), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
     st = sl_model_set_tensors(&t->model, false, &tensors);
     sl_model_release(&t->model);
@@ -80,16 +112,30 @@ done:
 static enum sl_status save_model(struct sl_session *t)
 {
     struct sl_tensor tensors[SL_MODEL_TENSORS];
-    struct sl_metadata metadata[] = {
+    struct sl_metadata metadata[3 + N_MODEL_OPTIONS] = {
         {"format", "pt"}, {"dataset", t->name}, {"model", sl_model_kind(t->settings->model)->name}};
+    char key[N_MODEL_OPTIONS][KEY_BYTES];
+    char *value[N_MODEL_OPTIONS] = {0};
+    uint32_t n_metadata = 3;
     uint32_t n = 0;
     enum sl_status st;
+    for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
+        const struct sl_option *option = sl_option_find(sl_settings_table_of(t->settings), model_options[i]);
+        if (option != NULL) {
+            SL_TRY(st, sl_option_text(option, t->settings, &value[i]), done);
+            snprintf(key[i], sizeof key[i], "option.%s", model_options[i]);
+            metadata[n_metadata++] = (struct sl_metadata){key[i], value[i]};
+        }
+    }
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
     SL_TRY(st, st, done);
-    st = sl_safetensors_write(t->settings->save, tensors, n, metadata, sizeof metadata / sizeof *metadata);
+    st = sl_safetensors_write(t->settings->save, tensors, n, metadata, n_metadata);
 done:
+    for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
+        sl_free(value[i]);
+    }
     sl_model_tensors_free(tensors, n);
     return st;
 }

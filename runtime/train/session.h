@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "partition/partition.h"
+#include "runtime/files/checkpoint.h"
 #include "runtime/machine/machine.h"
 #include "runtime/report/progress.h"
 #include "runtime/report/trace.h"
@@ -56,10 +57,11 @@ struct sl_session {
     struct sl_schedule schedule;
     struct sl_trace trace;
     bool run_ready;
-    uint64_t memory_bytes;       /* an upper bound of what the run needs */
-    struct sl_gpu_need gpu_need; /* what a GPU may have to hold at a time */
-    uint32_t n_unplaced;         /* ranges of the tables that the system would not put on a NUMA node */
-    uint32_t n_unpinned;         /* large tables and buffers that GPUs fetch from unlocked memory */
+    struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
+    uint64_t memory_bytes;          /* an upper bound of what the run needs */
+    struct sl_gpu_need gpu_need;    /* what a GPU may have to hold at a time */
+    uint32_t n_unplaced;            /* ranges of the tables that the system would not put on a NUMA node */
+    uint32_t n_unpinned;            /* large tables and buffers that GPUs fetch from unlocked memory */
     struct sl_progress_state state;
     double *losses;                    /* n_per_epoch: of the epoch in hand */
     starpu_data_handle_t *loss_handle; /* over them */

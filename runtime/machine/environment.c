@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Tables of variables, and a folder in place of another. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* nftw */
+#endif
+#include "runtime/machine/environment.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/file.h"
+#include "support/memory.h"
+
+/* ---- numbers ---- */
+
+struct number {
+    const char *name;
+    int64_t least;
+    int64_t most;
+};
+
+/* Those that a run of ours may meet. -1 often is StarPU's word for "not set". */
+static const struct number numbers[] = {
+    {"STARPU_NCPU", -1, INT_MAX},
+    {"STARPU_NCPUS", -1, INT_MAX},
+    {"STARPU_RESERVE_NCPU", 0, INT_MAX},
+    {"STARPU_NCUDA", -1, INT_MAX},
+    {"STARPU_NOPENCL", -1, INT_MAX},
+    {"STARPU_CALIBRATE", 0, 2},
+    {"STARPU_BUS_CALIBRATE", 0, 1},
+    {"STARPU_PREFETCH", 0, 1},
+    {"STARPU_PROFILING", 0, 1},
+    {"STARPU_WORKERS_NOBIND", 0, 1},
+    {"STARPU_WORKERS_GETBIND", 0, 1},
+    {"STARPU_MAIN_THREAD_BIND", 0, 1},
+    {"STARPU_NTHREADS_PER_CORE", 1, INT_MAX},
+    {"STARPU_USE_NUMA", 0, 2},
+    {"STARPU_SINGLE_COMBINED_WORKER", 0, 1},
+    {"STARPU_DISABLE_ASYNCHRONOUS_COPY", 0, 1},
+    {"STARPU_DISABLE_ASYNCHRONOUS_CUDA_COPY", 0, 1},
+    {"STARPU_DISABLE_PINNING", 0, 1},
+    {"STARPU_BUS_STATS", 0, 1},
+    {"STARPU_WORKER_STATS", 0, 1},
+    {"STARPU_MEMORY_STATS", 0, 1},
+    {"STARPU_ENABLE_STATS", 0, 1},
+    {"STARPU_CATCH_SIGNALS", 0, 1},
+    {"STARPU_FXT_TRACE", 0, 1},
+    {"STARPU_GENERATE_TRACE", 0, 1},
+    {"STARPU_LIMIT_CPU_MEM", -1, INT_MAX},
+    {"STARPU_LIMIT_CPU_NUMA_MEM", -1, INT_MAX},
+    {"STARPU_LIMIT_MIN_SUBMITTED_TASKS", -1, INT_MAX},
+    {"STARPU_LIMIT_MAX_SUBMITTED_TASKS", -1, INT_MAX},
+};
+
+static enum sl_status check_number(const struct number *number)
+{
+    const char *text = getenv(number->name);
+    char *end;
+    if (text == NULL || text[0] == '\0') {
+        return SL_OK;
+    }
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end != text && *end == '\0' && errno == 0 && value >= number->least && value <= number->most) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "$%s: found '%.100s', expected a whole number from %lld to %lld, or no such variable",
+                   number->name, text, (long long)number->least, (long long)number->most);
+}
+
+/* Of words that StarPU aborts at: a list of processors, and what a file is named after. */
+static enum sl_status check_words(void)
+{
+    const char *list = getenv("STARPU_WORKERS_CPUID");
+    const char *host = getenv("STARPU_HOSTNAME");
+    if (list != NULL && list[strspn(list, "0123456789-, ")] != '\0') {
+        return sl_fail(SL_EINVAL,
+                       "$STARPU_WORKERS_CPUID: found '%.100s', expected processors' numbers such as '0 1 2' or '0-2'",
+                       list);
+    }
+    if (host != NULL && strchr(host, '/') != NULL) {
+        return sl_fail(SL_EINVAL, "$STARPU_HOSTNAME: found '%.100s', expected a name without a slash", host);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_environment_check(bool traced)
+{
+    static const struct number buffer = {"STARPU_TRACE_BUFFER_SIZE", 1, 1 << 20}; /* MiB */
+    enum sl_status st = check_words();
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == SL_OK; i++) {
+        st = check_number(&numbers[i]);
+    }
+    return st == SL_OK && (traced || getenv(buffer.name) != NULL) ? check_number(&buffer) : st;
+}
+
+/* -1: not set, empty, or -1. */
+static long long value_of(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? strtoll(text, NULL, 10) : -1;
+}
+
+uint32_t sl_environment_cpus(void)
+{
+    long long n = value_of("STARPU_NCPU");
+    n = n > 0 ? n : value_of("STARPU_NCPUS");
+    return n > 0 ? (uint32_t)n : 0;
+}
+
+uint64_t sl_environment_memory(const char **name_out)
+{
+    static const char *const names[] = {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM"};
+    uint64_t least = UINT64_MAX;
+    *name_out = names[0];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        long long mib = value_of(names[i]);
+        if (mib >= 0 && (uint64_t)mib << 20 < least) {
+            least = (uint64_t)mib << 20;
+            *name_out = names[i];
+        }
+    }
+    return least;
+}
+
+/* ---- the folder ---- */
+
+/* What names it, the strongest first. */
+static const char *const home_names[SL_HOME_NAMES] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
+
+/* The one that StarPU takes; "": it has none. */
+static const char *starpu_home(void)
+{
+    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
+        const char *home = getenv(home_names[i]);
+        if (home != NULL) {
+            return home;
+        }
+    }
+    return "";
+}
+
+/* Its folders are there, or can be made, and written. */
+static bool usable(const char *home)
+{
+    static const char *const folders[] = {".starpu/sampling/bus", ".starpu/sampling/codelets"};
+    bool good = home[0] != '\0';
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && good; i++) {
+        char *path = NULL;
+        good =
+            sl_path_join(home, folders[i], &path) == SL_OK && sl_folder_make(path) == SL_OK && sl_folder_writable(path);
+        sl_free(path);
+    }
+    return good;
+}
+
+static enum sl_status make_instead(char out[SL_HOME_BYTES])
+{
+    const char *temporary = getenv("TMPDIR");
+    temporary = temporary != NULL && sl_folder_writable(temporary) ? temporary : "/tmp";
+    int n = snprintf(out, SL_HOME_BYTES, "%s/starling-starpu-XXXXXX", temporary);
+    if (n >= SL_HOME_BYTES || mkdtemp(out) == NULL) {
+        out[0] = '\0';
+        return sl_fail(SL_EIO,
+                       "$STARPU_HOME: expected a folder that can be written, and none could be made in %.200s either",
+                       temporary);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_environment_home_open(struct sl_environment_home *out)
+{
+    struct sl_environment_home home = {0};
+    const char *asked = starpu_home();
+    enum sl_status st = SL_OK;
+    *out = (struct sl_environment_home){0};
+    if (usable(asked)) {
+        return SL_OK;
+    }
+    snprintf(home.refused, sizeof home.refused, "%s", asked[0] != '\0' ? asked : "(none)");
+    SL_TRY(st, make_instead(home.instead), done);
+    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
+        const char *before = getenv(home_names[i]);
+        SL_TRY(st, before != NULL ? sl_strdup(before, &home.kept[i]) : SL_OK, undo);
+    }
+    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
+        home.set = true;
+        if (setenv(home_names[i], home.instead, 1) != 0) {
+            st = sl_fail(SL_ENOMEM, "no memory to set the environment");
+            goto undo;
+        }
+    }
+    *out = home;
+    return SL_OK;
+undo:
+    sl_environment_home_close(&home);
+done:
+    return st;
+}
+
+void sl_environment_home_restore(struct sl_environment_home *home)
+{
+    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
+        if (home->set) {
+            home->kept[i] != NULL ? setenv(home_names[i], home->kept[i], 1) : unsetenv(home_names[i]);
+        }
+        sl_free(home->kept[i]);
+        home->kept[i] = NULL;
+    }
+    home->set = false;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+void sl_environment_home_close(struct sl_environment_home *home)
+{
+    sl_environment_home_restore(home);
+    if (home->instead[0] != '\0') {
+        nftw(home->instead, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    *home = (struct sl_environment_home){0};
+}
