@@ -124,6 +124,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
                   : layer->hidden && aggregates ? settings->norm
                                                 : SL_NORM_NONE;
+    layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
     layer->project_first = layer->n_in > layer->n_out || (i == 0 && sparse);
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
     layer->travels = layer->project_first ? layer->n_out : layer->n_in;
