@@ -10,7 +10,6 @@
 #include "codelets/rows.h"
 
 #define BLOCK SL_DROPOUT_BLOCK
-#define SUM_ROWS 32 /* rows whose columns are added up in sl_real before they go to a double */
 
 /* Partial sums of a reduction along a row: a vector, so that it is fast, of one width everywhere, so that the order of the
  * additions depends on no instruction set. */
@@ -194,20 +193,39 @@ static inline void backward_layer(const struct sl_activate *a, sl_real scale, co
     }
 }
 
-/* One row of batch norm; `sums` are the group's, of GY * zhat and of GY, share = 1 / rows of the group. */
-static inline void backward_batch(const struct sl_activate *a, sl_real scale, sl_real share, const sl_real *sums,
-                                  const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
-                                  sl_real *restrict gz)
+/* All rows of batch norm, of the block of columns from c0 on; means: the group's, of GY * zhat and of GY. */
+static inline void backward_batch_block(const struct sl_activate *a, uint32_t c0, const sl_real means[2][BLOCK],
+                                        const sl_real *restrict z, const uint8_t *restrict gate,
+                                        const sl_real *restrict gh, sl_real *restrict gz)
 {
-    const sl_real *restrict slope = sums;
-    const sl_real *restrict offset = sums + a->n_columns;
-    const sl_real *restrict weight = a->weight;
-    const sl_real *restrict mean = a->mean;
-    const sl_real *restrict rstd = a->rstd;
-    for (uint32_t c = 0; c < a->n_columns; c++) {
-        sl_real gy = sl_activate_pass(gate[c], scale, gh[c]);
-        sl_real zhat = sl_activate_zhat(z[c], mean[c], rstd[c]);
-        gz[c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, share, slope[c], offset[c]);
+    const uint32_t n = block_size(a->n_columns, c0);
+    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    const sl_real *restrict slope = means[0];
+    const sl_real *restrict offset = means[1];
+    const sl_real *restrict weight = a->weight + c0;
+    const sl_real *restrict mean = a->mean + c0;
+    const sl_real *restrict rstd = a->rstd + c0;
+    for (uint32_t i = 0; i < a->n_rows; i++) {
+        size_t at = (size_t)i * a->n_columns + c0;
+        for (uint32_t c = 0; c < n; c++) {
+            sl_real gy = sl_activate_pass(gate[at + c], scale, gh[at + c]);
+            sl_real zhat = sl_activate_zhat(z[at + c], mean[c], rstd[c]);
+            gz[at + c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, slope[c], offset[c]);
+        }
+    }
+}
+
+static inline void backward_batch(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                  const struct sl_activate_sums *sums, sl_real *gz_out)
+{
+    sl_real means[2][BLOCK];
+    for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
+        uint32_t n = block_size(a->n_columns, c0);
+        for (uint32_t c = 0; c < n; c++) {
+            means[0][c] = sl_activate_batch_mean(sums->group[c0 + c], sums->n_group);
+            means[1][c] = sl_activate_batch_mean(sums->group[a->n_columns + c0 + c], sums->n_group);
+        }
+        backward_batch_block(a, c0, (const sl_real(*)[BLOCK])means, z, gate, gh, gz_out);
     }
 }
 
@@ -216,6 +234,10 @@ SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_re
 {
     uint32_t n = a->n_columns;
     sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    if (a->norm == SL_ACTIVATE_BATCH) {
+        backward_batch(a, z, gate, gh, sums, gz_out);
+        return;
+    }
     if (a->norm == SL_ACTIVATE_LAYER) {
         memset(sums->gw, 0, n * sizeof *sums->gw);
         memset(sums->gb, 0, n * sizeof *sums->gb);
@@ -224,67 +246,37 @@ SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_re
         size_t row = (size_t)i * n;
         if (a->norm == SL_ACTIVATE_LAYER) {
             backward_layer(a, scale, z + row, gate + row, gh + row, gz_out + row, sums->gw, sums->gb);
-        } else if (a->norm == SL_ACTIVATE_BATCH) {
-            backward_batch(a, scale, (sl_real)(1.0 / (double)sums->n_group), sums->group, z + row, gate + row, gh + row,
-                           gz_out + row);
         } else {
             backward_plain(n, scale, gate + row, gh + row, gz_out + row);
         }
     }
 }
 
-/* The sums of the block of columns from c0 on over rows begin .. end - 1: of GY * zhat, and of GY. */
-static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t begin, uint32_t end,
-                                    const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
-                                    sl_real sums[2][BLOCK])
+/* The sums of n columns from c0 on over all rows: of GY * zhat, and of GY. */
+static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *restrict z,
+                                    const uint8_t *restrict gate, const sl_real *restrict gh, double *restrict slope,
+                                    double *restrict offset)
 {
-    const uint32_t n = block_size(a->n_columns, c0);
-    sl_real *restrict slope = sums[0];
-    sl_real *restrict offset = sums[1];
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;
-    sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
-    memset(slope, 0, BLOCK * sizeof *slope);
-    memset(offset, 0, BLOCK * sizeof *offset);
-    for (uint32_t i = begin; i < end; i++) {
+    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    memset(slope, 0, n * sizeof *slope);
+    memset(offset, 0, n * sizeof *offset);
+    for (uint32_t i = 0; i < a->n_rows; i++) {
         size_t at = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            sl_real gy = sl_activate_pass(gate[at + c], scale, gh[at + c]);
-            slope[c] += gy * sl_activate_zhat(z[at + c], mean[c], rstd[c]);
+            double gy = (double)sl_activate_pass(gate[at + c], scale, gh[at + c]);
+            slope[c] += gy * (double)sl_activate_zhat(z[at + c], mean[c], rstd[c]);
             offset[c] += gy;
         }
     }
 }
 
-/* The same over all rows: blocks of rows in sl_real, their sums in double. */
-static inline void batch_sums_tile(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *z,
-                                   const uint8_t *gate, const sl_real *gh, double *restrict slope,
-                                   double *restrict offset)
-{
-    sl_real part[2][BLOCK];
-    memset(slope, 0, BLOCK * sizeof *slope);
-    memset(offset, 0, BLOCK * sizeof *offset);
-    for (uint32_t begin = 0; begin < a->n_rows; begin += SUM_ROWS) {
-        uint32_t end = a->n_rows - begin < SUM_ROWS ? a->n_rows : begin + SUM_ROWS;
-        batch_sums_block(a, c0, begin, end, z, gate, gh, part);
-        for (uint32_t c = 0; c < n; c++) {
-            slope[c] += (double)part[0][c];
-            offset[c] += (double)part[1][c];
-        }
-    }
-}
-
 SL_CLONES void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
-                                          const sl_real *gh, sl_real *sums_out)
+                                          const sl_real *gh, double *sums_out)
 {
-    double slope[BLOCK], offset[BLOCK];
     for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
-        uint32_t n = block_size(a->n_columns, c0);
-        batch_sums_tile(a, c0, n, z, gate, gh, slope, offset);
-        for (uint32_t c = 0; c < n; c++) {
-            sums_out[c0 + c] = (sl_real)slope[c];
-            sums_out[a->n_columns + c0 + c] = (sl_real)offset[c];
-        }
+        batch_sums_block(a, c0, block_size(a->n_columns, c0), z, gate, gh, sums_out + c0, sums_out + a->n_columns + c0);
     }
 }
 
@@ -581,6 +573,16 @@ failed:
     return st;
 }
 
+/* A group's, or a chunk's, sums of batch norm: two rows of doubles. */
+static enum sl_status check_sums(const char *name, starpu_data_handle_t sums, uint32_t n_columns)
+{
+    enum sl_status st = check_matrix(name, "sums", sums, 2, n_columns);
+    if (st == SL_OK && sl_handle_element(sums) != sizeof(double)) {
+        return sl_fail(SL_EINVAL, "%s: sums of %zu bytes each; expected doubles", name, sl_handle_element(sums));
+    }
+    return st;
+}
+
 /* Bytes moved for `n_reals` numbers and one byte of gate an entry of z. */
 static uint64_t bytes_of(starpu_data_handle_t z, uint32_t n_reals)
 {
@@ -660,7 +662,7 @@ static enum sl_status check_backward(const struct sl_activate_layer *layer, star
         SL_TRY(st, check_matrix(name, "GB", sums->gb, 1, n_columns), failed);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        SL_TRY(st, check_matrix(name, "sums", sums->group, 2, n_columns), failed);
+        SL_TRY(st, check_sums(name, sums->group, n_columns), failed);
         if (sums->n_group < n_rows) {
             return sl_fail(SL_EINVAL, "%s: a chunk of %u rows in a group of %llu", name, n_rows,
                            (unsigned long long)sums->n_group);
@@ -718,7 +720,7 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     SL_TRY(st, prepare(name, head, layer, SL_STAGE_BACKWARD, z, &args), failed);
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
     SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
-    SL_TRY(st, check_matrix(name, "sums", sums, 2, n_columns), failed);
+    SL_TRY(st, check_sums(name, sums, n_columns), failed);
     args.head.work = bytes_of(z, 2);
     sl_task_begin(&task, &batch_sums_cl);
     sl_task_add(&task, z, STARPU_R);

@@ -10,7 +10,9 @@
  *   h = gate * scale * y, gate = 1 where y > 0 and the entry is kept; scale of codelets/dropout.h;
  *   residual: h += r, r the same vertices' rows of the layer's input
  *
- *   backward: GY = GH * gate * scale; GZ by the norm's adjoint; GW, GB of the norm are column sums of GY * zhat and GY.
+ *   backward: GY = GH * gate * scale; GZ by the norm's adjoint; GW, GB of the norm are column sums of GY * zhat and GY. Batch norm's
+ *   are doubles, from the first addition on: rows that dropout has taken get their gradient from them alone, and in sl_real its
+ *   digits would depend on how the rows are cut into chunks.
  *   The residual's adjoint, GR += GH, is sl_activate_residual_backward_submit.
  *
  * Rows are [D x F], row major; the gate is one byte an entry, written forward and read backward.
@@ -73,11 +75,17 @@ static inline SL_HOST_DEVICE sl_real sl_activate_layer_gz(struct sl_activate_row
     return row.rstd * (a - mean - sl_activate_zhat(z, row.mean, row.rstd) * slope);
 }
 
-/* GZ of batch norm; slope and offset are the group's sums of GY * zhat and GY, share = 1 / rows of the group. */
+/* GZ of batch norm; slope and offset are the group's means of GY * zhat and GY. */
 static inline SL_HOST_DEVICE sl_real sl_activate_batch_gz(sl_real weight, sl_real rstd, sl_real gy, sl_real zhat,
-                                                          sl_real share, sl_real slope, sl_real offset)
+                                                          sl_real slope, sl_real offset)
 {
-    return weight * rstd * (gy - share * offset - zhat * (share * slope));
+    return weight * rstd * (gy - offset - zhat * slope);
+}
+
+/* Of a group's sum over n rows the mean. */
+static inline SL_HOST_DEVICE sl_real sl_activate_batch_mean(double sum, uint64_t n)
+{
+    return (sl_real)(sum / (double)n);
 }
 
 /* ---- kernels ---- */
@@ -101,9 +109,9 @@ void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, cons
 /* Column sums of GY * zhat and of GY: LAYER writes the chunk's, its partial GW and GB; BATCH reads the group's. Pointers a norm does
  * not need are NULL. */
 struct sl_activate_sums {
-    sl_real *gw, *gb;     /* F each; layer */
-    const sl_real *group; /* 2 F, [sum GY * zhat | sum GY]; batch */
-    uint64_t n_group;     /* rows of the group; batch */
+    sl_real *gw, *gb;    /* F each; layer */
+    const double *group; /* 2 F, [sum GY * zhat | sum GY]; batch */
+    uint64_t n_group;    /* rows of the group; batch */
 };
 
 /* PLAIN and LAYER: GZ from GH. BATCH, n = n_group: GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
@@ -112,7 +120,7 @@ void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, con
 
 /* BATCH: this chunk's share of [sum GY * zhat | sum GY], 2 F, overwritten. */
 void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                                sl_real *sums_out);
+                                double *sums_out);
 
 /* GR[row0 + i] += GH[i]. */
 void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
@@ -127,7 +135,7 @@ SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const 
                                                      const struct sl_activate_sums *sums, sl_real *gz_out);
 SL_EXTERN_C enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a,
                                                        const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                                                       sl_real *sums_out);
+                                                       double *sums_out);
 SL_EXTERN_C enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                               const sl_real *gh, sl_real *gr);
 #endif
@@ -154,7 +162,7 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
 /* struct sl_activate_sums in StarPU's hands. */
 struct sl_activate_sums_handles {
     starpu_data_handle_t gw, gb; /* 1 x F, written; layer */
-    starpu_data_handle_t group;  /* 2 x F; batch */
+    starpu_data_handle_t group;  /* 2 x F doubles; batch */
     uint64_t n_group;            /* rows of the group; batch */
 };
 

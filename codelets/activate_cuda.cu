@@ -15,7 +15,7 @@
 #define FULL 0xffffffffu
 #define STEP 8 /* columns of a lane at a time */
 #define AHEAD 8
-#define SLAB_ROWS 32                   /* rows whose columns one thread adds up in sl_real */
+#define SLAB_ROWS 32                   /* rows whose columns one thread adds up */
 #define N_SLABS (SL_THREADS / SL_WARP) /* slabs of a block */
 
 template <int V> struct alignas(V * sizeof(sl_real)) reals {
@@ -194,29 +194,37 @@ template <int V> static inline __device__ reals<V> gated(sl_real scale, bytes<V>
     return gy;
 }
 
-/* GZ of the columns from c on, of batch norm. */
+/* GZ of the columns from c on, of batch norm; means: 2 F, the group's, of GY * zhat and of GY. */
 template <int V>
-static inline __device__ reals<V> batch_gz(const struct sl_activate *a, sl_real share, const sl_real *sums, uint32_t c,
-                                           reals<V> z, reals<V> gy)
+static inline __device__ reals<V> batch_gz(const struct sl_activate *a, const sl_real *means, uint32_t c, reals<V> z,
+                                           reals<V> gy)
 {
     reals<V> weight = load<V>(a->weight + c);
     reals<V> mean = load<V>(a->mean + c);
     reals<V> rstd = load<V>(a->rstd + c);
-    reals<V> slope = load<V>(sums + c);
-    reals<V> offset = load<V>(sums + a->n_columns + c);
+    reals<V> slope = load<V>(means + c);
+    reals<V> offset = load<V>(means + a->n_columns + c);
     reals<V> gz;
     for (int v = 0; v < V; v++) {
         sl_real zhat = sl_activate_zhat(z.x[v], mean.x[v], rstd.x[v]);
-        gz.x[v] = sl_activate_batch_gz(weight.x[v], rstd.x[v], gy.x[v], zhat, share, slope.x[v], offset.x[v]);
+        gz.x[v] = sl_activate_batch_gz(weight.x[v], rstd.x[v], gy.x[v], zhat, slope.x[v], offset.x[v]);
     }
     return gz;
+}
+
+static __global__ void means_kernel(uint32_t n_columns, const double *__restrict__ sums, uint64_t n_group,
+                                    sl_real *__restrict__ means_out)
+{
+    for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
+        means_out[c] = sl_activate_batch_mean(sums[c], n_group);
+    }
 }
 
 /* PLAIN and BATCH: each entry by itself. */
 template <enum sl_activate_norm norm, int V>
 static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
                                        const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
-                                       const sl_real *__restrict__ sums, sl_real share, sl_real *__restrict__ gz)
+                                       const sl_real *__restrict__ means, sl_real *__restrict__ gz)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
     const struct team team = this_team(lanes);
@@ -242,7 +250,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
                 if (c < a.n_columns) {
                     reals<V> gy = gated<V>(scale, open[k], g[k]);
                     *reinterpret_cast<reals<V> *>(gz + at + c) =
-                        norm == SL_ACTIVATE_BATCH ? batch_gz<V>(&a, share, sums, c, x[k], gy) : gy;
+                        norm == SL_ACTIVATE_BATCH ? batch_gz<V>(&a, means, c, x[k], gy) : gy;
                 }
             }
         }
@@ -293,17 +301,27 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
 
 /* ---- column sums: GY * zhat and GY ---- */
 
-struct column_sums {
-    sl_real slope, offset;
+/* What columns are added up in: layer norm's row by row in sl_real, batch norm's in double. */
+template <enum sl_activate_norm norm> struct adder {
+    typedef sl_real type;
+};
+template <> struct adder<SL_ACTIVATE_BATCH> {
+    typedef double type;
+};
+
+template <enum sl_activate_norm norm> struct column_sums {
+    typename adder<norm>::type slope, offset;
 };
 
 /* Of rows begin .. end - 1 of column c; AHEAD rows are on their way from memory at a time. */
 template <enum sl_activate_norm norm>
-static inline __device__ struct column_sums add_rows(const struct sl_activate *a, const struct sl_activate_row *rows,
-                                                     const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                                                     uint64_t begin, uint64_t end, uint32_t c)
-{
-    struct column_sums sums = {0, 0};
+static inline __device__ struct column_sums<norm>
+add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const sl_real *z, const uint8_t *gate,
+         const sl_real *gh, uint64_t begin, uint64_t end, uint32_t c) {
+    typedef typename adder<norm>::type number;
+    struct column_sums<norm> sums = {
+        0, 0
+    };
     const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     const struct sl_activate_row column = {norm == SL_ACTIVATE_BATCH ? a->mean[c] : 0,
                                            norm == SL_ACTIVATE_BATCH ? a->rstd[c] : 0};
@@ -325,8 +343,8 @@ static inline __device__ struct column_sums add_rows(const struct sl_activate *a
             }
         }
         for (uint32_t k = 0; k < AHEAD; k++) {
-            sl_real gy = sl_activate_pass(open[k], scale, g[k]);
-            sums.slope += gy * sl_activate_zhat(x[k], row[k].mean, row[k].rstd);
+            number gy = sl_activate_pass(open[k], scale, g[k]);
+            sums.slope += gy * (number)sl_activate_zhat(x[k], row[k].mean, row[k].rstd);
             sums.offset += gy;
         }
     }
@@ -341,7 +359,7 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
                                           const sl_real *__restrict__ gh, uint32_t n_blocks,
                                           double *__restrict__ partial_out)
 {
-    __shared__ sl_real part[2][N_SLABS][SL_WARP];
+    __shared__ typename adder<norm>::type part[2][N_SLABS][SL_WARP];
     const uint32_t n_tiles = (a.n_columns + SL_WARP - 1) / SL_WARP;
     const uint32_t slab = threadIdx.x / SL_WARP;
     for (uint64_t b = blockIdx.x; b < (uint64_t)n_blocks * n_tiles; b += gridDim.x) {
@@ -349,7 +367,9 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
         const uint64_t begin = (block * N_SLABS + slab) * SLAB_ROWS;
         const uint64_t end = begin + SLAB_ROWS < a.n_rows ? begin + SLAB_ROWS : a.n_rows;
         const uint32_t c = (uint32_t)(b % n_tiles) * SL_WARP + sl_lane();
-        struct column_sums sums = {0, 0};
+        struct column_sums<norm> sums = {
+            0, 0
+        };
         if (c < a.n_columns) {
             sums = add_rows<norm>(&a, rows, z, gate, gh, begin, end, c);
         }
@@ -368,8 +388,9 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
 }
 
 /* The sum of n rows of doubles, column by column: a warp's share of rows in order, then the warps' in order. */
+template <typename T>
 static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ partial,
-                                           sl_real *__restrict__ slope_out, sl_real *__restrict__ offset_out)
+                                           T *__restrict__ slope_out, T *__restrict__ offset_out)
 {
     __shared__ double part[N_SLABS][SL_WARP];
     const uint32_t n_wide = 2 * n_columns;
@@ -391,7 +412,7 @@ static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const
             for (uint32_t w = 0; w < N_SLABS; w++) {
                 sum += part[w][sl_lane()];
             }
-            *(c < n_columns ? slope_out + c : offset_out + (c - n_columns)) = (sl_real)sum;
+            *(c < n_columns ? slope_out + c : offset_out + (c - n_columns)) = (T)sum;
         }
         __syncthreads();
     }
@@ -455,8 +476,8 @@ enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_act
 /* slope_out, offset_out: F each. rows: layer only. */
 template <enum sl_activate_norm norm>
 static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *a, const struct sl_activate_row *rows,
-                                 const sl_real *z, const uint8_t *gate, const sl_real *gh, sl_real *slope_out,
-                                 sl_real *offset_out)
+                                 const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                 typename adder<norm>::type *slope_out, typename adder<norm>::type *offset_out)
 {
     const char *name = "sl_activate column sums";
     uint32_t n = (uint32_t)(((uint64_t)a->n_rows + N_SLABS * SLAB_ROWS - 1) / (N_SLABS * SLAB_ROWS));
@@ -468,8 +489,8 @@ static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *
            sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm>, *a, rows, z, gate, gh,
                     n, partial.as<double>()),
            failed);
-    st = sl_start(name, stream, sl_warp_blocks(2 * n_tiles * N_SLABS), add_partials_kernel, n, a->n_columns,
-                  partial.as<double>(), slope_out, offset_out);
+    st = sl_start(name, stream, sl_warp_blocks(2 * n_tiles * N_SLABS), add_partials_kernel<typename adder<norm>::type>,
+                  n, a->n_columns, partial.as<double>(), slope_out, offset_out);
 failed:
     return st;
 }
@@ -494,17 +515,35 @@ failed:
     return st;
 }
 
+/* PLAIN and BATCH; means: 2 F, batch only. */
 template <enum sl_activate_norm norm>
 static enum sl_status start_backward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                     const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
-                                     sl_real *gz)
+                                     const uint8_t *gate, const sl_real *gh, const sl_real *means, sl_real *gz)
 {
     uint32_t lanes = team_lanes(a->n_columns);
-    uintptr_t all = address(z) | address(gate) | address(gh) | address(sums->group) | address(gz) | address(a->weight) |
+    uintptr_t all = address(z) | address(gate) | address(gh) | address(means) | address(gz) | address(a->weight) |
                     address(a->mean) | address(a->rstd);
     return sl_start("sl_activate_backward", stream, team_blocks(a->n_rows, lanes),
                     is_aligned(a->n_columns, all) ? backward_kernel<norm, 4> : backward_kernel<norm, 1>, *a, lanes, z,
-                    gate, gh, sums->group, (sl_real)(1.0 / (double)sums->n_group), gz);
+                    gate, gh, means, gz);
+}
+
+static enum sl_status start_backward_batch(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                           const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
+                                           sl_real *gz)
+{
+    const char *name = "sl_activate_backward";
+    uint64_t n = 2 * (uint64_t)a->n_columns;
+    sl_scratch means(stream);
+    enum sl_status st;
+    SL_TRY(st, means.take(n * sizeof(sl_real), name), failed);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n), means_kernel, a->n_columns, sums->group, sums->n_group,
+                    means.as<sl_real>()),
+           failed);
+    st = start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, means.as<sl_real>(), gz);
+failed:
+    return st;
 }
 
 enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
@@ -513,13 +552,13 @@ enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_ac
 {
     switch (a->norm) {
     case SL_ACTIVATE_LAYER: return start_backward_layer(stream, a, z, gate, gh, sums, gz_out);
-    case SL_ACTIVATE_BATCH: return start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, sums, gz_out);
-    default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, gate, gh, sums, gz_out);
+    case SL_ACTIVATE_BATCH: return start_backward_batch(stream, a, z, gate, gh, sums, gz_out);
+    default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, gate, gh, nullptr, gz_out);
     }
 }
 
 enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                           const uint8_t *gate, const sl_real *gh, sl_real *sums_out)
+                                           const uint8_t *gate, const sl_real *gh, double *sums_out)
 {
     return start_sums<SL_ACTIVATE_BATCH>(stream, a, nullptr, z, gate, gh, sums_out, sums_out + a->n_columns);
 }

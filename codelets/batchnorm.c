@@ -68,15 +68,25 @@ void sl_batchnorm_fixed_cpu(uint32_t n_columns, const sl_real *running, sl_real 
     }
 }
 
-void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const sl_real *const *sums, sl_real *gw_out,
+void sl_batchnorm_sum_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, double *sum_out)
+{
+    memset(sum_out, 0, 2 * (size_t)n_columns * sizeof *sum_out);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t c = 0; c < 2 * n_columns; c++) {
+            sum_out[c] += sums[i][c];
+        }
+    }
+}
+
+void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, sl_real *gw_out,
                                sl_real *gb_out)
 {
     for (uint32_t c = 0; c < n_columns; c++) {
         gw_out[c] = 0;
         gb_out[c] = 0;
         for (uint32_t i = 0; i < n; i++) {
-            gw_out[c] += sums[i][c];
-            gb_out[c] += sums[i][n_columns + c];
+            gw_out[c] += (sl_real)sums[i][c];
+            gb_out[c] += (sl_real)sums[i][n_columns + c];
         }
     }
 }
@@ -152,6 +162,25 @@ static void fixed_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+static void sum_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct batchnorm_args *args = cl_arg;
+    void **sums;
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sums);
+    if (st != SL_OK) {
+        sl_failure_set(&args->head.run->failure, st);
+        return;
+    }
+    sl_batchnorm_sum_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)sums,
+                         sl_buffer_data(buffers[0]));
+    sl_free(sums);
+    sl_task_leave(&args->head, start_s);
+}
+
 static void gradient_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
@@ -165,7 +194,7 @@ static void gradient_cpu_task(void *buffers[], void *cl_arg)
         sl_failure_set(&args->head.run->failure, st);
         return;
     }
-    sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[0]), (const sl_real *const *)sums,
+    sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)sums,
                               sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
     sl_free(sums);
     sl_task_leave(&args->head, start_s);
@@ -228,6 +257,22 @@ static void fixed_cuda_task(void *buffers[], void *cl_arg)
     sl_task_leave_cuda(&args->head, st);
 }
 
+static void sum_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct batchnorm_args *args = cl_arg;
+    void **sums = NULL;
+    enum sl_status st;
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    SL_TRY(st, sl_buffers_data(buffers + 1, args->n, &sums), done);
+    st = sl_batchnorm_sum_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
+                               (const double *const *)sums, sl_buffer_data(buffers[0]));
+done:
+    sl_free(sums);
+    sl_task_leave_cuda(&args->head, st);
+}
+
 static void gradient_cuda_task(void *buffers[], void *cl_arg)
 {
     struct batchnorm_args *args = cl_arg;
@@ -237,9 +282,9 @@ static void gradient_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     SL_TRY(st, sl_buffers_data(buffers + 2, args->n, &sums), done);
-    st = sl_batchnorm_gradient_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
-                                    (const sl_real *const *)sums, sl_buffer_data(buffers[0]),
-                                    sl_buffer_data(buffers[1]));
+    st =
+        sl_batchnorm_gradient_cuda(starpu_cuda_get_local_stream(), args->n, sl_buffer_columns(buffers[0]),
+                                   (const double *const *)sums, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]));
 done:
     sl_free(sums);
     sl_task_leave_cuda(&args->head, st);
@@ -256,7 +301,8 @@ static struct starpu_perfmodel running_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_running", .size_base = sl_task_size_base};
 static struct starpu_perfmodel fixed_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_fixed", .size_base = sl_task_size_base};
-
+static struct starpu_perfmodel sum_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_sum", .size_base = sl_task_size_base};
 static struct starpu_perfmodel gradient_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_batchnorm_gradient", .size_base = sl_task_size_base};
 
@@ -294,6 +340,15 @@ static struct starpu_codelet fixed_cl = {
     .nbuffers = 2, /* running, statistics */
     .modes = {STARPU_R, STARPU_W},
     .model = &fixed_model,
+};
+
+static struct starpu_codelet sum_cl = {
+    .name = "sl_batchnorm_sum",
+    .cpu_funcs = {sum_cpu_task},
+    SL_CUDA_FUNC(sum_cuda_task),
+    /* W the group's sums; R those of each chunk */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .model = &sum_model,
 };
 
 static struct starpu_codelet gradient_cl = {
@@ -437,6 +492,30 @@ failed:
     return st;
 }
 
+enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
+                                       starpu_data_handle_t sum)
+{
+    const char *name = "sl_batchnorm_sum";
+    uint32_t n_columns = sl_handle_columns(sum);
+    struct batchnorm_args args = {.head = *head, .n = n};
+    struct sl_task task;
+    enum sl_status st;
+    SL_TRY(st, check_pair(name, "the group's sums", sum, n_columns, sizeof(double)), failed);
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
+    args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(double);
+    sl_task_begin(&task, &sum_cl);
+    sl_task_add(&task, sum, STARPU_W);
+    for (uint32_t i = 0; i < n; i++) {
+        sl_task_add(&task, sums[i], STARPU_R);
+    }
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
+}
+
 enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
                                             const starpu_data_handle_t *sums, starpu_data_handle_t gw,
                                             starpu_data_handle_t gb)
@@ -454,10 +533,10 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
                        sl_handle_rows(gw), n_columns, sl_handle_rows(gb), sl_handle_columns(gb), n_columns);
     }
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(sl_real)), failed);
+        SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
-    args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(sl_real);
+    args.head.work = 2 * (uint64_t)n_columns * (n * sizeof(double) + sizeof(sl_real));
     sl_task_begin(&task, &gradient_cl);
     sl_task_add(&task, gw, STARPU_W);
     sl_task_add(&task, gb, STARPU_W);

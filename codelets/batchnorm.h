@@ -9,6 +9,11 @@
  *   delta = mean_b - mean_a; mean = mean_a + delta n_b / n; M2 = M2_a + M2_b + delta^2 n_a n_b / n
  * Running statistics: r <- 0.9 r + 0.1 s, s the mean over groups of the mean and of the unbiased variance (n - 1; the biased
  * one where n = 1). All in double inside; the statistics handle holds sl_real.
+ *
+ * Backward, codelets/activate.h leaves each chunk's [sum GY * zhat | sum GY] in doubles. One task per group adds them up in order, for
+ * the rows' gradients; one per replica rounds its groups' and adds those up, as replicas that gossip do each other's: the gradients of
+ * the norm's weight and bias.
+ * The gradient of a bias that is added before batch norm is zero, and nobody computes it (runtime/model/layer.h).
  */
 #ifndef SL_CODELETS_BATCHNORM_H
 #define SL_CODELETS_BATCHNORM_H
@@ -78,8 +83,10 @@ SL_EXTERN_C enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t
                                                    sl_real *statistics_out, double *unbiased_out);
 SL_EXTERN_C enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
                                                      const double *const *unbiased, sl_real *running);
+SL_EXTERN_C enum sl_status sl_batchnorm_sum_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
+                                                 const double *const *sums, double *sum_out);
 SL_EXTERN_C enum sl_status sl_batchnorm_gradient_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                                      const sl_real *const *sums, sl_real *gw_out, sl_real *gb_out);
+                                                      const double *const *sums, sl_real *gw_out, sl_real *gb_out);
 SL_EXTERN_C enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t n_columns, const sl_real *running,
                                                    sl_real *statistics_out);
 #endif
@@ -94,9 +101,15 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
 enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint32_t n,
                                            const starpu_data_handle_t *unbiased, starpu_data_handle_t running);
 
-/* Gradients of the norm's weight and bias: the ordered sum of n groups' [sum GY * zhat | sum GY] (codelets/activate.h). n may be
- * 0: both are cleared. sums: 2 F each; gw_out, gb_out: F. Submission: sums [2 x F], gw, gb [1 x F], written. */
-void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const sl_real *const *sums, sl_real *gw_out,
+/* A group's [sum GY * zhat | sum GY]: the ordered sum of its n chunks'. n may be 0: it is cleared. sums, sum_out: 2 F each.
+ * Submission: sums and sum [2 x F] of doubles, sum written. */
+void sl_batchnorm_sum_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, double *sum_out);
+enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
+                                       starpu_data_handle_t sum);
+
+/* Gradients of the norm's weight and bias: the ordered sum of n groups', rounded each. n may be 0: both are cleared. sums: 2 F each; gw_out,
+ * gb_out: F. Submission: sums [2 x F] of doubles; gw, gb [1 x F], written. */
+void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, sl_real *gw_out,
                                sl_real *gb_out);
 enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
                                             const starpu_data_handle_t *sums, starpu_data_handle_t gw,

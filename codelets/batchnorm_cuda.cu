@@ -105,8 +105,9 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
 
 /* ---- a thread a column ---- */
 
+/* Chunks: their moments and rows, or their sums alone. */
 struct parts {
-    const double *moments[AT_ONCE];
+    const double *pair[AT_ONCE];
     uint32_t counts[AT_ONCE];
 };
 
@@ -121,7 +122,7 @@ static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts
             all.m2 = unbiased[n_columns + c];
         }
         for (uint32_t i = 0; i < n; i++) {
-            struct sl_moments next = {(double)parts.counts[i], parts.moments[i][c], parts.moments[i][n_columns + c]};
+            struct sl_moments next = {(double)parts.counts[i], parts.pair[i][c], parts.pair[i][n_columns + c]};
             all = sl_moments_join(all, next);
         }
         if (last) {
@@ -133,11 +134,11 @@ static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts
     }
 }
 
-template <typename T> struct groups {
-    const T *of[SL_MAX_PES];
+struct groups {
+    const double *of[SL_MAX_PES];
 };
 
-static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct groups<double> unbiased,
+static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct groups unbiased,
                                       sl_real *__restrict__ running)
 {
     for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
@@ -149,15 +150,28 @@ static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct gro
     }
 }
 
-static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct groups<sl_real> sums,
-                                       sl_real *__restrict__ gw, sl_real *__restrict__ gb)
+/* n more chunks' sums added to what is there, or to nothing. */
+static __global__ void sum_kernel(uint32_t n, uint32_t n_columns, struct parts parts, bool more,
+                                  double *__restrict__ sum_out)
+{
+    for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
+        double sum = more ? sum_out[c] : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            sum += parts.pair[i][c];
+        }
+        sum_out[c] = sum;
+    }
+}
+
+static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct groups sums, sl_real *__restrict__ gw,
+                                       sl_real *__restrict__ gb)
 {
     for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
         sl_real slope = 0;
         sl_real offset = 0;
         for (uint32_t i = 0; i < n; i++) {
-            slope += sums.of[i][c];
-            offset += sums.of[i][n_columns + c];
+            slope += (sl_real)sums.of[i][c];
+            offset += (sl_real)sums.of[i][n_columns + c];
         }
         gw[c] = slope;
         gb[c] = offset;
@@ -206,7 +220,7 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
         uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
         double rows = 0;
         for (uint32_t i = 0; i < now; i++) {
-            parts.moments[i] = moments[first + i];
+            parts.pair[i] = moments[first + i];
             parts.counts[i] = counts[first + i];
             rows += counts[first + i];
         }
@@ -217,25 +231,42 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
     return st;
 }
 
-template <typename T> static struct groups<T> groups_of(uint32_t n, const T *const *of) {
-    struct groups<T> groups = {
-    };
+static struct groups groups_of(uint32_t n, const double *const *of)
+{
+    struct groups groups = {};
     for (uint32_t i = 0; i < n; i++) {
         groups.of[i] = of[i];
     }
     return groups;
 }
 
-enum sl_status
-sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const double *const *unbiased,
-                          sl_real *running)
+enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
+                                         const double *const *unbiased, sl_real *running)
 {
     return sl_start("sl_batchnorm_running", stream, sl_blocks(2 * (uint64_t)n_columns), running_kernel, n, n_columns,
                     groups_of(n, unbiased), running);
 }
 
+enum sl_status sl_batchnorm_sum_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const double *const *sums,
+                                     double *sum_out)
+{
+    enum sl_status st = SL_OK;
+    uint32_t first = 0;
+    do {
+        struct parts parts = {};
+        uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
+        for (uint32_t i = 0; i < now; i++) {
+            parts.pair[i] = sums[first + i];
+        }
+        st = sl_start("sl_batchnorm_sum", stream, sl_blocks(2 * (uint64_t)n_columns), sum_kernel, now, n_columns, parts,
+                      first > 0, sum_out);
+        first += now;
+    } while (st == SL_OK && first < n);
+    return st;
+}
+
 enum sl_status sl_batchnorm_gradient_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                          const sl_real *const *sums, sl_real *gw_out, sl_real *gb_out)
+                                          const double *const *sums, sl_real *gw_out, sl_real *gb_out)
 {
     return sl_start("sl_batchnorm_gradient", stream, sl_blocks(n_columns), gradient_kernel, n, n_columns,
                     groups_of(n, sums), gw_out, gb_out);

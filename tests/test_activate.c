@@ -19,7 +19,8 @@ struct case_ {
     struct sl_activate a;
     sl_real *weight, *bias, *statistics;
     sl_vertex *ids, *dataset_ids;
-    sl_real *z, *residual, *gh, *h, *gz, *gw, *gb, *sums;
+    sl_real *z, *residual, *gh, *h, *gz, *gw, *gb;
+    double *sums;
     uint8_t *gate;
 };
 
@@ -54,7 +55,10 @@ static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate
     c->gz = poisoned(n);
     c->gw = poisoned(columns);
     c->gb = poisoned(columns);
-    c->sums = poisoned(2 * (size_t)columns);
+    c->sums = need(2 * (size_t)columns, sizeof *c->sums);
+    for (uint32_t k = 0; k < 2 * columns; k++) {
+        c->sums[k] = -12345.5;
+    }
     c->gate = need(n, 1);
     memset(c->gate, 7, n);
     for (uint32_t i = 0; i < rows; i++) {
@@ -275,8 +279,8 @@ static void check_backward(uint32_t rows, uint32_t columns, enum sl_activate_nor
             gb += gy_of(c, i, k);
         }
         int layer = norm == SL_ACTIVATE_LAYER;
-        expect_near_at("GW", k, (double)(layer ? c->gw[k] : c->sums[k]), gw, tolerance);
-        expect_near_at("GB", k, (double)(layer ? c->gb[k] : c->sums[columns + k]), gb, tolerance);
+        expect_near_at("GW", k, layer ? (double)c->gw[k] : c->sums[k], gw, tolerance);
+        expect_near_at("GB", k, layer ? (double)c->gb[k] : c->sums[columns + k], gb, tolerance);
     }
     free_case(c);
 }
@@ -300,7 +304,7 @@ static void test_batch_in_chunks(void **state)
     enum { ROWS = 17, FIRST = 6, F = 12 };
     struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
     struct sl_activate part[] = {c->a, c->a};
-    sl_real parts[2][2 * F];
+    double parts[2][2 * F];
     sl_real *whole = poisoned(ROWS * F);
     run_backward(c);
     memcpy(whole, c->gz, ROWS * F * sizeof *whole);
@@ -323,6 +327,31 @@ static void test_batch_in_chunks(void **state)
         expect_near_at("GZ in chunks", i, (double)c->gz[i], (double)whole[i], 4 * tolerance_of(c, ROWS));
     }
     free(whole);
+    free_case(c);
+}
+
+/* Batch norm's sums have a double's digits: those of long double to 1e-12 of what was added up, where sl_real would leave 1e-6. */
+static void test_sums_in_double(void **state)
+{
+    (void)state;
+    enum { ROWS = 500, F = 9 };
+    struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
+    run_backward(c);
+    for (uint32_t k = 0; k < F; k++) {
+        long double slope = 0;
+        long double offset = 0;
+        long double size = 0;
+        for (uint32_t i = 0; i < ROWS; i++) {
+            size_t at = (size_t)i * F + k;
+            sl_real gy = sl_activate_pass(c->gate[at], (sl_real)sl_dropout_scale(c->a.threshold), c->gh[at]);
+            sl_real zhat = sl_activate_zhat(c->z[at], c->a.mean[k], c->a.rstd[k]);
+            slope += (long double)gy * (long double)zhat;
+            offset += (long double)gy;
+            size += fabsl((long double)gy) * (1 + fabsl((long double)zhat));
+        }
+        expect_near_at("sum of GY zhat", k, c->sums[k], (double)slope, 1e-12 * (double)size);
+        expect_near_at("sum of GY", k, c->sums[F + k], (double)offset, 1e-12 * (double)size);
+    }
     free_case(c);
 }
 
@@ -387,6 +416,7 @@ static void expect_same_answer(const struct case_ *got, const struct case_ *want
 #else
     double tolerance = 0;
 #endif
+    double tolerance_of_sums = tolerance > 0 ? 1e-12 * wanted->a.n_rows : 0;
     double of_rows = wanted->a.norm == SL_ACTIVATE_LAYER ? tolerance : 0;
     for (size_t i = 0; i < n; i++) {
         expect_near_at("H", i, (double)got->h[i], (double)wanted->h[i], of_rows);
@@ -401,7 +431,7 @@ static void expect_same_answer(const struct case_ *got, const struct case_ *want
         expect_near_at("GB", k, (double)got->gb[k], (double)wanted->gb[k], tolerance);
     }
     for (size_t k = 0; k < 2 * wanted->a.n_columns; k++) {
-        expect_near_at("sums", k, (double)got->sums[k], (double)wanted->sums[k], tolerance);
+        expect_near_at("sums", k, got->sums[k], wanted->sums[k], tolerance_of_sums);
     }
 }
 
@@ -447,7 +477,7 @@ static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, 
     sl_real *gz = place(c->gz, n, shift, &block[n_blocks++]);
     sl_real *gw = place(c->gw, f, shift, &block[n_blocks++]);
     sl_real *gb = place(c->gb, f, shift, &block[n_blocks++]);
-    sl_real *group = place(c->sums, 2 * f, shift, &block[n_blocks++]);
+    double *group = place(c->sums, 2 * columns * sizeof *group, 0, &block[n_blocks++]);
     struct sl_activate_sums sums = {.gw = gw, .gb = gb, .group = group, .n_group = c->a.n_rows + 3};
     expect_launched(sl_activate_forward_cuda(NULL, &a, z, with_residual ? residual : NULL, opened, h));
     if (a.norm == SL_ACTIVATE_BATCH) {
@@ -460,7 +490,7 @@ static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, 
     fetch(c->gz, gz, n);
     fetch(c->gw, gw, f);
     fetch(c->gb, gb, f);
-    fetch(c->sums, group, 2 * f);
+    fetch(c->sums, group, 2 * columns * sizeof *group);
     fetch(c->residual, residual, n);
     assert_true(n_blocks <= MOST);
     while (n_blocks > 0) {
@@ -495,7 +525,7 @@ static void check_launchers(uint32_t rows, uint32_t columns, enum sl_activate_no
     expect_same("GZ again", n, sizeof(sl_real), again->gz, got->gz);
     expect_same("GW again", columns, sizeof(sl_real), again->gw, got->gw);
     expect_same("GB again", columns, sizeof(sl_real), again->gb, got->gb);
-    expect_same("sums again", 2 * (size_t)columns, sizeof(sl_real), again->sums, got->sums);
+    expect_same("sums again", 2 * (size_t)columns, sizeof(double), again->sums, got->sums);
     free_case(wanted);
     free_case(got);
     free_case(again);
@@ -553,7 +583,7 @@ static void register_all(struct case_ *c, sl_real *level, const sl_vertex *front
     out->gz = rows_of(c->gz, D, F);
     out->gw = rows_of(c->gw, 1, F);
     out->gb = rows_of(c->gb, 1, F);
-    out->sums = rows_of(c->sums, 2, F);
+    out->sums = matrix_of(c->sums, 2, F, sizeof(double));
     out->weight = rows_of(c->weight, 1, F);
     out->bias = rows_of(c->bias, 1, F);
     out->statistics = rows_of(c->statistics, 2, F);
@@ -657,6 +687,12 @@ static void test_refusals(void **state)
     sums.group = h.weight;
     assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
     expect_message(sl_message(), "sums [1 x 27]", "[2 x 27]");
+#ifndef SL_REAL_DOUBLE
+    sums.group = h.statistics;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    expect_message(sl_message(), "sums of 4 bytes", "doubles");
+    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.statistics), SL_EINVAL);
+#endif
     sums = sums_of(&h, 13);
     assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
     expect_message(sl_message(), "14 rows", "13");
@@ -700,7 +736,7 @@ static void test_failure_drains(void **state)
     unregister_all(&h);
     fixture_stop();
     expect_still(c->h[0], (sl_real)-12345.5);
-    expect_still(c->sums[0], (sl_real)-12345.5);
+    assert_true(c->sums[0] == -12345.5);
     expect_still(c->gz[0], (sl_real)-12345.5);
     expect_same("GR", LEVEL * F, sizeof *level, level, before);
     free(level);
@@ -715,6 +751,7 @@ int main(void)
         cmocka_unit_test(test_not_a_number),
         cmocka_unit_test(test_backward),
         cmocka_unit_test(test_batch_in_chunks),
+        cmocka_unit_test(test_sums_in_double),
 #ifdef SL_REAL_DOUBLE
         cmocka_unit_test(test_central_differences),
 #endif

@@ -122,6 +122,28 @@ static void test_running(void **state)
     }
 }
 
+/* A group's sums of its chunks': a one that float would lose beside a large number. The gradients: of rounded numbers. */
+static void test_sums(void **state)
+{
+    (void)state;
+    const double first[] = {1e9, 1, 2, 3}, second[] = {1, 10, 20, 30}, third[] = {-1e9, 0, 0, 0.5};
+    const double *all[] = {first, second, third};
+    const double wanted[] = {1, 11, 22, 33.5};
+    sl_real lost = (sl_real)1e9;
+    lost += 1;
+    lost -= (sl_real)1e9;
+    double sum[4];
+    sl_real gw[2], gb[2];
+    sl_batchnorm_sum_cpu(3, 2, all, sum);
+    sl_batchnorm_gradient_cpu(3, 2, all, gw, gb);
+    for (int k = 0; k < 4; k++) {
+        assert_true(sum[k] == wanted[k]);
+        assert_true((double)(k < 2 ? gw[k] : gb[k - 2]) == (k == 0 ? (double)lost : wanted[k]));
+    }
+    sl_batchnorm_sum_cpu(0, 2, NULL, sum);
+    assert_true(sum[0] == 0 && sum[3] == 0);
+}
+
 #ifdef SL_CUDA
 static void check_moments_launcher(uint32_t n_rows, uint32_t n_columns)
 {
@@ -166,18 +188,16 @@ static void check_small_launchers(uint32_t n, uint32_t n_columns)
     uint32_t n_groups = n < SL_MAX_PES ? n : SL_MAX_PES;
     const double **moments = need(n, sizeof *moments);
     const double **moments_device = need(n, sizeof *moments_device);
-    const sl_real **sums = need(n, sizeof *sums);
-    const sl_real **sums_device = need(n, sizeof *sums_device);
     uint32_t *counts = need(n, sizeof *counts);
     double *all = need(n * f, sizeof *all);
-    sl_real *all_sums = noisy(n * f, 7);
     sl_real *wanted = noisy(4 * f, 8); /* statistics, running, gw and gb, evaluation's statistics */
     sl_real *got = noisy(4 * f, 8);
     double *unbiased = need(2 * f, sizeof *unbiased);
+    double *sum = need(2 * f, sizeof *sum);
     double *all_device = device_room(n * f * sizeof *all);
-    sl_real *all_sums_device = on_device(all_sums, n * f * sizeof *all_sums);
     sl_real *d = on_device(got, 4 * f * sizeof *d);
     double *unbiased_device = device_room(f * sizeof *unbiased);
+    double *sum_device = device_room(f * sizeof *sum);
     for (size_t k = 0; k < n * f; k++) {
         all[k] = noise(9, k) + 2;
     }
@@ -185,8 +205,6 @@ static void check_small_launchers(uint32_t n, uint32_t n_columns)
         counts[i] = 1 + i % 5;
         moments[i] = all + i * f;
         moments_device[i] = all_device + i * f;
-        sums[i] = all_sums + i * f;
-        sums_device[i] = all_sums_device + i * f;
     }
     for (size_t k = n_columns; k < f; k++) { /* running variances */
         wanted[f + k] += 1;
@@ -195,20 +213,23 @@ static void check_small_launchers(uint32_t n, uint32_t n_columns)
     assert_int_equal(cudaMemcpy(d, wanted, 4 * f * sizeof *d, cudaMemcpyHostToDevice), cudaSuccess);
     sl_batchnorm_merge_cpu(n, n_columns, moments, counts, wanted, unbiased);
     sl_batchnorm_running_cpu(n_groups, n_columns, moments, wanted + f);
-    sl_batchnorm_gradient_cpu(n_groups, n_columns, sums, wanted + 2 * f, wanted + 2 * f + n_columns);
+    sl_batchnorm_sum_cpu(n, n_columns, moments, sum);
+    sl_batchnorm_gradient_cpu(n_groups, n_columns, moments, wanted + 2 * f, wanted + 2 * f + n_columns);
     sl_batchnorm_fixed_cpu(n_columns, wanted + f, wanted + 3 * f);
     expect_launched(sl_batchnorm_merge_cuda(NULL, n, n_columns, moments_device, counts, d, unbiased_device));
     expect_launched(sl_batchnorm_running_cuda(NULL, n_groups, n_columns, moments_device, d + f));
+    expect_launched(sl_batchnorm_sum_cuda(NULL, n, n_columns, moments_device, sum_device));
     expect_launched(
-        sl_batchnorm_gradient_cuda(NULL, n_groups, n_columns, sums_device, d + 2 * f, d + 2 * f + n_columns));
+        sl_batchnorm_gradient_cuda(NULL, n_groups, n_columns, moments_device, d + 2 * f, d + 2 * f + n_columns));
     expect_launched(sl_batchnorm_fixed_cuda(NULL, n_columns, d + f, d + 3 * f));
     from_device(got, d, 4 * f * sizeof *got);
     from_device(unbiased + f, unbiased_device, f * sizeof *unbiased);
     expect_same("statistics, running, gradients, fixed", 4 * f, sizeof *got, got, wanted);
+    from_device(sum + f, sum_device, f * sizeof *sum);
     expect_same("unbiased", f, sizeof *unbiased, unbiased + f, unbiased);
+    expect_same("the group's sums", f, sizeof *sum, sum + f, sum);
     cudaFree(all_device);
-    cudaFree(all_sums_device);
-    void *blocks[] = {moments, moments_device, sums, sums_device, counts, all, all_sums, wanted, got, unbiased};
+    void *blocks[] = {moments, moments_device, counts, all, wanted, got, unbiased, sum};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         free(blocks[i]);
     }
@@ -224,19 +245,25 @@ static void test_small_launchers(void **state)
     check_small_launchers(600, 40);
 }
 
-/* No group at all: both gradients are cleared. */
+/* No group at all, or no chunk: gradients and sums are cleared. */
 static void test_gradient_of_no_group(void **state)
 {
     (void)state;
     sl_real got[6] = {0};
+    double sum[6] = {0};
     sl_real *d = NULL;
+    double *sum_device = NULL;
     need_device();
+    sum_device = device_room(sizeof sum);
+    expect_launched(sl_batchnorm_sum_cuda(NULL, 0, 3, NULL, sum_device));
+    sum[0] = 1;
+    from_device(sum, sum_device, sizeof sum);
     d = device_room(sizeof got);
     expect_launched(sl_batchnorm_gradient_cuda(NULL, 0, 3, NULL, d, d + 3));
     got[0] = 1;
     from_device(got, d, sizeof got);
     for (int k = 0; k < 6; k++) {
-        assert_true(got[k] == 0);
+        assert_true(got[k] == 0 && sum[k] == 0);
     }
 }
 #endif
@@ -249,8 +276,8 @@ struct data {
     sl_real *z;
     double moments[CHUNKS][2 * F];
     uint32_t counts[CHUNKS];
-    sl_real statistics[2 * F], running[2 * F], fixed[2 * F];
-    double unbiased[2][2 * F];
+    sl_real statistics[2 * F], running[2 * F], fixed[2 * F], gradients[2 * F];
+    double unbiased[2][2 * F], sum[2 * F];
 };
 
 static struct data *make_data(void)
@@ -279,6 +306,8 @@ static void with_kernels(struct data *d)
     sl_batchnorm_merge_cpu(CHUNKS, F, parts, d->counts, d->statistics, d->unbiased[0]);
     sl_batchnorm_running_cpu(2, F, groups, d->running);
     sl_batchnorm_fixed_cpu(F, d->running, d->fixed);
+    sl_batchnorm_sum_cpu(CHUNKS, F, parts, d->sum);
+    sl_batchnorm_gradient_cpu(2, F, groups, d->gradients, d->gradients + F);
 }
 
 static void with_starpu(struct data *d)
@@ -287,6 +316,8 @@ static void with_starpu(struct data *d)
     starpu_data_handle_t z[CHUNKS];
     starpu_data_handle_t h[] = {rows_of(d->statistics, 2, F), rows_of(d->running, 2, F), rows_of(d->fixed, 2, F)};
     starpu_data_handle_t groups[] = {matrix_of(d->unbiased[0], 2, F, 8), matrix_of(d->unbiased[1], 2, F, 8)};
+    starpu_data_handle_t sums[] = {matrix_of(d->sum, 2, F, 8), rows_of(d->gradients, 1, F),
+                                   rows_of(d->gradients + F, 1, F)};
     for (int i = 0; i < CHUNKS; i++) {
         z[i] = rows_of(d->z + (size_t)i * ROWS * F, d->counts[i], F);
         moments[i] = matrix_of(d->moments[i], 2, F, sizeof(double));
@@ -295,6 +326,9 @@ static void with_starpu(struct data *d)
     expect_ok(sl_batchnorm_merge_submit(&head, CHUNKS, moments, d->counts, h[0], groups[0]));
     expect_ok(sl_batchnorm_running_submit(&head, 2, groups, h[1]));
     expect_ok(sl_batchnorm_fixed_submit(&head, h[1], h[2]));
+    expect_ok(sl_batchnorm_sum_submit(&head, CHUNKS, moments, sums[0]));
+    expect_ok(sl_batchnorm_gradient_submit(&head, 2, groups, sums[1], sums[2]));
+    UNREGISTER(sums);
     UNREGISTER(z);
     UNREGISTER(moments);
     UNREGISTER(groups);
@@ -317,6 +351,8 @@ static void test_submissions(void **state)
         expect_same("unbiased", 4 * F, sizeof(double), got->unbiased, wanted->unbiased);
         expect_same("running", 2 * F, sizeof(sl_real), got->running, wanted->running);
         expect_same("fixed", 2 * F, sizeof(sl_real), got->fixed, wanted->fixed);
+        expect_same("sum", 2 * F, sizeof(double), got->sum, wanted->sum);
+        expect_same("gradients", 2 * F, sizeof(sl_real), got->gradients, wanted->gradients);
         free(got->z);
         free(got);
     }
@@ -351,6 +387,10 @@ static void test_refusals_and_failure(void **state)
     assert_int_equal(sl_batchnorm_gradient_submit(&head, SL_MAX_PES + 1, &s, gw, gw), SL_EINVAL);
     expect_message(sl_message(), "257 groups", "0 to 256");
     assert_int_equal(sl_batchnorm_running_submit(&head, 1, &half, s), SL_EINVAL);
+    assert_int_equal(sl_batchnorm_sum_submit(&head, 1, &half, u), SL_EINVAL);
+    expect_message(sl_message(), "2 bytes", "8 bytes");
+    assert_int_equal(sl_batchnorm_sum_submit(&head, 1, &u, narrow), SL_EINVAL);
+    assert_int_equal(sl_batchnorm_gradient_submit(&head, 1, &half, gw, gw), SL_EINVAL);
     assert_int_equal(sl_batchnorm_fixed_submit(&head, s, half), SL_EINVAL);
     starpu_data_unregister(m[1]);
     m[1] = matrix_of(d->moments[1], 2, F, 8);
@@ -367,6 +407,8 @@ static void test_refusals_and_failure(void **state)
     expect_unwritten("statistics", 2 * F, sizeof(sl_real), d->statistics, before->statistics);
     expect_unwritten("running", 2 * F, sizeof(sl_real), d->running, before->running);
     expect_unwritten("fixed", 2 * F, sizeof(sl_real), d->fixed, before->fixed);
+    expect_unwritten("sum", 2 * F, sizeof(double), d->sum, before->sum);
+    expect_unwritten("gradients", 2 * F, sizeof(sl_real), d->gradients, before->gradients);
     free(d->z);
     free(d);
     free(before->z);
@@ -395,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_moments),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_running),
+        cmocka_unit_test(test_sums),
 #ifdef SL_CUDA
         cmocka_unit_test(test_moments_launcher),
         cmocka_unit_test(test_small_launchers),

@@ -6,7 +6,6 @@
 
 #include "codelets/activate.h"
 #include "codelets/batchnorm.h"
-#include "codelets/reduce.h"
 
 /* ---- batch norm's sums ---- */
 
@@ -22,9 +21,9 @@ static struct members group_of(const struct sl_at *at, uint32_t r)
 }
 
 /* The handle of a matrix of two rows that is kept for the run. */
-static enum sl_status keep_pair(const struct sl_at *at, starpu_data_handle_t *handle)
+static enum sl_status keep_pair(const struct sl_at *at, size_t element, starpu_data_handle_t *handle)
 {
-    return *handle != NULL ? SL_OK : sl_matrix_register(2, at->layer->n_out, sizeof(sl_real), handle);
+    return *handle != NULL ? SL_OK : sl_matrix_register(2, at->layer->n_out, element, handle);
 }
 
 /* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
@@ -51,7 +50,7 @@ static enum sl_status group_statistics(const struct sl_at *at, uint32_t r)
     }
     if (batch->moments.n > first) {
         head = sl_at_head(at, pes.first);
-        SL_TRY(st, keep_pair(at, &group->statistics[at->i]), done);
+        SL_TRY(st, keep_pair(at, sizeof(sl_real), &group->statistics[at->i]), done);
         SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, sizeof(double), &pair), done);
         SL_TRY(st,
                sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
@@ -92,7 +91,7 @@ static enum sl_status fixed_statistics(const struct sl_at *at)
     struct sl_task_args head = sl_at_head(at, 0);
     starpu_data_handle_t *statistics = &at->pass->group[0].statistics[at->i];
     enum sl_status st;
-    SL_TRY(st, keep_pair(at, statistics), done);
+    SL_TRY(st, keep_pair(at, sizeof(sl_real), statistics), done);
     st = sl_batchnorm_fixed_submit(&head, at->layer->running_handle, *statistics);
 done:
     return st;
@@ -208,7 +207,7 @@ static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
         struct sl_activate_layer layer = layer_of(at, p);
         head = sl_at_head(at, p);
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(sl_real), &share), done);
+            SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(double), &share), done);
             SL_TRY(st,
                    sl_activate_batch_sums_submit(&head, &layer, z->chunk[c], sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
                                                  sl_at_rows(at, p, SL_ROWS_GH)->chunk[c], share),
@@ -216,8 +215,8 @@ static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
         }
     }
     head = sl_at_head(at, pes.first);
-    SL_TRY(st, keep_pair(at, sum), done);
-    st = sl_reduce_submit(&head, sums->n - first, sums->handle + first, *sum);
+    SL_TRY(st, keep_pair(at, sizeof(double), sum), done);
+    st = sl_batchnorm_sum_submit(&head, sums->n - first, sums->handle + first, *sum);
 done:
     return st;
 }

@@ -118,6 +118,7 @@ struct sl_layer {
     bool hidden;          /* ends in activation */
     bool last;            /* gives the logits */
     int norm;             /* enum sl_norm, of its activation */
+    bool bias_vanishes;   /* batch norm takes out again what SL_BIAS adds: its gradient is zero, and is not computed */
     bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
     uint32_t travels;     /* width of the rows that travel to its destinations */
     double identity;      /* GCNII's beta */

@@ -126,6 +126,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
                   : layer->hidden && aggregates ? settings->norm
                                                 : SL_NORM_NONE;
+    layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
     layer->project_first = settings->schedule == SL_SCHEDULE_PIPE
                                ? i == 0 /* all rows that travel are then as wide as the hidden ones */
                                : layer->n_in > layer->n_out || (i == 0 && sparse);

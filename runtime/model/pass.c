@@ -98,6 +98,13 @@ enum sl_status sl_at_partial(const struct sl_at *at, uint32_t p, int parameter, 
                             sizeof(sl_real), out);
 }
 
+/* A further partial of the bias's gradient; NULL where it is not wanted, or zero. */
+static enum sl_status bias_partial(const struct sl_at *at, uint32_t p, bool wanted, starpu_data_handle_t *out)
+{
+    *out = NULL;
+    return wanted && !at->layer->bias_vanishes ? sl_at_partial(at, p, SL_BIAS, out) : SL_OK;
+}
+
 /* ---- products with the layer's input rows, dense or sparse ---- */
 
 static bool sparse_input(const struct sl_at *at)
@@ -145,10 +152,10 @@ enum sl_status sl_multiply_back(const struct sl_at *at, uint32_t p, uint32_t row
         const struct sl_partials *weights = at->pass->source->partials(at, p, parameter);
         const struct sl_partials *biases = at->pass->source->partials(at, p, SL_BIAS);
         gw = weights->handle[weights->n - 1];
-        gb = with_bias ? biases->handle[biases->n - 1] : NULL;
+        gb = with_bias && !at->layer->bias_vanishes ? biases->handle[biases->n - 1] : NULL;
     } else {
         SL_TRY(st, sl_at_partial(at, p, parameter, &gw), done);
-        SL_TRY(st, with_bias ? sl_at_partial(at, p, SL_BIAS, &gb) : SL_OK, done);
+        SL_TRY(st, bias_partial(at, p, with_bias, &gb), done);
     }
     if (sparse_input(at)) {
         struct sl_sparse x = sparse_rows(at, p, &row);
@@ -212,7 +219,7 @@ static enum sl_status sum_gradient(const struct sl_at *at, uint32_t p, uint32_t 
     starpu_data_handle_t gb = NULL;
     enum sl_status st;
     SL_TRY(st, sl_at_partial(at, p, parameter, &gw), done);
-    SL_TRY(st, with_bias ? sl_at_partial(at, p, SL_BIAS, &gb) : SL_OK, done);
+    SL_TRY(st, bias_partial(at, p, with_bias, &gb), done);
     SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb), done);
     if (at->i > 0) {
         st = sl_dense_backward_input_submit(&head, gz, sl_at_value(at, p, parameter), 0,
@@ -267,7 +274,7 @@ enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t 
 enum sl_status sl_bias_back(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
+    for (uint32_t k = 0, p = 0; !at->layer->bias_vanishes && sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
         struct sl_task_args head = sl_at_head(at, p);
         for (uint32_t c = 0; c < gz->split.n_chunks; c++) {

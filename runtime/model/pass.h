@@ -172,7 +172,8 @@ enum sl_status sl_multiply(const struct sl_at *at, uint32_t p, uint32_t row, int
                            int beta, starpu_data_handle_t z);
 
 /* Its adjoint by the weights: GW, and the gradient of SL_BIAS where asked for, of one chunk of gz. Dense chunks leave a partial each;
- * sparse ones, whose matrices are large, add to one partial per PE, one after the other. */
+ * sparse ones, whose matrices are large, add to one partial per PE, one after the other. A gradient that vanishes (struct sl_layer,
+ * bias_vanishes) has no partials, here and below: the sum of none is zero. */
 enum sl_status sl_multiply_back(const struct sl_at *at, uint32_t p, uint32_t row, int parameter, bool with_bias,
                                 starpu_data_handle_t gz);
 

@@ -78,11 +78,16 @@ static double model_bytes(const struct sl_settings *s, const struct sl_model *mo
     return copies * parameter_bytes(model, 0);
 }
 
-/* Of gradients, losses, and batch norm's sums, of every PE's chunks. */
+/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks; and what it keeps of each group by layer:
+ * statistics, and sums (doubles). */
 static double partial_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
+    double groups = (double)s->pes / s->group_size;
     double sums = 3 * SL_POOL_SMALLEST_BYTES + 6.0 * s->hidden * sizeof(double);
-    return CLASS_SHARE * s->pes * s->chunks * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
+    double chunks = (double)s->pes * s->chunks * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
+    double kept = 2 * SL_POOL_SMALLEST_BYTES + 2.0 * s->hidden * (sizeof(sl_real) + sizeof(double));
+    kept *= s->norm == SL_NORM_BATCH ? groups * model->n_layers : 0;
+    return CLASS_SHARE * (chunks + kept);
 }
 
 /* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
