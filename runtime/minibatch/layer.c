@@ -20,7 +20,7 @@ done:
 /* All of this layer is done with, but GH of its input, which is the next layer's output. */
 static void step_down(const struct sl_at *at)
 {
-    for (uint32_t p = 0; p < at->pass->plan->n_pes; p++) {
+    for (uint32_t p = at->pass->plan->first_pe; p < at->pass->plan->end_pe; p++) {
         for (int role = 0; role < SL_N_ROLES; role++) {
             sl_at_done(at, p, role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role);
         }

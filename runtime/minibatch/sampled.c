@@ -156,7 +156,7 @@ static enum sl_status travel(const struct sl_at *at, bool back)
 static enum sl_status send(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < at->pass->plan->n_pes; p++) {
+    for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
         st = pack(at, p);
     }
     return st == SL_OK ? travel(at, false) : st;
@@ -171,7 +171,7 @@ static bool attends(const struct sl_at *at)
 static void keep(const struct sl_at *at, bool back)
 {
     struct sl_steps *s = steps_of(at);
-    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_slot_pe *slot = slot_of(at, p);
         for (uint32_t q = 0; q < s->plan->n_parts; q++) {
             (back ? sent_of(at, p) : packed_of(at, p))[q] = NULL;
@@ -294,10 +294,10 @@ done:
 static enum sl_status send_back(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && attends(at) && p < at->pass->plan->n_pes; p++) {
+    for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && attends(at) && p < at->pass->plan->end_pe; p++) {
         st = sides(at, p);
     }
-    for (uint32_t p = 0; st == SL_OK && p < at->pass->plan->n_pes; p++) {
+    for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
         st = pack_gradients(at, p);
     }
     return st == SL_OK ? travel(at, true) : st;

@@ -39,7 +39,7 @@ static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const st
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
         struct sl_task_args head = sl_step_head(s, step, p, 0);
@@ -53,7 +53,7 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
 {
     struct sl_sample_rule rule = sl_step_rule(s, hop);
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_marks_handles marks = {
             .bytes = slot->pe[p].marks, .n_vertices = s->shards->n_vertices, .max_fanout = s->max_fanout};
@@ -69,7 +69,7 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
 {
     uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         starpu_data_handle_t request[SL_MAX_PES];
         struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
@@ -90,7 +90,7 @@ done:
 static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && s->shards->is_sparse && p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && s->shards->is_sparse && p < s->plan->end_pe; p++) {
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, s->plan->n_layers);
         st = sl_nonzeros_submit(&head, s->plan->n_parts, slot->pe[p].frontier, part->first, part->sparse.offsets,
@@ -133,7 +133,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
     uint32_t level = s->plan->n_layers;
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; !s->shards->is_sparse && p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; !s->shards->is_sparse && p < s->plan->end_pe; p++) {
         struct sl_pass_pe *pe = &s->pass.pe[p];
         const struct sl_split *split = &pe->split[level];
         const struct sl_shard *part = sl_step_shard(s, p);
@@ -161,7 +161,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
 {
     struct sl_task_args head;
     enum sl_status st = SL_OK;
-    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
         const struct sl_shard *part = sl_step_shard(s, p);

@@ -14,7 +14,7 @@
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i)
 {
     struct sl_layer *layer = &pass->model->layer[i];
-    return (struct sl_at){pass, i, layer->from, layer->level, layer, pass->plan->n_pes, NULL};
+    return (struct sl_at){pass, i, layer->from, layer->level, layer, pass->plan->end_pe - pass->plan->first_pe, NULL};
 }
 
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p)

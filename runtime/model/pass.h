@@ -87,14 +87,14 @@ struct sl_at {
     uint32_t from, level; /* of what it takes in, of what it gives; the level is the hop, too */
     struct sl_layer *layer;
     uint32_t n_pes;      /* whose rows are in hand: */
-    const uint32_t *pes; /* these, or NULL: all */
+    const uint32_t *pes; /* these, or NULL: all of this process */
 };
 
 /* The k-th PE in hand, into *p; false beyond the last. */
 static inline bool sl_at_pe(const struct sl_at *at, uint32_t k, uint32_t *p)
 {
     if (k < at->n_pes) {
-        *p = at->pes == NULL ? k : at->pes[k];
+        *p = at->pes == NULL ? at->pass->plan->first_pe + k : at->pes[k];
     }
     return k < at->n_pes;
 }
@@ -133,7 +133,7 @@ struct sl_source {
 
 /* ---- what layers are written with; submissions, with the statuses above ---- */
 
-/* Layer i of all PEs. */
+/* Layer i of all PEs of this process. */
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i);
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p);
 
