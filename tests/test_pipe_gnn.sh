@@ -9,6 +9,7 @@ program=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 9
 maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
+data=${STARLING_DATA:-}
 unset STARLING_DATA
 cd "$folder" || exit 99
 failed=0
@@ -97,4 +98,28 @@ refuse_resume=$("$program" --dataset made --data-path . --cache none --model gcn
     --history-every 3 --chunks 8 --checkpoint kept --resume 2>&1 >/dev/null)
 grep -q -- "--history-every: found '3'" <<<"$refuse_resume" || complain "another history goes on: $refuse_resume"
 
+# ---- the guard ---------------------------------------------------------------------------------------------------------------------
+
+# Random chunks, many layers and an old history: training on cora collapses.
+collapse()
+{
+    "$program" --data-path "$data" --dataset cora --cache none --model gcn --layers 8 --hidden 64 --lr 0.005 --stages 8 --chunks 32 \
+        --partition random --eval-every 0 --json "$@" 2>stderr
+}
+
+if [[ -n $data ]]; then
+    collapse --epochs 30 >stdout
+    [[ $(grep -c '"guard": *"fired"' stdout) -eq 1 ]] || complain "the guard did not fire once: $(cat stdout stderr)"
+    grep '"guard"' stdout | grep -Eq '"epoch": *23,' || complain "it fired elsewhere than after 23 epochs: $(grep '"guard"' stdout)"
+    grep '"guard"' stdout | grep -q '"exact_loss"' || complain 'the metrics have no exact loss'
+    losses_of() { sed -n 's/.*"event": *"epoch".*"train_loss": *\([^,}]*\).*/\1/p'; }
+    wanted=$(losses_of <stdout | tail -4)
+    collapse --epochs 26 --checkpoint fell >/dev/null
+    [[ $(collapse --epochs 30 --checkpoint fell --resume | losses_of) == "$wanted" ]] ||
+        complain "a run that goes on after the guard ends otherwise: $wanted $(cat stderr)"
+    collapse --epochs 30 --guard off >stdout
+    grep -q '"guard": *"fired"\|"exact_loss"' stdout && complain '--guard off watches'
+else
+    echo 'without STARLING_DATA the guard is tested by its thresholds alone (test_guard)'
+fi
 exit $failed
