@@ -7,6 +7,7 @@
 #include "tests/reference_fixture.h"
 
 #include "runtime/pipe/epoch.h"
+#include "runtime/pipe/traffic.h"
 
 #define MAX_CHUNKS 64
 
@@ -80,6 +81,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->layers = option(root, "layers");
     out->hidden = option(root, "hidden");
     out->ways = option(root, "ways");
+    out->stages = option(root, "stages");
     out->history_every = option(root, "history_every");
     out->gradient_factor = option(root, "gradient_factor");
     option_of(options, "alpha", &out->alpha);
@@ -155,6 +157,43 @@ static void check_histories(json_t *root, struct bench *b)
     }
 }
 
+/* ---- what travels ---- */
+
+static bool is_heard(const struct bench *b, uint32_t u, uint32_t way)
+{
+    const struct sl_graph *graph = &b->partition.graph;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (graph->sources[e] == u && sl_pipe_way(&b->pipe, b->pipe.graph.part_of[v]) == way) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The formulas of the method: 2 N H (S - 1) m numbers between stages, H L M(W) and as many back between ways, 2 (W - 1) models. */
+static void check_traffic(const struct bench *b)
+{
+    const struct sl_settings *s = &b->settings;
+    struct sl_pipe_traffic found;
+    uint64_t mirrors = 0;
+    uint64_t n = b->shards.n_vertices;
+    uint64_t m = s->model == SL_MODEL_GCNII ? 2 : 1;
+    expect_ok(sl_pipe_count(&b->pipe, &found));
+    for (uint32_t u = 0; u < n; u++) {
+        for (uint32_t way = 0; way < s->ways; way++) {
+            mirrors += way != sl_pipe_way(&b->pipe, b->pipe.graph.part_of[u]) && is_heard(b, u, way);
+        }
+    }
+    assert_int_equal(found.mirrors, mirrors);
+    assert_int_equal(found.stages, 2 * sizeof(sl_real) * n * s->hidden * (s->stages - 1) * m);
+    assert_int_equal(found.rows, sizeof(sl_real) * s->hidden * s->layers * mirrors);
+    assert_int_equal(found.row_gradients, found.rows);
+    assert_int_equal(found.weights, 2 * (s->ways - 1) * sizeof(sl_real) * sl_model_entries(&b->model));
+    assert_true(s->ways == 1 || mirrors > 0);
+}
+
 static void check_case(const char *name)
 {
     json_t *root = case_of(name);
@@ -169,6 +208,7 @@ static void check_case(const char *name)
     bench_open(&dataset, option(root, "chunks"), chunk_of, &b);
     put_table(root, &b);
     put_parameters(root, &b.model);
+    check_traffic(&b);
     check_epochs(root, &b);
     check_histories(root, &b);
     bench_close(&b);

@@ -10,6 +10,7 @@
 
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/guard.h"
+#include "runtime/pipe/traffic.h"
 #include "support/memory.h"
 
 #define N_WATCHED 4 /* numbers of the guard in checkpoints */
@@ -31,6 +32,7 @@ struct watch {
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
+    struct sl_pipe_traffic traffic;      /* of an epoch */
     sl_real *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint: a layer's history, by renumbered id */
     double saved_watch[N_WATCHED];
 };
@@ -177,6 +179,11 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
     const struct watch *w = &pipeline->watch;
     out->checked = !isnan(w->exact);
     out->exact_loss = w->exact;
+    out->bytes = (struct sl_metrics_bytes){.rows = pipeline->traffic.rows,
+                                           .row_gradients = pipeline->traffic.row_gradients,
+                                           .weights = pipeline->traffic.weights,
+                                           .stages = pipeline->traffic.stages};
+    out->staged = true;
     out->guard_fired = w->fell && w->began == out->epoch;
     for (uint32_t l = 0; l <= p->work.settings->layers; l++) {
         out->vertices[l] = p->work.shards->n_vertices;
@@ -395,6 +402,7 @@ static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_s
     SL_TRY(st, sl_alloc_zero(1, sizeof *l, "the pipeline", &l), done);
     *out = (struct sl_schedule){.kind = &sl_pipeline, .own = l};
     SL_TRY(st, sl_pipe_open(work, &l->pipe), done);
+    SL_TRY(st, sl_pipe_count(&l->pipe, &l->traffic), done);
     st = open_watch(l);
 done:
     return st;

@@ -6,6 +6,7 @@
 
 #include "codelets/pull.h"
 #include "runtime/pipe/pipe.h"
+#include "runtime/pipe/traffic.h"
 
 static const struct sl_pipe *pipe_of(const struct sl_at *at)
 {
@@ -17,12 +18,11 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
     return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
 }
 
-/* The stage that a layer is in, and the way that a chunk is: layers are dealt to stages evenly. */
+/* A layer's stage works for it, in the way of its chunk. */
 static uint32_t worker(const struct sl_at *at, uint32_t q)
 {
     const struct sl_pipe *pipe = pipe_of(at);
-    uint32_t stage = sl_spread(at->i, at->pass->model->n_layers, pipe->work.settings->stages);
-    return stage * pipe->work.settings->ways + sl_spread(q, pipe->order.n_chunks, pipe->work.settings->ways);
+    return sl_pipe_stage(pipe, at->i) * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
 /* Rows are read where they are. */

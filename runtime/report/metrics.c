@@ -226,13 +226,17 @@ enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint6
     return write_line(metrics, OBJECT(members));
 }
 
-static json_t *bytes_object(const struct sl_metrics_bytes *b)
+static json_t *bytes_object(const struct sl_metrics_bytes *b, bool staged)
 {
     const struct member members[] = {
         {"ids", whole(b->ids)},         {"rows", whole(b->rows)},         {"row_gradients", whole(b->row_gradients)},
-        {"weights", whole(b->weights)}, {"features", whole(b->features)},
+        {"weights", whole(b->weights)}, {"features", whole(b->features)}, {"stages", whole(b->stages)},
     };
-    return OBJECT(members);
+    json_t *object = OBJECT(members);
+    if (object != NULL && !staged) {
+        json_object_del(object, "stages");
+    }
+    return object;
 }
 
 static json_t *stages_object(const struct sl_metrics_stages *s)
@@ -271,7 +275,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"overlap", real(e->overlap)},
         {"vertices", wholes(e->vertices, e->layers + 1)},
         {"edges", wholes(e->edges, e->layers)},
-        {"bytes", bytes_object(&e->bytes)},
+        {"bytes", bytes_object(&e->bytes, e->staged)},
         {"stage_seconds", stages_object(&e->stages)},
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},

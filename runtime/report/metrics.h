@@ -48,6 +48,7 @@ struct sl_metrics_bytes {
     uint64_t row_gradients;
     uint64_t weights;
     uint64_t features;
+    uint64_t stages; /* rows and gradients between stages of a pipeline (runtime/pipe/traffic.h) */
 };
 
 /* What the PEs' feature caches were asked for in an epoch, and what they had. */
@@ -95,6 +96,7 @@ struct sl_metrics_epoch {
     uint64_t edges[SL_MAX_LAYERS];        /* L sums; [0] the seeds' in-edges */
     struct sl_metrics_bytes bytes;
     struct sl_metrics_stages stages;
+    bool staged;  /* write bytes.stages */
     bool checked; /* write "exact_loss": of the full graph with all rows fresh (runtime/pipe/guard.h) */
     double exact_loss;
     bool guard_fired; /* write "guard": training goes on from earlier weights, exactly */

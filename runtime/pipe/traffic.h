@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What an epoch of full-graph training sends between stages and between ways, whether or not they live apart: counted from the graph and
+ * the layers, as the schedule is always the same.
+ *
+ *   stages   each row of what the first layer of a stage takes in, once forward, and its gradient back; where layers read the first
+ *            one's output again, each stage but the first gets that, too
+ *   ways     for each layer that aggregates, each row that an in-neighbour in another way has, once for each such way; and gradients back
+ *   weights  each stage's, summed over its ways and given back to all: 2 (W - 1) times
+ */
+#ifndef SL_RUNTIME_PIPE_TRAFFIC_H
+#define SL_RUNTIME_PIPE_TRAFFIC_H
+
+#include "runtime/pipe/pipe.h"
+
+struct sl_pipe_traffic {
+    uint64_t mirrors; /* M(W): pairs of a vertex and another way that has an out-neighbour of it */
+    uint64_t stages;  /* bytes, both directions */
+    uint64_t rows, row_gradients;
+    uint64_t weights;
+};
+
+/* The stage of layer i: layers are dealt evenly. */
+uint32_t sl_pipe_stage(const struct sl_pipe *pipe, uint32_t i);
+
+/* The way of a chunk. */
+uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q);
+
+/* Of one epoch. SL_ENOMEM. */
+enum sl_status sl_pipe_count(const struct sl_pipe *pipe, struct sl_pipe_traffic *out);
+
+#endif
