@@ -50,7 +50,7 @@ same()
 # ---- options -----------------------------------------------------------------------------------------------------------------------
 
 "$program" --help >stdout 2>stderr || complain "--help: $(cat stderr)"
-for option in stages ways chunks chunk-order gradient-factor history-every partition model epochs save checkpoint trace placement; do
+for option in stages ways chunks chunk-order gradient-factor history-every guard recompute partition model epochs save checkpoint trace placement; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
 done
 for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
@@ -74,6 +74,8 @@ wanted=$(losses --stages 1 --chunks 8)
 [[ $(head -1 <<<"$wanted") != $(tail -1 <<<"$wanted") ]] || complain "the loss stays where it is: $wanted"
 same 'more stages' --stages 4 --chunks 8
 same 'another scheduler' --stages 2 --chunks 8 --sched eager
+same 'recomputation' --stages 2 --chunks 8 --recompute
+same 'recomputation in one stage' --stages 1 --chunks 8 --recompute
 same 'one worker' --chunks 8 --cpus 1
 same 'a home for each stage' --stages 3 --chunks 8 --placement home --cpus 2
 [[ $(losses --chunks 8 --chunk-order fixed) != "$wanted" ]] || complain 'the order of chunks changes nothing'

@@ -8,6 +8,7 @@
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"
 #include "runtime/pipe/source.h"
+#include "runtime/pipe/traffic.h"
 #include "runtime/sync/update.h"
 #include "support/memory.h"
 
@@ -32,13 +33,84 @@ static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
     return (epoch + 1) % p->history_every == 0;
 }
 
-static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
+/* The role of what travels back, which earlier slots read. */
+static enum sl_role returned_role(const struct sl_at *at)
 {
+    return at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
+}
+
+/* The role of what travels: its rows may become history. */
+static enum sl_role travelling_role(const struct sl_at *at)
+{
+    enum sl_role input = at->layer->kind->norms_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
+    return at->layer->project_first ? SL_ROWS_PROJECTED : input;
+}
+
+/* ---- recomputation ---- */
+
+/* Whether later layers, or the way back, read layer i's output as it was: the input of a stage or of an aggregation, or of all layers. */
+static bool output_stays(struct sl_pipe *p, uint32_t i)
+{
+    const struct sl_model *model = p->work.model;
+    if (i + 1 == model->n_layers) {
+        return true;
+    }
+    struct sl_at next = sl_pass_at(&p->pass, i + 1);
+    bool travels = aggregates(next.layer) && travelling_role(&next) == SL_ROWS_INPUT;
+    bool read_again = i == 0 && next.layer->kind->reads_first;
+    return travels || read_again || sl_pipe_stage(p, i) != sl_pipe_stage(p, i + 1);
+}
+
+/* --recompute: of a layer that has run, keep what travels, and its output where it stays; the rest comes again on the way back. */
+static void forget(struct sl_pipe *p, const struct sl_at *at)
+{
+    for (uint32_t way = 0; p->work.settings->recompute && way < at->n_pes; way++) {
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            bool travels = aggregates(at->layer) && (enum sl_role)role == travelling_role(at);
+            bool stays = travels || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
+            if (!stays) {
+                sl_at_done(at, at->pes[way], (enum sl_role)role);
+            }
+        }
+    }
+}
+
+/* The first layer of the stage that layer i is in. */
+static uint32_t begin_of_stage(const struct sl_pipe *p, uint32_t i)
+{
+    while (i > 0 && sl_pipe_stage(p, i - 1) == sl_pipe_stage(p, i)) {
+        i--;
+    }
+    return i;
+}
+
+/* The rows of a stage once more, where layer i is its last and they were not kept. */
+static enum sl_status recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
+{
+    bool last = i + 1 == p->work.model->n_layers || sl_pipe_stage(p, i) != sl_pipe_stage(p, i + 1);
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; st == SL_OK && i < p->work.model->n_layers; i++) {
-        struct sl_at at = in_slot(p, i, slot);
+    for (uint32_t k = begin_of_stage(p, i); st == SL_OK && p->work.settings->recompute && last && k <= i; k++) {
+        struct sl_at at = in_slot(p, k, slot);
         st = sl_layer_run(&at);
     }
+    return st;
+}
+
+/* ---- forward ---- */
+
+static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
+{
+    uint32_t n = p->work.model->n_layers;
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        struct sl_at at = in_slot(p, i, slot);
+        struct sl_at below = in_slot(p, i > 0 ? i - 1 : 0, slot);
+        SL_TRY(st, sl_layer_run(&at), done);
+        if (i > 0) {
+            forget(p, &below);
+        }
+    }
+done:
     return st;
 }
 
@@ -73,19 +145,6 @@ static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 }
 
 /* ---- rows that nobody reads any more ---- */
-
-/* The role of what travels back, which earlier slots read. */
-static enum sl_role returned_role(const struct sl_at *at)
-{
-    return at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
-}
-
-/* The role of what travels: its rows may become history. */
-static enum sl_role travelling_role(const struct sl_at *at)
-{
-    enum sl_role input = at->layer->kind->norms_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return at->layer->project_first ? SL_ROWS_PROJECTED : input;
-}
 
 /* A layer is done with for one chunk: all but the gradient of its input, what earlier slots read, and what becomes history. */
 static void release(const struct sl_at *at, uint32_t q, bool snapshot)
@@ -136,6 +195,7 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
     enum sl_status st = SL_OK;
     for (uint32_t i = p->work.model->n_layers; i-- > 0;) {
         struct sl_at at = in_slot(p, i, slot);
+        SL_TRY(st, recompute(p, i, slot), done);
         SL_TRY(st, sl_layer_run_back(&at), done);
         for (uint32_t way = 0; way < at.n_pes; way++) {
             release(&at, at.pes[way], snapshot);

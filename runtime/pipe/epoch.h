@@ -11,7 +11,8 @@
  * and the adjoint multiplies what comes from a later slot by the gradient factor, what comes from the same one by 1 (technique 2). With
  * one slot (K = W) all is fresh, and training exact. Chunks, stages and the schedule change no figure: the order and R do.
  *
- * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back.
+ * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back. With
+ * --recompute a slot keeps what travels, and what each stage takes in, and has the rest computed again, stage by stage, on the way back.
  */
 #ifndef SL_RUNTIME_PIPE_EPOCH_H
 #define SL_RUNTIME_PIPE_EPOCH_H

@@ -80,6 +80,7 @@ struct sl_settings {
     uint32_t graph_chunks;  /* K; 0 until it is decided: 4 S W */
     int chunk_order;        /* enum sl_chunk_order */
     double gradient_factor; /* 1 or 2 */
+    bool recompute;         /* rows of a stage again on the way back */
     int guard;              /* enum sl_guard_switch */
     uint32_t history_every; /* R, epochs */
     /* training */
