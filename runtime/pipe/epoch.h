@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One epoch of GNNPipe (Wang et al. 2023) as StarPU tasks: the full graph in K chunks, layers one after the other over the chunks of a
+ * One epoch of GNNPipe (Chen, Chen, Qian 2023) as StarPU tasks: the full graph in K chunks, layers one after the other over the chunks of a
  * slot (order.h), slots one after the other. There is no barrier between them: a chunk's tasks of a layer run as soon as their rows are
  * there, so that layers, which stages of the pipeline have, work on several slots at a time.
  *

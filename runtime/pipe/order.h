@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * GNNPipe's slots: way w of W owns chunks w K/W .. (w + 1) K/W - 1 of K and takes them one after the other, in an order of its own that is
- * drawn anew in each epoch (technique 1; Wang et al. 2023), or as they are. Slot t of the epoch is the t-th chunk of every way.
+ * drawn anew in each epoch (technique 1; Chen, Chen, Qian 2023), or as they are. Slot t of the epoch is the t-th chunk of every way.
  */
 #ifndef SL_RUNTIME_PIPE_ORDER_H
 #define SL_RUNTIME_PIPE_ORDER_H
