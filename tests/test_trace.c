@@ -18,7 +18,7 @@
 #include "tests/run_fixture.h"
 
 /* FxT loses ten kilobytes each time StarPU is started after the first. The leak checker asks for this by name. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libfxt\n";
