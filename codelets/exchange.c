@@ -80,8 +80,7 @@ struct pack_args {
 
 static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
 {
-    out->n_parts = args->n_parts;
-    out->owner = args->owner;
+    *out = (struct sl_requests){.n_parts = args->n_parts, .owner = args->owner};
     for (uint32_t p = 0; p < args->n_parts; p++) {
         out->list[p] = sl_buffer_data(buffers[4 + p]);
     }

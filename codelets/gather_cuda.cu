@@ -67,7 +67,10 @@ enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows 
         source.slot_of = rows->hot->slot_of;
     }
     if (rows->threshold > 0) {
-        return sl_start(name, stream, n_blocks, mask_rows, *rows, n_rows, source, x_out);
+        struct sl_feature_rows wanted = *rows;
+        wanted.table = nullptr; /* the host's addresses: the kernel has `source` */
+        wanted.hot = nullptr;
+        return sl_start(name, stream, n_blocks, mask_rows, wanted, n_rows, source, x_out);
     }
     uintptr_t addresses = (uintptr_t)source.table | (uintptr_t)source.hot | (uintptr_t)x_out;
     if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
