@@ -248,9 +248,64 @@ static void test_resgcn(void **state)
     check_case("pipe_resgcn_w2_none");
 }
 
+/* ---- dropout ---- */
+
+/* GCNII of so many layers, in which alpha and lambda leave nothing but the first layer's output: h = ReLU(h0). */
+static void open_initial(json_t *root, const struct sl_dataset *dataset, uint32_t n_layers, struct bench *b)
+{
+    static const uint32_t chunk_of[1024] = {0};
+    settings_of(root, &b->settings);
+    b->settings.layers = n_layers;
+    b->settings.stages = b->settings.ways = 1;
+    b->settings.alpha = 1;
+    b->settings.lambda = 0;
+    b->settings.dropout = 0.5;
+    bench_open(dataset, 1, chunk_of, b);
+    put_table(root, b);
+}
+
+static void copy_values(const struct sl_layer *from, struct sl_layer *to)
+{
+    for (int k = 0; k < SL_N_PARAMETERS; k++) {
+        if (sl_parameter_trained(&from->parameter[k])) {
+            memcpy(to->parameter[k].value, from->parameter[k].value,
+                   (size_t)to->parameter[k].n_rows * to->parameter[k].n_columns * sizeof(sl_real));
+        }
+    }
+}
+
+/* What later layers read of the first one's output has had no dropout: another layer changes nothing then. */
+static void test_initial_rows(void **state)
+{
+    json_t *root = case_of("pipe_gcnii_w1");
+    struct sl_dataset dataset;
+    struct bench one = {.settings = {0}};
+    struct bench two = {.settings = {0}};
+    double exact;
+    (void)state;
+    dataset_of(root, &dataset);
+    open_initial(root, &dataset, 1, &one);
+    open_initial(root, &dataset, 2, &two);
+    expect_ok(sl_model_acquire(&one.model, STARPU_R));
+    expect_ok(sl_model_acquire(&two.model, STARPU_RW));
+    copy_values(&one.model.layer[0], &two.model.layer[0]);
+    copy_values(&one.model.layer[2], &two.model.layer[3]);
+    sl_model_release(&one.model);
+    sl_model_release(&two.model);
+    double wanted = run_epoch(&one, 0, &exact);
+    expect_near_at("loss", 0, run_epoch(&two, 0, &exact), wanted, TOLERANCE * fabs(wanted));
+    bench_close(&one);
+    bench_close(&two);
+    sl_settings_free(&one.settings);
+    sl_settings_free(&two.settings);
+    sl_dataset_free(&dataset);
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn), cmocka_unit_test(test_sage),
-                                       cmocka_unit_test(test_gcnii), cmocka_unit_test(test_resgcn)};
+                                       cmocka_unit_test(test_gcnii), cmocka_unit_test(test_resgcn),
+                                       cmocka_unit_test(test_initial_rows)};
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

@@ -99,13 +99,23 @@ done:
 
 /* ---- forward ---- */
 
+/* The rows that an activation is of, and their level. */
+struct what {
+    uint32_t level, width;
+    enum sl_role z, h, gate, gh, gz;
+    bool residual;
+    int norm; /* enum sl_norm */
+    double dropout;
+    uint32_t hop; /* that masks of dropout belong to */
+};
+
 /* What activate needs to know of the layer, for PE p. */
-static struct sl_activate_layer layer_of(const struct sl_at *at, uint32_t p)
+static struct sl_activate_layer layer_of(const struct sl_at *at, const struct what *what, uint32_t p)
 {
     static const enum sl_activate_norm norms[] = {
         [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
     const struct sl_pass *pass = at->pass;
-    struct sl_activate_layer layer = {.norm = norms[at->layer->norm], .dropout = pass->dropout, .seed = pass->seed};
+    struct sl_activate_layer layer = {.norm = norms[what->norm], .dropout = what->dropout, .seed = pass->seed};
     layer.frontier = pass->source->ids(pass, p).ids;
     layer.dataset_ids = pass->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
@@ -118,30 +128,46 @@ static struct sl_activate_layer layer_of(const struct sl_at *at, uint32_t p)
     return layer;
 }
 
-/* The rows that an activation is of, and their level. */
-struct what {
-    uint32_t level, width;
-    enum sl_role z, h, gh, gz;
-    bool residual;
-};
+/* Masks belong to a hop: those of an output to its level, and so those of the input of a layer without any of its own; all others to
+ * one that no level has. */
+static uint32_t hop_of(const struct sl_at *at, bool own)
+{
+    return own && at->from != at->level ? at->level : at->pass->model->layer[0].from + 1;
+}
 
 static struct what end_of(const struct sl_at *at)
 {
-    return (struct what){at->level,  at->layer->n_out, SL_ROWS_Z,          SL_ROWS_H,
-                         SL_ROWS_GH, SL_ROWS_GZ,       at->layer->residual};
+    return (struct what){.level = at->level,
+                         .width = at->layer->n_out,
+                         .z = SL_ROWS_Z,
+                         .h = SL_ROWS_H,
+                         .gate = SL_ROWS_GATE,
+                         .gh = SL_ROWS_GH,
+                         .gz = SL_ROWS_GZ,
+                         .residual = at->layer->residual,
+                         .norm = at->layer->norm,
+                         .dropout = at->layer->keeps ? 0 : at->pass->dropout,
+                         .hop = hop_of(at, true)};
 }
 
 static struct what begin_of(const struct sl_at *at)
 {
-    return (struct what){at->from,        at->layer->n_in, SL_ROWS_INPUT, SL_ROWS_BEFORE,
-                         SL_ROWS_GBEFORE, SL_ROWS_GINPUT,  false};
+    return (struct what){.level = at->from,
+                         .width = at->layer->n_in,
+                         .z = SL_ROWS_INPUT,
+                         .h = SL_ROWS_BEFORE,
+                         .gate = SL_ROWS_GATE_BEFORE,
+                         .gh = SL_ROWS_GBEFORE,
+                         .gz = SL_ROWS_GINPUT,
+                         .norm = at->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
+                         .dropout = at->pass->dropout,
+                         .hop = hop_of(at, !at->layer->hidden)};
 }
 
-/* Masks of dropout belong to a hop: that of layers that do not aggregate is one that no other has. */
-static struct sl_task_args head_of(const struct sl_at *at, uint32_t p)
+static struct sl_task_args head_of(const struct sl_at *at, const struct what *what, uint32_t p)
 {
     struct sl_task_args head = sl_at_head(at, p);
-    head.hop = at->from == at->level ? at->pass->model->layer[0].from + 1 : at->level;
+    head.hop = what->hop;
     return head;
 }
 
@@ -151,18 +177,18 @@ static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_act
     uint32_t row = sl_at_chunk_row(at, p, what->level, c);
     uint32_t id = row + at->pass->source->ids(at->pass, p).base;
     struct sl_at_place place = sl_at_place(at, p, row);
-    struct sl_task_args head = head_of(at, p);
+    struct sl_task_args head = head_of(at, what, p);
     starpu_data_handle_t residual = what->residual ? sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
     return sl_activate_forward_submit(&head, layer, id, sl_at_rows(at, p, what->z)->chunk[c], residual, place.row,
-                                      sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, what->h)->chunk[c]);
+                                      sl_at_rows(at, p, what->gate)->chunk[c], sl_at_rows(at, p, what->h)->chunk[c]);
 }
 
 static enum sl_status activate(const struct sl_at *at, const struct what *what)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(at, p);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GATE, what->level, what->width), done);
+        struct sl_activate_layer layer = layer_of(at, what, p);
+        SL_TRY(st, sl_at_shape(at, p, what->gate, what->level, what->width), done);
         SL_TRY(st, sl_at_shape(at, p, what->h, what->level, what->width), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {
             SL_TRY(st, activate_chunk(at, &layer, what, p, c), done);
@@ -197,6 +223,7 @@ static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
 {
     struct sl_partials *sums = &at->pass->batch.sums;
     struct members pes = group_of(at, r);
+    struct what end = end_of(at);
     uint32_t first = sums->n;
     starpu_data_handle_t *sum = &at->pass->group[r].sums[at->i];
     starpu_data_handle_t share;
@@ -204,7 +231,7 @@ static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
     enum sl_status st = SL_OK;
     for (uint32_t p = pes.first; p < pes.end; p++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        struct sl_activate_layer layer = layer_of(at, p);
+        struct sl_activate_layer layer = layer_of(at, &end, p);
         head = sl_at_head(at, p);
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(double), &share), done);
@@ -250,7 +277,7 @@ static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_a
 {
     const struct sl_pass_group *group = &at->pass->group[sl_plan_group(at->pass->plan, p)];
     bool batch = layer->norm == SL_ACTIVATE_BATCH;
-    struct sl_task_args head = head_of(at, p);
+    struct sl_task_args head = head_of(at, what, p);
     struct sl_activate_sums_handles sums = {.group = batch ? group->sums[at->i] : NULL,
                                             .n_group = batch ? group->n_rows[at->i] : 0};
     enum sl_status st = SL_OK;
@@ -259,7 +286,7 @@ static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_a
         SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &sums.gb), done);
     }
     st = sl_activate_backward_submit(&head, layer, sl_at_rows(at, p, what->z)->chunk[c],
-                                     sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c], sl_at_rows(at, p, what->gh)->chunk[c],
+                                     sl_at_rows(at, p, what->gate)->chunk[c], sl_at_rows(at, p, what->gh)->chunk[c],
                                      &sums, sl_at_rows(at, p, what->gz)->chunk[c]);
 done:
     return st;
@@ -269,7 +296,7 @@ static enum sl_status deactivate(const struct sl_at *at, const struct what *what
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(at, p);
+        struct sl_activate_layer layer = layer_of(at, what, p);
         SL_TRY(st, sl_at_shape(at, p, what->gz, what->level, what->width), done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {
             SL_TRY(st, deactivate_chunk(at, &layer, what, p, c), done);

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * GCNII (Chen et al. 2020): s = (1 - alpha) P h + alpha h0, z = (1 - beta) s + beta s W = s W', beta = ln(lambda / l + 1) for layer
- * l = 1, 2, ..; P as in gcn.c, h0 the first layer's output. W' = (1 - beta) I + beta W is derived once a step.
+ * l = 1, 2, ..; P as in gcn.c, h0 the first layer's output, before dropout: the first of these layers drops what it takes in of it,
+ * all others get it as it is. W' = (1 - beta) I + beta W is derived once a step.
  *
  *   forward   h travels; s = alpha h0 on the self rows, += (1 - alpha) P h; z = s W'
  *   backward  gs = gz W'^T travels back; gh = (1 - alpha) P^T gs; gh0 += alpha gs on the self rows */
@@ -11,6 +12,7 @@
 #include "codelets/blend.h"
 #include "codelets/dense.h"
 #include "codelets/derive.h"
+#include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 
@@ -68,6 +70,7 @@ done:
 static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st;
+    SL_TRY(st, at->layer->activates_input ? sl_activate_input(at) : SL_OK, done);
     SL_TRY(st, at->pass->source->send(at), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
@@ -140,7 +143,12 @@ static enum sl_status backward(const struct sl_at *at)
     }
     SL_TRY(st, at->pass->source->send_back(at), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_input_gradient(at, p)), done);
+        struct sl_rows *g =
+            at->layer->activates_input ? sl_at_rows(at, p, SL_ROWS_GBEFORE) : sl_at_input_gradient(at, p);
+        SL_TRY(st, at->pass->source->sum_back(at, p, g), done);
+    }
+    SL_TRY(st, at->layer->activates_input ? sl_deactivate_input(at) : SL_OK, done);
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, hand_down(at, p), done);
     }
 done:
@@ -149,6 +157,7 @@ done:
 
 static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 {
+    layer->activates_input = layer->number == 0; /* h0 comes without dropout */
     layer->scale = 1 - settings->alpha;
     layer->identity = log(settings->lambda / (layer->number + 1) + 1);
 }

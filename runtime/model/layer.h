@@ -85,7 +85,7 @@ struct sl_layer_kind {
     enum sl_weigh weigh;
     bool linear;      /* no activation follows */
     bool reads_first; /* the first layer's output, again */
-    bool norms_input; /* layer norm, of its input rows */
+    bool norms_input; /* layer norm, of its input rows, before they are activated */
 
     /* What else follows of the settings for a layer whose place is known: heads, scale, what travels; or NULL. */
     void (*shape)(const struct sl_settings *settings, struct sl_layer *layer);
@@ -119,6 +119,8 @@ struct sl_layer {
     bool last;            /* gives the logits */
     int norm;             /* enum sl_norm, of its activation */
     bool bias_vanishes;   /* batch norm takes out again what SL_BIAS adds: its gradient is zero, and is not computed */
+    bool activates_input; /* its input rows are activated, and have dropout, before it takes them in */
+    bool keeps;           /* its output has no dropout: later layers read it as it is */
     bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
     uint32_t travels;     /* width of the rows that travel to its destinations */
     double identity;      /* GCNII's beta */

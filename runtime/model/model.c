@@ -134,6 +134,8 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     layer->travels = layer->project_first ? layer->n_out : layer->n_in;
     layer->n_heads = 1;
     layer->scale = 1;
+    layer->activates_input = layer->kind->norms_input;
+    layer->keeps = i < before && model->layer->reads_first;
     if (layer->kind->shape != NULL) {
         layer->kind->shape(settings, layer);
     }

@@ -51,7 +51,7 @@ enum sl_role sl_at_result_gradient(const struct sl_at *at)
 
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p)
 {
-    enum sl_role input = at->layer->kind->norms_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
+    enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
     return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_PROJECTED : input);
 }
 
@@ -64,7 +64,7 @@ enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role
 {
     const struct sl_split *split = &at->pass->pe[p].split[level];
     struct sl_rows *rows = sl_at_rows(at, p, role);
-    size_t element = role == SL_ROWS_GATE ? 1 : sizeof(sl_real);
+    size_t element = role == SL_ROWS_GATE || role == SL_ROWS_GATE_BEFORE ? 1 : sizeof(sl_real);
     return at->pass->training ? sl_rows_reshape(split, width, element, rows)
                               : sl_rows_register(split, width, element, rows);
 }

@@ -28,7 +28,8 @@ enum sl_role {
     SL_ROWS_GZ,
     SL_ROWS_GA,
     SL_ROWS_GY,
-    SL_ROWS_BEFORE, /* its input rows after an activation that comes first, and their gradient */
+    SL_ROWS_BEFORE, /* its input rows after an activation that comes first, that one's gate, and their gradient */
+    SL_ROWS_GATE_BEFORE,
     SL_ROWS_GBEFORE,
     SL_ROWS_SCALES, /* attention: the logarithm of each destination's and head's sum of exponentials; its backward's numbers */
     SL_ROWS_SIDES,

@@ -42,7 +42,7 @@ static enum sl_role returned_role(const struct sl_at *at)
 /* The role of what travels: its rows may become history. */
 static enum sl_role travelling_role(const struct sl_at *at)
 {
-    enum sl_role input = at->layer->kind->norms_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
+    enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
     return at->layer->project_first ? SL_ROWS_PROJECTED : input;
 }
 

@@ -135,7 +135,7 @@ static double layer_bytes(const struct sl_settings *s, const struct bound *b, co
     double level = b->vertices[layer->level];
     double bytes = (layer->hidden ? 4 : 2) * array_bytes(s, level, layer->n_out * real); /* z, h; with gradients */
     bytes += layer->hidden ? array_bytes(s, level, layer->n_out) : 0;                    /* gate */
-    if (layer->kind->norms_input) {
+    if (layer->activates_input) {
         bytes += 2 * array_bytes(s, from, layer->n_in * real) + array_bytes(s, from, layer->n_in);
     }
     if (aggregates(layer)) { /* y or the sum, and its gradient */
@@ -180,7 +180,7 @@ static double evaluation_bytes(const struct sl_settings *s, const struct sl_mode
         const struct sl_layer *layer = &model->layer[i];
         double here = (i > 0 ? layer->n_in : 0) + (layer->hidden ? 2.25 : 1) * layer->n_out;
         here += aggregates(layer) ? layer->travels : 0; /* y, or the sum, as wide as what travels */
-        here += layer->kind->norms_input ? 1.25 * layer->n_in : 0;
+        here += layer->activates_input ? 1.25 * layer->n_in : 0;
         here += layer->kind->weigh == SL_WEIGH_ATTENTION ? layer->n_heads : 0;
         here += layer->kind->reads_first && i > 1 ? model->layer[0].n_out : 0;
         most = fmax(most, here);
@@ -200,7 +200,7 @@ static double feature_bytes(const struct sl_features *f, double n, bool sparse)
 /* Numbers that training keeps of a vertex in a layer: on the way forward, for the way back, and of an earlier epoch. */
 static double pipe_row(const struct sl_layer *layer)
 {
-    double before = layer->kind->norms_input ? 1.25 * layer->n_in : 0;
+    double before = layer->activates_input ? 1.25 * layer->n_in : 0;
     double after = (layer->hidden || layer->last ? layer->n_out : 0) + (layer->hidden ? 0.25 * layer->n_out : 0);
     double forward = before + layer->n_out + after;
     if (!aggregates(layer)) {
@@ -310,7 +310,7 @@ static double gpu_evaluation_bytes(const struct sl_model *model, double n)
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        bool own = layer->kind->norms_input || layer->kind->reads_first || !aggregates(layer); /* rows beside */
+        bool own = layer->activates_input || layer->kind->reads_first || !aggregates(layer); /* rows beside */
         double all = (aggregates(layer) ? layer->travels : 0) + layer->n_out;
         double work = (layer->project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
         bytes = fmax(bytes, all * n + (work + layer->n_heads) * n_at_work);
