@@ -6,6 +6,7 @@
  */
 #include "tests/reference_fixture.h"
 
+#include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/traffic.h"
 
@@ -37,6 +38,7 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     expect_ok(sl_door_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->door));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->door, 0};
     expect_ok(sl_pipe_open(&work, &b->pipe));
+    expect_ok(sl_pipe_deal_layers(&b->pipe));
 }
 
 static void bench_close(struct bench *b)
@@ -248,6 +250,98 @@ static void test_resgcn(void **state)
     check_case("pipe_resgcn_w2_none");
 }
 
+/* ---- stages ---- */
+
+static double slowest(uint32_t n, const double *seconds, const uint32_t *stage, uint32_t n_stages, double *squares_out)
+{
+    double of[8] = {0};
+    double most = 0;
+    *squares_out = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        of[stage[i]] += seconds[i];
+    }
+    for (uint32_t s = 0; s < n_stages; s++) {
+        most = fmax(most, of[s]);
+        *squares_out += of[s] * of[s];
+    }
+    return most;
+}
+
+/* The next way to cut n layers: bits of `cuts` say which layers begin a stage; false after the last. */
+static bool next_cuts(uint32_t n, uint32_t n_stages, uint32_t *cuts, uint32_t *stage_out)
+{
+    while (++*cuts < 1u << (n - 1)) {
+        if ((uint32_t)__builtin_popcount(*cuts) + 1 == n_stages) {
+            stage_out[0] = 0;
+            for (uint32_t i = 1; i < n; i++) {
+                stage_out[i] = stage_out[i - 1] + (*cuts >> (i - 1) & 1);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/* No other way to cut the layers has a faster slowest stage, nor one as fast with fewer squares. */
+static void check_deal(uint32_t n, const double *seconds, uint32_t n_stages)
+{
+    uint32_t stage[16];
+    uint32_t other[16];
+    uint32_t cuts = 0;
+    double squares, other_squares;
+    sl_pipe_deal(n, seconds, n_stages, stage);
+    assert_int_equal(stage[0], 0);
+    assert_int_equal(stage[n - 1], n_stages - 1);
+    for (uint32_t i = 1; i < n; i++) {
+        assert_true(stage[i] == stage[i - 1] || stage[i] == stage[i - 1] + 1);
+    }
+    double found = slowest(n, seconds, stage, n_stages, &squares);
+    while (next_cuts(n, n_stages, &cuts, other)) {
+        double now = slowest(n, seconds, other, n_stages, &other_squares);
+        assert_true(now > found - 1e-12);
+        assert_true(now > found + 1e-12 || other_squares > squares - 1e-9);
+    }
+}
+
+static void test_deal(void **state)
+{
+    static const double slow_ends[] = {5, 1, 1, 1, 1, 1, 1, 1, 3};
+    static const double random[] = {0.3, 2.5, 0.1, 0.9, 4, 0.2, 0.2, 1.7, 0.6, 3.3};
+    static const double even[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    (void)state;
+    for (uint32_t s = 1; s <= 5; s++) {
+        check_deal(9, slow_ends, s);
+        check_deal(10, random, s);
+        check_deal(11, even, s);
+        check_deal(s, random, s);
+    }
+}
+
+/* --stages-cut counts layers that aggregate; the one before them is of the first stage, the one after them of the last. */
+static void test_stages_cut(void **state)
+{
+    static const uint32_t wanted[] = {0, 0, 1, 1, 1, 2, 2};
+    json_t *root = case_of("pipe_gcnii_w1");
+    struct sl_dataset dataset;
+    struct bench b = {.settings = {0}};
+    static const uint32_t chunk_of[1024] = {0};
+    (void)state;
+    dataset_of(root, &dataset);
+    settings_of(root, &b.settings);
+    b.settings.layers = 5;
+    b.settings.stages = 3;
+    b.settings.n_stages_cut = 2;
+    b.settings.stages_cut[0] = 1;
+    b.settings.stages_cut[1] = 4;
+    bench_open(&dataset, 1, chunk_of, &b);
+    assert_int_equal(b.model.n_layers, 7);
+    assert_memory_equal(b.pipe.stage, wanted, sizeof wanted);
+    bench_close(&b);
+    sl_settings_free(&b.settings);
+    sl_dataset_free(&dataset);
+    json_decref(root);
+}
+
 /* ---- dropout ---- */
 
 /* GCNII of so many layers, in which alpha and lambda leave nothing but the first layer's output: h = ReLU(h0). */
@@ -304,8 +398,9 @@ static void test_initial_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn), cmocka_unit_test(test_sage),
-                                       cmocka_unit_test(test_gcnii), cmocka_unit_test(test_resgcn),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gcn),         cmocka_unit_test(test_sage),
+                                       cmocka_unit_test(test_gcnii),       cmocka_unit_test(test_resgcn),
+                                       cmocka_unit_test(test_deal),        cmocka_unit_test(test_stages_cut),
                                        cmocka_unit_test(test_initial_rows)};
     return cmocka_run_group_tests(tests, group_up, group_down);
 }

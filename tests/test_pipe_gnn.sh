@@ -50,7 +50,7 @@ same()
 # ---- options -----------------------------------------------------------------------------------------------------------------------
 
 "$program" --help >stdout 2>stderr || complain "--help: $(cat stderr)"
-for option in stages ways chunks chunk-order gradient-factor history-every guard recompute partition model epochs save checkpoint trace placement; do
+for option in stages stages-cut ways chunks chunk-order gradient-factor history-every guard recompute partition model epochs save checkpoint trace placement; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
 done
 for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
@@ -58,7 +58,11 @@ for option in fanout batch-size sampler kappa sync group-size pes depth transpor
     refuse "--$option" "--$option" 1
 done
 refuse '--chunks: found 5 .*multiple' --chunks 5 --ways 2
-refuse '--chunks: found 320' --stages 20 --ways 4
+refuse '--chunks: found 320' --stages 20 --ways 4 --layers 20
+refuse '--stages: found 5, .*--layers is 4' --stages 5 --layers 4
+refuse '--stages-cut: found 2 numbers, expected 3' --stages 4 --stages-cut 1,2 --layers 4
+refuse '--stages-cut: found 2, .*ascending' --stages-cut 2,2 --layers 4
+refuse '--stages-cut: found 4, .*from 1 to 3' --stages-cut 4 --layers 4
 refuse '--gradient-factor: found 1.5' --gradient-factor 1.5
 refuse '--model: found gat' --model gat
 refuse '--norm: found batch' --norm batch
@@ -73,6 +77,9 @@ wanted=$(losses --stages 1 --chunks 8)
 [[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "expected five losses, found: $wanted $(cat stderr)"
 [[ $(head -1 <<<"$wanted") != $(tail -1 <<<"$wanted") ]] || complain "the loss stays where it is: $wanted"
 same 'more stages' --stages 4 --chunks 8
+same 'a cut of my own' --stages-cut 1,3 --chunks 8 --recompute
+grep -q '^stages    of 1 2 1 layers$' <("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 1 \
+    --stages-cut 1,3 --chunks 8) || complain '--stages-cut cuts elsewhere'
 same 'another scheduler' --stages 2 --chunks 8 --sched eager
 same 'recomputation' --stages 2 --chunks 8 --recompute
 same 'recomputation in one stage' --stages 1 --chunks 8 --recompute
@@ -89,6 +96,31 @@ same 'history without slots' --ways 4 --chunks 4 --history-every 1 --gradient-fa
 # As many chunks as METIS cannot fill, and directed edges.
 [[ $(losses --chunks 250 --ways 1 | wc -l) -eq 5 ]] || complain "250 chunks: $(cat stderr)"
 [[ $(losses --chunks 8 --directed | wc -l) -eq 5 ]] || complain "--directed: $(cat stderr)"
+
+# near WHAT: the losses in `found` are those in `wanted`, but for rounding.
+near()
+{
+    paste <(echo "$wanted") <(echo "$found") | awk '{ if (NF != 2 || ($1 - $2) ^ 2 > (1e-5 * $1) ^ 2) bad = 1 } END { exit bad || NR != 5 }' ||
+        complain "$1: $wanted against: $found $(cat stderr)"
+}
+
+# Vertices without an edge, chunks of one vertex each; chunks in one slot are the whole graph.
+"$maker" generate --vertices 60 --edges 25 --classes 3 --features 8 --seed 5 --out sparse >/dev/null 2>stderr ||
+    complain "starling_data generate: $(cat stderr)"
+wanted=$(losses --dataset sparse --chunks 1 --stages 1)
+for model in gcn sage gcnii resgcn; do
+    wanted=$(losses --dataset sparse --model $model --chunks 1 --stages 1)
+    found=$(losses --dataset sparse --model $model --chunks 60 --ways 60 --stages 2)
+    near "$model in chunks of one vertex"
+    [[ $(losses --dataset sparse --model $model --chunks 60 --ways 1 | grep -c '^[0-9.]*$') -eq 5 ]] || complain "60 slots: $(cat stderr)"
+done
+
+# Deep ones.
+for model in gcnii resgcn; do
+    found=$(losses --model $model --layers 64 --hidden 16 --ways 4 --chunks 4 --stages 4 --epochs 15 --lr 0.01)
+    [[ $(grep -c '^[0-9][0-9.]*$' <<<"$found") -eq 15 ]] && awk 'NR == 1 { first = $1 } END { exit !($1 < 0.9 * first) }' <<<"$found" ||
+        complain "$model with 64 layers: the losses are $found $(cat stderr)"
+done
 
 # ---- checkpoints -------------------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"
 #include "runtime/pipe/source.h"
-#include "runtime/pipe/traffic.h"
 #include "runtime/sync/update.h"
+#include "support/clock.h"
 #include "support/memory.h"
 
 /* ---- an epoch ---- */
@@ -58,7 +58,7 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
     struct sl_at next = sl_pass_at(&p->pass, i + 1);
     bool travels = aggregates(next.layer) && travelling_role(&next) == SL_ROWS_INPUT;
     bool read_again = i == 0 && next.layer->kind->reads_first;
-    return travels || read_again || sl_pipe_stage(p, i) != sl_pipe_stage(p, i + 1);
+    return travels || read_again || p->stage[i] != p->stage[i + 1];
 }
 
 /* --recompute: of a layer that has run, keep what travels, and its output where it stays; the rest comes again on the way back. */
@@ -78,7 +78,7 @@ static void forget(struct sl_pipe *p, const struct sl_at *at)
 /* The first layer of the stage that layer i is in. */
 static uint32_t begin_of_stage(const struct sl_pipe *p, uint32_t i)
 {
-    while (i > 0 && sl_pipe_stage(p, i - 1) == sl_pipe_stage(p, i)) {
+    while (i > 0 && p->stage[i - 1] == p->stage[i]) {
         i--;
     }
     return i;
@@ -87,7 +87,7 @@ static uint32_t begin_of_stage(const struct sl_pipe *p, uint32_t i)
 /* The rows of a stage once more, where layer i is its last and they were not kept. */
 static enum sl_status recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    bool last = i + 1 == p->work.model->n_layers || sl_pipe_stage(p, i) != sl_pipe_stage(p, i + 1);
+    bool last = i + 1 == p->work.model->n_layers || p->stage[i] != p->stage[i + 1];
     enum sl_status st = SL_OK;
     for (uint32_t k = begin_of_stage(p, i); st == SL_OK && p->work.settings->recompute && last && k <= i; k++) {
         struct sl_at at = in_slot(p, k, slot);
@@ -251,6 +251,56 @@ done:
     return st;
 }
 
+/* ---- what layers cost ---- */
+
+/* Seconds since *start, once all tasks are done; and on from now. */
+static double wait(double *start)
+{
+    starpu_task_wait_for_all();
+    double begin = *start;
+    *start = sl_clock_s();
+    return *start - begin;
+}
+
+static void drop_rows(struct sl_pipe *p)
+{
+    for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
+        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+            for (int role = 0; role < SL_N_ROLES; role++) {
+                sl_rows_drop(&p->pass.pe[q].layer[i][role]);
+            }
+        }
+    }
+}
+
+enum sl_status sl_pipe_time(struct sl_pipe *p, double *seconds_out)
+{
+    uint32_t n = p->work.model->n_layers;
+    double clock = sl_clock_s();
+    enum sl_status st;
+    sl_pipe_order_draw(&p->order, false, 0, 0);
+    begin(p, 0);
+    SL_TRY(st, derive(p), done);
+    wait(&clock);
+    for (uint32_t i = 0; i < n; i++) {
+        struct sl_at at = in_slot(p, i, 0);
+        SL_TRY(st, sl_layer_run(&at), done);
+        seconds_out[i] = wait(&clock);
+    }
+    SL_TRY(st, lose(p, 0), done);
+    wait(&clock);
+    for (uint32_t i = n; i-- > 0;) {
+        struct sl_at at = in_slot(p, i, 0);
+        SL_TRY(st, sl_layer_run_back(&at), done);
+        seconds_out[i] += wait(&clock);
+    }
+    st = sl_failure_status(&p->work.run->failure);
+done:
+    starpu_task_wait_for_all();
+    drop_rows(p);
+    return st;
+}
+
 /* ---- open, close ---- */
 
 /* A chunk's rows are one matrix at every level; the features are read where they are. */
@@ -337,11 +387,9 @@ static void close_rows(struct sl_pipe *p)
     uint32_t n = p->graph.n_chunks;
     for (uint32_t q = 0; p->pass.pe != NULL && q < n; q++) {
         sl_rows_drop(&p->pass.pe[q].features);
-        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
-            for (int role = 0; role < SL_N_ROLES; role++) {
-                sl_rows_drop(&p->pass.pe[q].layer[i][role]);
-            }
-        }
+    }
+    if (p->pass.pe != NULL) {
+        drop_rows(p);
     }
     for (size_t k = 0; p->history != NULL && k < (size_t)p->work.model->n_layers * n; k++) {
         sl_rows_drop(&p->history[k]);

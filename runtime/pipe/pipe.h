@@ -22,7 +22,8 @@ struct sl_pipe {
     struct sl_rows *history;       /* [layer][chunk]: what travelled in the snapshot's epoch; empty: none */
     struct sl_partials *gradients; /* [layer][parameter] */
     struct sl_partials losses;
-    uint32_t history_every; /* R */
+    uint32_t stage[SL_MAX_MODEL_LAYERS]; /* of each layer (deal.h) */
+    uint32_t history_every;              /* R */
     double gradient_factor;
 };
 

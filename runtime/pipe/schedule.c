@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/guard.h"
 #include "runtime/pipe/traffic.h"
@@ -402,6 +403,7 @@ static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_s
     SL_TRY(st, sl_alloc_zero(1, sizeof *l, "the pipeline", &l), done);
     *out = (struct sl_schedule){.kind = &sl_pipeline, .own = l};
     SL_TRY(st, sl_pipe_open(work, &l->pipe), done);
+    SL_TRY(st, sl_pipe_deal_layers(&l->pipe), done);
     SL_TRY(st, sl_pipe_count(&l->pipe, &l->traffic), done);
     st = open_watch(l);
 done:
@@ -427,6 +429,18 @@ static void describe(const void *own, FILE *stream)
             s->ways, p->order.n_chunks, p->order.n_slots,
             s->chunk_order == SL_CHUNK_ORDER_SHUFFLE ? "shuffled" : "fixed",
             n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
+    if (s->stages > 1) {
+        fprintf(stream, "stages    of");
+        for (uint32_t i = 0, n = 0; i < p->work.model->n_layers; i++) {
+            bool ends = i + 1 == p->work.model->n_layers || p->stage[i + 1] != p->stage[i];
+            n++;
+            if (ends) {
+                fprintf(stream, " %u", n);
+                n = 0;
+            }
+        }
+        fprintf(stream, " layers\n");
+    }
     if (p->order.n_slots == 1) {
         fprintf(stream, "exact     one slot: all rows are of the epoch itself\n");
     }

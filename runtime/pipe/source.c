@@ -22,7 +22,7 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
 static uint32_t worker(const struct sl_at *at, uint32_t q)
 {
     const struct sl_pipe *pipe = pipe_of(at);
-    return sl_pipe_stage(pipe, at->i) * pipe->work.settings->ways + sl_pipe_way(pipe, q);
+    return pipe->stage[at->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
 /* Rows are read where they are. */

@@ -6,11 +6,6 @@
 
 #include "support/memory.h"
 
-uint32_t sl_pipe_stage(const struct sl_pipe *pipe, uint32_t i)
-{
-    return sl_spread(i, pipe->work.model->n_layers, pipe->work.settings->stages);
-}
-
 uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
 {
     return sl_spread(q, pipe->graph.n_chunks, pipe->work.settings->ways);
@@ -56,7 +51,7 @@ static uint64_t model_bytes(const struct sl_model *model)
 static uint64_t crossing_columns(const struct sl_pipe *p, uint32_t i)
 {
     const struct sl_model *model = p->work.model;
-    bool begins = i > 0 && sl_pipe_stage(p, i) != sl_pipe_stage(p, i - 1);
+    bool begins = i > 0 && p->stage[i] != p->stage[i - 1];
     bool again = false; /* whether that stage, or one behind it, reads the first layer's output */
     for (uint32_t k = i; k < model->n_layers; k++) {
         again = again || (model->layer[k].kind->reads_first && i > 1);

@@ -21,9 +21,6 @@ struct sl_pipe_traffic {
     uint64_t weights;
 };
 
-/* The stage of layer i: layers are dealt evenly. */
-uint32_t sl_pipe_stage(const struct sl_pipe *pipe, uint32_t i);
-
 /* The way of a chunk. */
 uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q);
 

@@ -235,8 +235,12 @@ const struct sl_option_table sl_settings_table = {
 
 /* clang-format off */
 static const struct sl_option pipe_options[] = {
-    {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .initial = "2", .min = 1,
-     .max = MAX_PES, .argument = "N", .help = "Stages that the layers are dealt to, one after the other"},
+    {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
+     .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
+     .help = "Stages that the layers are dealt to, one after the other; at most one for each layer"},
+    {.name = "stages-cut", .group = "pipeline", .kind = SL_OPTION_U32_LIST, .offset = FIELD(stages_cut),
+     .offset_n = FIELD(n_stages_cut), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_LAYERS - 1, .shown = "by the time that layers take",
+     .argument = "N,N,...", .help = "Layers that the stages after the first begin with, counted from 0"},
     {.name = "ways", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(ways), .initial = "1", .min = 1,
      .max = MAX_PES, .argument = "N",
      .help = "Ways of a stage, each with chunks of its own, which exchange rows in every layer. As many as chunks: exact training"},
@@ -538,12 +542,37 @@ static void name_standard_output(struct sl_settings *s)
     }
 }
 
-static enum sl_status check_pipe(const struct sl_settings *s)
+static enum sl_status check_stages(struct sl_settings *s)
 {
-    uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
-    if (s->schedule != SL_SCHEDULE_PIPE) {
-        return SL_OK;
+    if (s->stages == 0) {
+        s->stages = s->n_stages_cut > 0 ? s->n_stages_cut + 1 : s->layers > 1 ? 2 : 1;
     }
+    if (s->stages > s->layers) {
+        return sl_fail(SL_EINVAL, "--stages: found %u, expected at most one for each layer, and --layers is %u",
+                       s->stages, s->layers);
+    }
+    if (s->n_stages_cut > 0 && s->n_stages_cut + 1 != s->stages) {
+        return sl_fail(SL_EINVAL,
+                       "--stages-cut: found %u number%s, expected %u, one for each of --stages %u but the first",
+                       s->n_stages_cut, s->n_stages_cut == 1 ? "" : "s", s->stages - 1, s->stages);
+    }
+    for (uint32_t k = 0; k < s->n_stages_cut; k++) {
+        uint32_t before = k > 0 ? s->stages_cut[k - 1] : 0;
+        if (s->stages_cut[k] <= before || s->stages_cut[k] >= s->layers) {
+            return sl_fail(SL_EINVAL, "--stages-cut: found %u, expected layers in ascending order, from 1 to %u",
+                           s->stages_cut[k], s->layers - 1);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_pipe(struct sl_settings *s)
+{
+    enum sl_status st = s->schedule == SL_SCHEDULE_PIPE ? check_stages(s) : SL_OK;
+    if (s->schedule != SL_SCHEDULE_PIPE || st != SL_OK) {
+        return st;
+    }
+    uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
     if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
         return sl_fail(SL_EINVAL,
                        "--%s: found %s, expected another one: %s over the whole graph is not to be had in chunks",

@@ -75,14 +75,16 @@ struct sl_settings {
     uint32_t gossip_local_size;    /* replicas of a node, >= 1 */
     bool gossip_ring;
     /* pipeline */
-    uint32_t stages;        /* S */
-    uint32_t ways;          /* W */
-    uint32_t graph_chunks;  /* K; 0 until it is decided: 4 S W */
-    int chunk_order;        /* enum sl_chunk_order */
-    double gradient_factor; /* 1 or 2 */
-    bool recompute;         /* rows of a stage again on the way back */
-    int guard;              /* enum sl_guard_switch */
-    uint32_t history_every; /* R, epochs */
+    uint32_t stages;                    /* S; 0: 2, or 1 with one layer */
+    uint32_t stages_cut[SL_MAX_LAYERS]; /* layers that stages after the first begin with */
+    uint32_t n_stages_cut;              /* 0: by measured time; else S - 1 */
+    uint32_t ways;                      /* W */
+    uint32_t graph_chunks;              /* K; 0 until it is decided: 4 S W */
+    int chunk_order;                    /* enum sl_chunk_order */
+    double gradient_factor;             /* 1 or 2 */
+    bool recompute;                     /* rows of a stage again on the way back */
+    int guard;                          /* enum sl_guard_switch */
+    uint32_t history_every;             /* R, epochs */
     /* training */
     uint32_t epochs;
     double lr;

@@ -282,6 +282,22 @@ done:
     return st;
 }
 
+/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep. */
+static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
+{
+    bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
+    enum sl_status st;
+    starpu_pause();
+    SL_TRY(st, (pipe ? decide_pipe : decide)(t->settings, &t->machine), done);
+    SL_TRY(st, open_run(t), done);
+    SL_TRY(st, check_memory(t), done);
+    SL_TRY(st, open_shards(t), done);
+    st = open_model(t, checkpoint);
+done:
+    starpu_resume();
+    return st;
+}
+
 static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_settings *s = t->settings;
@@ -317,16 +333,9 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, find_dataset(t, dataset), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
-    starpu_pause(); /* idle workers spin: the cores are for METIS and the copying of tables */
-    SL_TRY(st, (settings->schedule == SL_SCHEDULE_PIPE ? decide_pipe : decide)(settings, &t->machine), resume);
-    SL_TRY(st, open_run(t), resume);
-    SL_TRY(st, check_memory(t), resume);
-    SL_TRY(st, open_shards(t), resume);
-    SL_TRY(st, open_model(t, &checkpoint), resume);
-    SL_TRY(st, open_schedule(t, &checkpoint), resume);
+    SL_TRY(st, open_data(t, &checkpoint), done);
+    SL_TRY(st, open_schedule(t, &checkpoint), done);
     *out = t;
-resume:
-    starpu_resume();
 done:
     sl_tensors_free(&checkpoint);
     if (st != SL_OK) {
