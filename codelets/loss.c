@@ -77,6 +77,7 @@ struct loss_args {
 struct loss_sum_args {
     struct sl_task_args head;
     uint32_t n;
+    bool watched;
 };
 
 /* ---- task wrappers ---- */
@@ -128,7 +129,7 @@ static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
     for (uint32_t i = 0; i < args->n; i++) {
         *total += *(const double *)sl_buffer_data(buffers[1 + i]);
     }
-    if (!isfinite(*total)) {
+    if (!args->watched && !isfinite(*total)) {
         sl_failure_set(&args->head.run->failure,
                        sl_fail(SL_ENUMERIC, "the loss of step %llu is %g; try a smaller learning rate",
                                (unsigned long long)args->head.step, *total));
@@ -190,9 +191,9 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
 }
 
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                  starpu_data_handle_t total)
+                                  bool watched, starpu_data_handle_t total)
 {
-    struct loss_sum_args args = {.head = *head, .n = n};
+    struct loss_sum_args args = {.head = *head, .n = n, .watched = watched};
     struct sl_task task;
     args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
     args.head.work = ((uint64_t)n + 1) * sizeof(double);

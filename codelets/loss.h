@@ -46,9 +46,9 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
-/* total = sum of n partial losses in order; the run fails with SL_ENUMERIC where it is not finite. For CPU workers only: the host
- * has to look at the sum, and the partial losses are eight bytes each. */
+/* total = sum of n partial losses in order; unless somebody watches over it, the run fails with SL_ENUMERIC where it is not finite. For
+ * CPU workers only: the host has to look at the sum, and the partial losses are eight bytes each. */
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                  starpu_data_handle_t total);
+                                  bool watched, starpu_data_handle_t total);
 
 #endif

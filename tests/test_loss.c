@@ -213,7 +213,7 @@ static void with_starpu(sl_real *z, struct result *out)
         losses[i] = register_loss(&out->losses[i], i);
         expect_ok(sl_loss_submit(&head, chunks[i], &all, i * D, 0.1, gradients[i], losses[i]));
     }
-    expect_ok(sl_loss_sum_submit(&head, CHUNKS, losses, shared[2]));
+    expect_ok(sl_loss_sum_submit(&head, CHUNKS, losses, false, shared[2]));
     UNREGISTER(chunks);
     UNREGISTER(gradients);
     UNREGISTER(losses);
@@ -311,7 +311,7 @@ static void test_sum_of_none(void **state)
     double total = 5;
     fixture_start(1);
     starpu_data_handle_t handle = register_loss(&total, 0);
-    expect_ok(sl_loss_sum_submit(&head, 0, NULL, handle));
+    expect_ok(sl_loss_sum_submit(&head, 0, NULL, false, handle));
     unregister(1, &handle);
     expect_no_failure();
     fixture_stop();

@@ -153,6 +153,11 @@ if [[ -n $data ]]; then
         complain "a run that goes on after the guard ends otherwise: $wanted $(cat stderr)"
     collapse --epochs 30 --guard off >stdout
     grep -q '"guard": *"fired"\|"exact_loss"' stdout && complain '--guard off watches'
+
+    # A loss that is no number is the guard's to see; in exact mode it ends the run.
+    collapse --epochs 40 --lr 1e20 >stdout && complain 'a loss that is no number passes'
+    [[ $(wc -l <stderr) -eq 1 ]] && grep -q 'the loss of step 2[3-9] is' stderr || complain "no line of the loss: $(cat stderr)"
+    grep '"guard": *"fired"' stdout | grep -q '"epoch": *23,' || complain "the guard did not see it: $(tail -3 stdout)"
 else
     echo 'without STARLING_DATA the guard is tested by its thresholds alone (test_guard)'
 fi

@@ -179,7 +179,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    st = sl_loss_sum_submit(&head, s->losses.n, s->losses.handle, total);
+    st = sl_loss_sum_submit(&head, s->losses.n, s->losses.handle, false, total);
 done:
     return st;
 }

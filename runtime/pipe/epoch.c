@@ -240,7 +240,7 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, lose(p, slot), done);
     }
-    SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, loss), done);
+    SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, p->watched, loss), done);
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
         SL_TRY(st, backward(p, slot, adam), done);
     }

@@ -96,7 +96,7 @@ static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
                    done);
         }
     }
-    st = sl_loss_sum_submit(&head, view->losses.n, view->losses.handle, loss);
+    st = sl_loss_sum_submit(&head, view->losses.n, view->losses.handle, view->watched, loss);
 done:
     return st;
 }

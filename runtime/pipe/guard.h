@@ -8,6 +8,10 @@
  *   E - S > 0.2 H and E > 0.9 B, or
  *   E > 0.95 H, from epoch max(50, 3 R) on.
  * The threshold 0.2 was fitted to runs of 8 layers: healthy ones had at most 0.11, collapses 0.28 and more at their first check.
+ *
+ * Training then goes on exactly. A shorter history first (R = 1) was tried on cora with random chunks, where exact runs reach 78 %: one of
+ * four seeds stayed at 43 %, with a stale loss so near the exact one that no check could tell; without a guard R = 5 ends at 42 %,
+ * eight ways at 60 to 76 %.
  */
 #ifndef SL_RUNTIME_PIPE_GUARD_H
 #define SL_RUNTIME_PIPE_GUARD_H

@@ -93,6 +93,7 @@ static void make_exact(struct sl_pipe *p)
     struct sl_pipe_order *o = &p->order;
     o->n_ways = o->n_chunks;
     o->n_slots = 1;
+    p->watched = false;
     for (size_t k = 0; k < (size_t)p->work.model->n_layers * o->n_chunks; k++) {
         sl_rows_drop(&p->history[k]);
     }
@@ -378,6 +379,7 @@ static enum sl_status open_watch(struct pipeline *l)
             counts[l->pipe.graph.train_labels[v]]++;
         }
     }
+    l->pipe.watched = true;
     w->guard = sl_guard_of(shards->n_classes, counts);
     SL_TRY(st, sl_alloc(n, sizeof *w->best, "the best weights", &w->best), done);
     SL_TRY(st, sl_alloc(n, sizeof *w->now, "weights", &w->now), done);
