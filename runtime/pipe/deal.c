@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Dynamic programming over the layers before and the stages they fill; a clock around each layer's tasks. */
+#include "runtime/pipe/deal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/model/run.h"
+#include "runtime/pipe/epoch.h"
+#include "support/clock.h"
+
+/* ---- the best way ---- */
+
+/* So many layers in so many stages: the slowest stage, and all stages' squares. */
+struct way {
+    double slowest, squares;
+    uint32_t first; /* layer of the last stage */
+};
+
+static bool is_better(const struct way *a, const struct way *b)
+{
+    return a->slowest < b->slowest || (a->slowest == b->slowest && a->squares < b->squares);
+}
+
+void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t *stage_out)
+{
+    static const struct way none = {INFINITY, INFINITY, 0};
+    struct way best[SL_MAX_MODEL_LAYERS + 1][SL_MAX_MODEL_LAYERS + 1]; /* [stages][layers] */
+    for (uint32_t s = 0; s <= n_stages; s++) {
+        for (uint32_t i = 0; i <= n; i++) {
+            best[s][i] = none;
+        }
+    }
+    best[0][0] = (struct way){0, 0, 0};
+    for (uint32_t s = 1; s <= n_stages; s++) {
+        for (uint32_t end = s; end <= n; end++) {
+            double sum = 0;
+            for (uint32_t first = end; first-- > 0;) {
+                const struct way *before = &best[s - 1][first];
+                sum += seconds[first];
+                struct way here = {fmax(before->slowest, sum), before->squares + sum * sum, first};
+                best[s][end] = is_better(&here, &best[s][end]) ? here : best[s][end];
+            }
+        }
+    }
+    for (uint32_t s = n_stages, end = n; s > 0; s--) {
+        uint32_t first = best[s][end].first;
+        for (uint32_t i = first; i < end; i++) {
+            stage_out[i] = s - 1;
+        }
+        end = first;
+    }
+}
+
+/* ---- seconds ---- */
+
+static bool are_alike(const struct sl_layer *a, const struct sl_layer *b)
+{
+    return a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out && a->project_first == b->project_first &&
+           a->activates_input == b->activates_input && a->hidden == b->hidden;
+}
+
+static void average(const struct sl_model *model, double *seconds)
+{
+    double mean[SL_MAX_MODEL_LAYERS];
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        double sum = 0;
+        double n = 0;
+        for (uint32_t k = 0; k < model->n_layers; k++) {
+            bool alike = are_alike(&model->layer[i], &model->layer[k]);
+            sum += alike ? seconds[k] : 0;
+            n += alike;
+        }
+        mean[i] = sum / n;
+    }
+    memcpy(seconds, mean, model->n_layers * sizeof *mean);
+}
+
+/* ---- stages ---- */
+
+static void cut(const struct sl_settings *s, const struct sl_model *model, uint32_t *stage_out)
+{
+    uint32_t before = model->n_layers > s->layers; /* one comes first that --stages-cut does not count */
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        stage_out[i] = 0;
+        for (uint32_t k = 0; k < s->n_stages_cut; k++) {
+            stage_out[i] += i >= before + s->stages_cut[k];
+        }
+    }
+}
+
+enum sl_status sl_pipe_deal_layers(struct sl_pipe *p)
+{
+    const struct sl_settings *s = p->work.settings;
+    double seconds[SL_MAX_MODEL_LAYERS] = {0};
+    enum sl_status st = SL_OK;
+    if (s->n_stages_cut > 0 || s->stages == 1) {
+        cut(s, p->work.model, p->stage);
+        return SL_OK;
+    }
+    SL_TRY(st, sl_pipe_time(p, seconds), done);
+    SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first time memory is new */
+    average(p->work.model, seconds);
+    sl_pipe_deal(p->work.model->n_layers, seconds, s->stages, p->stage);
+done:
+    return st;
+}
