@@ -100,6 +100,19 @@ static void test_borrowed(void **state)
     give(other, bytes);
 }
 
+/* One of four times the size does not: too much would be wasted. */
+static void test_not_borrowed(void **state)
+{
+    const size_t bytes = (size_t)5 << 20;
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    void *large = take(4 * bytes);
+    give(large, 4 * bytes);
+    void *other = take(bytes);
+    assert_ptr_not_equal(other, large);
+    give(other, bytes);
+}
+
 /* A fresh block is at most an eighth larger than what is asked for. */
 static void test_waste(void **state)
 {
@@ -230,9 +243,9 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),  cmocka_unit_test(test_given_again), cmocka_unit_test(test_borrowed),
-        cmocka_unit_test(test_waste),  cmocka_unit_test(test_trim),        cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again), cmocka_unit_test(test_borrowed),
+        cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_waste),       cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

@@ -15,7 +15,9 @@
 #include <sys/mman.h>
 
 #define N_CLASSES 512
-#define NEAR_CLASSES 16 /* a block of up to four times the size serves too */
+#define NEAR_CLASSES 16      /* a block of up to four times the size serves too */
+#define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
+#define NEAR_CLASSES_LARGE 8 /* one of up to twice */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 
@@ -93,7 +95,8 @@ static void put_to_use(struct header *header)
 /* The smallest free block that will do, or NULL. The lock is held. */
 static struct header *take_free(unsigned class)
 {
-    for (unsigned c = class; c <= class + NEAR_CLASSES && c < N_CLASSES; c++) {
+    unsigned last = class + (class < LARGE_CLASS ? NEAR_CLASSES : NEAR_CLASSES_LARGE);
+    for (unsigned c = class; c <= last && c < N_CLASSES; c++) {
         struct header *header = free_lists[c];
         if (header != NULL) {
             free_lists[c] = header->next;

@@ -7,26 +7,13 @@
 #include "codelets/loss.h"
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"
+#include "runtime/pipe/recompute.h"
 #include "runtime/pipe/source.h"
 #include "runtime/sync/update.h"
 #include "support/clock.h"
 #include "support/memory.h"
 
 /* ---- an epoch ---- */
-
-/* Layer i of the chunks of a slot. */
-static struct sl_at in_slot(struct sl_pipe *p, uint32_t i, uint32_t slot)
-{
-    struct sl_at at = sl_pass_at(&p->pass, i);
-    at.n_pes = p->order.n_ways;
-    at.pes = p->order.chunk + (size_t)slot * p->order.n_ways;
-    return at;
-}
-
-static bool aggregates(const struct sl_layer *layer)
-{
-    return layer->from != layer->level;
-}
 
 static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
 {
@@ -39,63 +26,6 @@ static enum sl_role returned_role(const struct sl_at *at)
     return at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
 }
 
-/* The role of what travels: its rows may become history. */
-static enum sl_role travelling_role(const struct sl_at *at)
-{
-    enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return at->layer->project_first ? SL_ROWS_PROJECTED : input;
-}
-
-/* ---- recomputation ---- */
-
-/* Whether later layers, or the way back, read layer i's output as it was: the input of a stage or of an aggregation, or of all layers. */
-static bool output_stays(struct sl_pipe *p, uint32_t i)
-{
-    const struct sl_model *model = p->work.model;
-    if (i + 1 == model->n_layers) {
-        return true;
-    }
-    struct sl_at next = sl_pass_at(&p->pass, i + 1);
-    bool travels = aggregates(next.layer) && travelling_role(&next) == SL_ROWS_INPUT;
-    bool read_again = i == 0 && next.layer->kind->reads_first;
-    return travels || read_again || p->stage[i] != p->stage[i + 1];
-}
-
-/* --recompute: of a layer that has run, keep what travels, and its output where it stays; the rest comes again on the way back. */
-static void forget(struct sl_pipe *p, const struct sl_at *at)
-{
-    for (uint32_t way = 0; p->work.settings->recompute && way < at->n_pes; way++) {
-        for (int role = 0; role < SL_N_ROLES; role++) {
-            bool travels = aggregates(at->layer) && (enum sl_role)role == travelling_role(at);
-            bool stays = travels || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
-            if (!stays) {
-                sl_at_done(at, at->pes[way], (enum sl_role)role);
-            }
-        }
-    }
-}
-
-/* The first layer of the stage that layer i is in. */
-static uint32_t begin_of_stage(const struct sl_pipe *p, uint32_t i)
-{
-    while (i > 0 && p->stage[i - 1] == p->stage[i]) {
-        i--;
-    }
-    return i;
-}
-
-/* The rows of a stage once more, where layer i is its last and they were not kept. */
-static enum sl_status recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
-{
-    bool last = i + 1 == p->work.model->n_layers || p->stage[i] != p->stage[i + 1];
-    enum sl_status st = SL_OK;
-    for (uint32_t k = begin_of_stage(p, i); st == SL_OK && p->work.settings->recompute && last && k <= i; k++) {
-        struct sl_at at = in_slot(p, k, slot);
-        st = sl_layer_run(&at);
-    }
-    return st;
-}
-
 /* ---- forward ---- */
 
 static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
@@ -103,11 +33,11 @@ static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
     uint32_t n = p->work.model->n_layers;
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
-        struct sl_at at = in_slot(p, i, slot);
-        struct sl_at below = in_slot(p, i > 0 ? i - 1 : 0, slot);
+        struct sl_at at = sl_pipe_at(p, i, slot);
+        struct sl_at below = sl_pipe_at(p, i > 0 ? i - 1 : 0, slot);
         SL_TRY(st, sl_layer_run(&at), done);
         if (i > 0) {
-            forget(p, &below);
+            sl_pipe_forget(p, &below);
         }
     }
 done:
@@ -136,7 +66,7 @@ done:
 
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_at at = in_slot(p, p->work.model->n_layers - 1, slot);
+    struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
     enum sl_status st = SL_OK;
     for (uint32_t way = 0; st == SL_OK && way < at.n_pes; way++) {
         st = lose_chunk(p, &at, at.pes[way]);
@@ -153,8 +83,8 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
         enum sl_role which =
             role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
         bool features = which == SL_ROWS_INPUT && at->i == 0;
-        bool awaited = aggregates(at->layer) && which == returned_role(at);
-        bool kept = aggregates(at->layer) && snapshot && which == travelling_role(at);
+        bool awaited = sl_pipe_aggregates(at) && which == returned_role(at);
+        bool kept = sl_pipe_aggregates(at) && snapshot && which == sl_pipe_travelling(at);
         if (!features && !awaited && !kept) {
             sl_at_done(at, q, which);
         }
@@ -164,7 +94,7 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
 /* The first slot has read what travelled back. */
 static void release_returned(const struct sl_at *at)
 {
-    for (uint32_t q = 0; aggregates(at->layer) && q < at->pass->plan->n_pes; q++) {
+    for (uint32_t q = 0; sl_pipe_aggregates(at) && q < at->pass->plan->n_pes; q++) {
         sl_at_done(at, q, returned_role(at));
     }
 }
@@ -175,9 +105,9 @@ static void take_snapshot(struct sl_pipe *p)
     uint32_t n = p->graph.n_chunks;
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         struct sl_at at = sl_pass_at(&p->pass, i);
-        for (uint32_t q = 0; aggregates(at.layer) && q < n; q++) {
+        for (uint32_t q = 0; sl_pipe_aggregates(&at) && q < n; q++) {
             struct sl_rows *history = &p->history[(size_t)i * n + q];
-            struct sl_rows *now = sl_at_rows(&at, q, travelling_role(&at));
+            struct sl_rows *now = sl_at_rows(&at, q, sl_pipe_travelling(&at));
             struct sl_rows old = *history;
             *history = *now;
             *now = (struct sl_rows){0};
@@ -194,9 +124,10 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
     bool snapshot = is_snapshot(p, p->pass.step);
     enum sl_status st = SL_OK;
     for (uint32_t i = p->work.model->n_layers; i-- > 0;) {
-        struct sl_at at = in_slot(p, i, slot);
-        SL_TRY(st, recompute(p, i, slot), done);
+        struct sl_at at = sl_pipe_at(p, i, slot);
+        SL_TRY(st, sl_pipe_recompute(p, i, slot), done);
         SL_TRY(st, sl_layer_run_back(&at), done);
+        SL_TRY(st, sl_pipe_recomputed(p, i, slot), done);
         for (uint32_t way = 0; way < at.n_pes; way++) {
             release(&at, at.pes[way], snapshot);
         }
@@ -283,14 +214,14 @@ enum sl_status sl_pipe_time(struct sl_pipe *p, double *seconds_out)
     SL_TRY(st, derive(p), done);
     wait(&clock);
     for (uint32_t i = 0; i < n; i++) {
-        struct sl_at at = in_slot(p, i, 0);
+        struct sl_at at = sl_pipe_at(p, i, 0);
         SL_TRY(st, sl_layer_run(&at), done);
         seconds_out[i] = wait(&clock);
     }
     SL_TRY(st, lose(p, 0), done);
     wait(&clock);
     for (uint32_t i = n; i-- > 0;) {
-        struct sl_at at = in_slot(p, i, 0);
+        struct sl_at at = sl_pipe_at(p, i, 0);
         SL_TRY(st, sl_layer_run_back(&at), done);
         seconds_out[i] += wait(&clock);
     }
@@ -371,6 +302,7 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     open_pass(out);
     SL_TRY(st, open_order(out), undo);
     SL_TRY(st, open_partials(out), undo);
+    sl_pipe_recompute_open(out);
     SL_TRY(st, sl_alloc_zero(n_layers * out->graph.n_chunks, sizeof *out->history, "history", &out->history), undo);
     SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
     for (uint32_t q = 0; q < out->graph.n_chunks; q++) {
@@ -403,6 +335,7 @@ void sl_pipe_close(struct sl_pipe *p)
         sl_partials_close(&p->gradients[k]);
     }
     sl_partials_close(&p->losses);
+    sl_pipe_recompute_close(p);
     sl_pipe_graph_close(&p->graph);
     sl_free(p->gradients);
     sl_free(p->history);
