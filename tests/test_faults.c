@@ -245,6 +245,13 @@ static void test_acquisitions(void **state)
 /* ---- codelets ---- */
 
 #define SMALL "cache=none layers=2 hidden=4 epochs=1 "
+#ifdef SL_EMULATED
+#define HOT "" /* these need features locked in memory */
+#define HOT_DEGREE ""
+#else
+#define HOT "feature-cache=8 "
+#define HOT_DEGREE "feature-cache=8 feature-cache-policy=degree "
+#endif
 
 /* Together they have tasks of every codelet. */
 static const struct {
@@ -252,9 +259,8 @@ static const struct {
     const char *options;
 } mixed[] = {
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 chunks=2 norm=batch dropout=0.3 residual"},
-    {false, SMALL "fanout=3,3 batch-size=8 pes=2 norm=layer model=gat heads=2 feature-cache=8"},
-    {false,
-     SMALL "fanout=3,3 batch-size=8 pes=2 model=gcnii sampler=labor feature-cache=8 feature-cache-policy=degree"},
+    {false, SMALL HOT "fanout=3,3 batch-size=8 pes=2 norm=layer model=gat heads=2"},
+    {false, SMALL HOT_DEGREE "fanout=3,3 batch-size=8 pes=2 model=gcnii sampler=labor"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=4 group-size=2 model=gcn sync=dissemination dataset=%sparse"},
     {true, SMALL "chunks=4 stages=2 ways=2 model=resgcn dropout=0.3"},
     {true, SMALL "chunks=4 stages=1 ways=1 model=gcnii recompute"},
@@ -285,6 +291,12 @@ static void fail_tasks(struct whole *whole, struct kind *kind, long first, long 
     assert_int_equal(starpu_is_initialized(), 0);
 }
 
+static bool is_left_out(const char *name)
+{
+    return HOT[0] == '\0' &&
+           (strncmp(name, "sl_hotrows", strlen("sl_hotrows")) == 0 || strcmp(name, "sl_gather_hot") == 0);
+}
+
 /* Every codelet of the sources has failed. NCCL's move needs GPUs. */
 static void expect_all_codelets(bool (*failed)(const char *name))
 {
@@ -301,7 +313,7 @@ static void expect_all_codelets(bool (*failed)(const char *name))
             at += strlen(".name = \"");
             char *end = strchr(at, '"');
             *end = '\0';
-            if (!failed(at)) {
+            if (!failed(at) && !is_left_out(at)) {
                 fail_msg("%s: no run has a task of '%s'", path, at);
             }
             at = end + 1;
