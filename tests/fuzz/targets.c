@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -61,6 +62,7 @@ static const char *file_of(int i, const uint8_t *data, size_t n)
     static char paths[2][40];
     if (files[i] < 0) {
         files[i] = memfd_create("fuzz", MFD_CLOEXEC);
+        need(fchmod(files[i], 0600) == 0); /* others' caches are not read */
         snprintf(paths[i], sizeof paths[i], "/proc/%ld/fd/%d", (long)getpid(), files[i]);
     }
     need(files[i] >= 0 && ftruncate(files[i], 0) == 0 && pwrite(files[i], data, n, 0) == (ssize_t)n);
