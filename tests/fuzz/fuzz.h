@@ -22,6 +22,9 @@ struct fuzz_target {
 /* All of them; the last has no name. */
 extern const struct fuzz_target fuzz_targets[];
 
+/* Inputs, or parts of them, that readers took so far. */
+extern long fuzz_accepted;
+
 /* NULL: there is none of that name. */
 const struct fuzz_target *fuzz_target_find(const char *name);
 

@@ -45,6 +45,8 @@ uint64_t __wrap_sl_checksum(uint64_t start, const void *data, size_t bytes)
     return 0;
 }
 
+long fuzz_accepted;
+
 /* ---- files ---- */
 
 static void need(int good)
@@ -116,6 +118,7 @@ static void put_texts(const char *folder, const char *const *texts)
 /* A status and its message go together. */
 static void judge(enum sl_status st)
 {
+    fuzz_accepted += st == SL_OK;
     need(st == SL_OK || sl_message()[0] != '\0');
 }
 
@@ -148,7 +151,7 @@ static void read_table(int which, const char *path)
 static void run_csv(const uint8_t *data, size_t n)
 {
     if (n > 0) {
-        read_table(data[0] % 5, file_of(0, data + 1, n - 1));
+        read_table((uint8_t)(data[0] - '0') % 5, file_of(0, data + 1, n - 1));
     }
 }
 
@@ -201,6 +204,7 @@ static void run_number(const uint8_t *data, size_t n)
     need(text != NULL);
     memcpy(text, data, n);
     for (const char *p = text; p != NULL && p < text + n; p = sl_number_real(p, text + n, &real)) {
+        fuzz_accepted++;
         sl_number_u64(p, text + n, &whole);
         sl_number_whole(p, text + n, &whole);
     }
@@ -246,6 +250,7 @@ static void run_npy(const uint8_t *data, size_t n)
     sl_vertex *from = NULL;
     sl_vertex *to = NULL;
     if (sl_npy_read(path, "x", &array) == SL_OK) {
+        fuzz_accepted++;
         for (uint64_t i = 0; i < array.n_items && i < 100; i++) {
             sl_npy_real(&array, i);
             sl_npy_whole(&array, i, N);
@@ -380,6 +385,7 @@ static void run_cache(const uint8_t *data, size_t n)
     struct sl_dataset dataset = {0};
     uint32_t parts[N];
     if (sl_cache_read_dataset(path, KEY, &dataset)) {
+        fuzz_accepted++;
         /* What a reader lets through, others believe. */
         const struct sl_graph *g = &dataset.graph;
         for (uint32_t v = 0; v < g->n_vertices; v++) {
@@ -390,7 +396,7 @@ static void run_cache(const uint8_t *data, size_t n)
         }
         sl_dataset_free(&dataset);
     }
-    sl_cache_read_parts(path, KEY, N, 2, parts);
+    fuzz_accepted += sl_cache_read_parts(path, KEY, N, 2, parts);
 }
 
 static void seed_cache(const char *folder)
