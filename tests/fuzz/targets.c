@@ -500,11 +500,12 @@ static char *text_of(const uint8_t *data, size_t n)
 static void parse(enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv)
 {
     static FILE *nowhere;
-    struct sl_settings *settings;
+    struct sl_settings *settings = NULL;
     char value[64];
     bool runs;
     nowhere = nowhere == NULL ? fopen("/dev/null", "we") : nowhere;
-    need(nowhere != NULL && defaults(&settings) == SL_OK);
+    need(nowhere != NULL);
+    need(defaults(&settings) == SL_OK);
     judge(sl_settings_parse(settings, argc, argv, nowhere, &runs));
     judge(sl_settings_get(settings, "fanout", value, sizeof value));
     sl_settings_delete(settings);
