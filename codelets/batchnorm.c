@@ -123,7 +123,7 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
     }
     enum sl_status st = sl_buffers_data(buffers + 2, args->n, &moments);
     if (st != SL_OK) {
-        sl_failure_set(&args->head.run->failure, st);
+        sl_task_fail(&args->head, st);
         return;
     }
     sl_batchnorm_merge_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)moments, args->counts,
@@ -142,7 +142,7 @@ static void running_cpu_task(void *buffers[], void *cl_arg)
     }
     enum sl_status st = sl_buffers_data(buffers + 1, args->n, &unbiased);
     if (st != SL_OK) {
-        sl_failure_set(&args->head.run->failure, st);
+        sl_task_fail(&args->head, st);
         return;
     }
     sl_batchnorm_running_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)unbiased,
@@ -172,7 +172,7 @@ static void sum_cpu_task(void *buffers[], void *cl_arg)
     }
     enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sums);
     if (st != SL_OK) {
-        sl_failure_set(&args->head.run->failure, st);
+        sl_task_fail(&args->head, st);
         return;
     }
     sl_batchnorm_sum_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)sums,
@@ -191,7 +191,7 @@ static void gradient_cpu_task(void *buffers[], void *cl_arg)
     }
     enum sl_status st = sl_buffers_data(buffers + 2, args->n, &sums);
     if (st != SL_OK) {
-        sl_failure_set(&args->head.run->failure, st);
+        sl_task_fail(&args->head, st);
         return;
     }
     sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[0]), (const double *const *)sums,

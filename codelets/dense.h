@@ -40,6 +40,10 @@ struct sl_sparse {
     uint64_t seed;                    /* of dropout */
 };
 
+/* Address space that OpenBLAS maps for each thread that computes, most of which is never touched; without it OpenBLAS tries again for
+ * ever. */
+#define SL_DENSE_SPACE_BYTES ((uint64_t)192 << 20)
+
 /* Once per process, before the first task: tell OpenBLAS to compute in the calling thread, since StarPU's workers are the
  * threads. For cuBLAS it is starpu_cublas_init(), once StarPU is up. */
 void sl_dense_setup(void);

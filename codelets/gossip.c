@@ -53,7 +53,7 @@ static void mix_cpu_task(void *buffers[], void *cl_arg)
     }
     enum sl_status st = sl_buffers_data(buffers + 1, args->n, &sources);
     if (st != SL_OK) {
-        sl_failure_set(&args->head.run->failure, st);
+        sl_task_fail(&args->head, st);
         return;
     }
     sl_gossip_mix_cpu(args->n, n_entries, (const sl_real *const *)sources, args->scale, sl_buffer_data(buffers[0]));

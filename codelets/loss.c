@@ -130,9 +130,7 @@ static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
         *total += *(const double *)sl_buffer_data(buffers[1 + i]);
     }
     if (!args->watched && !isfinite(*total)) {
-        sl_failure_set(&args->head.run->failure,
-                       sl_fail(SL_ENUMERIC, "the loss of step %llu is %g; try a smaller learning rate",
-                               (unsigned long long)args->head.step, *total));
+        sl_task_fail(&args->head, sl_fail(SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total));
     }
     sl_task_leave(&args->head, start_s);
 }

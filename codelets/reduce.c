@@ -52,7 +52,7 @@ static void reduce_cpu_task(void *buffers[], void *cl_arg)
     }
     enum sl_status st = sl_buffers_data(buffers + 1, args->n, &partials);
     if (st != SL_OK) {
-        sl_failure_set(&args->head.run->failure, st);
+        sl_task_fail(&args->head, st);
         return;
     }
     if (args->n == 0) {

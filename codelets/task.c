@@ -149,6 +149,17 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
     return sl_failure_seen(&args->run->failure);
 }
 
+void sl_task_fail(const struct sl_task_args *args, enum sl_status st)
+{
+    const struct starpu_task *task = starpu_task_get_current();
+    const char *name = task != NULL ? task->cl->name : "a task";
+    char when[32] = "evaluation";
+    if (args->stage != SL_STAGE_EVALUATE) {
+        snprintf(when, sizeof when, "step %llu", (unsigned long long)args->step);
+    }
+    sl_failure_set(&args->run->failure, sl_fail(st, "%s, PE %u, %s: %s", name, args->pe, when, sl_message()));
+}
+
 /* This worker's log; NULL on other threads. */
 static struct sl_worker_log *own_log(const struct sl_run *run)
 {
@@ -166,7 +177,7 @@ static void count_span(const struct sl_task_args *args, struct sl_worker_log *lo
         st = span_extend(log, span);
     }
     if (st != SL_OK) {
-        sl_failure_set(&args->run->failure, st);
+        sl_task_fail(args, st);
     }
 }
 
@@ -195,7 +206,7 @@ int sl_task_enter_cuda(struct sl_task_args *args)
 void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st)
 {
     if (st != SL_OK) {
-        sl_failure_set(&args->run->failure, st);
+        sl_task_fail(args, st);
     }
 }
 

@@ -130,6 +130,10 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out);
  * mark (SL_TASK_MARK) into the trace. */
 void sl_task_leave(const struct sl_task_args *args, double start_s);
 
+/* A wrapper reports this thread's last sl_fail as the run's failure. Its message then names the codelet, the PE, and the step or the
+ * evaluation. */
+void sl_task_fail(const struct sl_task_args *args, enum sl_status st);
+
 /* ---- CUDA implementations; SL_CUDA: this build has them ----
  *
  * They are asynchronous: the function starts kernels on starpu_cuda_get_local_stream() and returns; StarPU calls the task ended

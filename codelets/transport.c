@@ -29,7 +29,7 @@ struct move_args {
 static void leave(const struct sl_task_args *head, double start_s, enum sl_status st)
 {
     if (st != SL_OK) {
-        sl_failure_set(&head->run->failure, st);
+        sl_task_fail(head, st);
         return;
     }
     sl_task_leave(head, start_s);

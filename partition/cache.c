@@ -230,7 +230,7 @@ static bool header_fits(const struct header *header, enum kind kind, uint64_t ke
 /* Open a cache file and check its header. False: not valid; the map is then empty. */
 static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_map *map, struct header *header)
 {
-    if (sl_file_map(path, map) != SL_OK) {
+    if (!sl_file_trusted(path) || sl_file_map(path, map) != SL_OK) {
         return false;
     }
     if (map->bytes >= sizeof *header) {

@@ -19,7 +19,7 @@
 #include "partition/dataset.h"
 
 /* Read a dataset whose key is `key`; the arrays of *out then lie in a read-only map of the file. False: there is no
- * such valid file, and *out is empty. */
+ * such valid file, or another user may have written it (sl_file_trusted), and *out is empty. */
 bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
 
 /* Write a dataset (atomically), the folder too where needed. False: it could not be written. */

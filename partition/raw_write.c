@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "partition/raw.h"
+#include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
 
@@ -84,7 +85,7 @@ static void put_float(struct text *text, float x)
         return;
     }
     char number[MAX_NUMBER_BYTES];
-    snprintf(number, sizeof number, "%.9g", x);
+    sl_decimal_write(x, 9, number, sizeof number);
     for (const char *p = number; *p != '\0'; p++) {
         put_char(text, *p);
     }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -279,6 +280,23 @@ bool sl_file_exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool sl_file_trusted(const char *path)
+{
+    struct stat file;
+    struct stat above;
+    char folder[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+    }
+    if (stat(path, &file) != 0 || stat(folder, &above) != 0) {
+        return false;
+    }
+    bool owned = file.st_uid == geteuid() || file.st_uid == 0 || file.st_uid == above.st_uid;
+    bool folder_open = (above.st_mode & S_IWOTH) != 0 && (above.st_mode & S_ISVTX) == 0;
+    return owned && (file.st_mode & S_IWOTH) == 0 && !folder_open;
 }
 
 bool sl_folder_writable(const char *path)

@@ -71,6 +71,10 @@ bool sl_folder_writable(const char *path);
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
 
+/* Whether no other user can have put this file there or can write it: it and its folder are ours, root's, or both the same user's, whose
+ * folder the caller has chosen; and all users may write neither (the folder: nor remove others' files). */
+bool sl_file_trusted(const char *path);
+
 /* "folder/name", or a copy of `name` where that is absolute or `folder` is empty. To be given to sl_free. SL_ENOMEM. */
 enum sl_status sl_path_join(const char *folder, const char *name, char **out);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/decimal.h"
 #include "support/memory.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
@@ -155,7 +156,7 @@ static bool set_real(const struct sl_option *option, const char *text, double *o
         return false; /* no spaces, hexadecimal digits, nan or inf, all of which strtod would take */
     }
     char *end;
-    double value = strtod(text, &end);
+    double value = sl_decimal_read(text, &end);
     if (*end != '\0' || !real_in_range(option, value)) {
         return false;
     }
@@ -573,8 +574,8 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
 static void real_text(double value, char *out, size_t bytes)
 {
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, bytes, "%.*g", digits, value);
-        if (strtod(out, NULL) == value) {
+        sl_decimal_write(value, digits, out, bytes);
+        if (sl_decimal_read(out, NULL) == value) {
             return;
         }
     }

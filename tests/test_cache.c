@@ -249,6 +249,33 @@ static void parts_key_of_many_edges(void **state)
     sl_free(sources);
 }
 
+/* A file that another user put there, or can write, is not believed. */
+static void trusts_nobody(void **state)
+{
+    (void)state;
+    struct sl_dataset made;
+    struct sl_dataset read;
+    load_small(false, &made);
+    const char *path = in_folder("shared/cache.slc");
+    assert_true(sl_cache_write_dataset(path, KEY, &made));
+    sl_dataset_free(&made);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_false(sl_cache_read_dataset(path, KEY, &read));
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(in_folder("shared"), 0777), 0);
+    assert_false(sl_cache_read_dataset(path, KEY, &read)); /* anybody may have put it in place of ours */
+    assert_int_equal(chmod(in_folder("shared"), 01777), 0);
+    assert_true(sl_cache_read_dataset(path, KEY, &read));
+    sl_dataset_free(&read);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        assert_false(sl_cache_read_dataset(path, KEY, &read));
+        assert_int_equal(chown(in_folder("shared"), 12345, 12345), 0); /* who owns the data may own their cache */
+        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        sl_dataset_free(&read);
+    }
+}
+
 static void does_without_a_place_or_memory(void **state)
 {
     (void)state;
@@ -289,6 +316,7 @@ int main(void)
         with_folder(parts),
         with_folder(parts_key),
         with_folder(parts_key_of_many_edges),
+        with_folder(trusts_nobody),
         with_folder(does_without_a_place_or_memory),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_left);

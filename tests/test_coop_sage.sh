@@ -109,6 +109,15 @@ expect 1 '--transport: found nccl with --gpus 0' --dataset ./made --cache none -
 expect 1 'the run may need [0-9.]+ GB and this process may use' --dataset ./made --cache none --hidden 65536 --pes 64
 expect 1 'learning rate' --dataset ./made --cache none --lr 1e30 --epochs 3 --layers 2 --batch-size 256
 
+# Under a limit of address space: done, or refused at the start, and never a wait without end.
+for limit in 300000 450000 600000 800000 1000000 1400000; do
+    (ulimit -v $limit && exec timeout 60 "$program" --dataset ./made --cache none --layers 2 --hidden 16 --epochs 1 --cpus 2) >stdout 2>stderr
+    status=$?
+    [[ $status -le 1 ]] || complain "ulimit -v $limit: expected exit code 0 or 1, found $status: $(cat stdout stderr)"
+    [[ $status -eq 0 || $(wc -l <stderr) -eq 1 ]] || complain "ulimit -v $limit: expected one line of error, found: $(cat stderr)"
+    [[ $limit -ne 300000 ]] || grep -Eq 'OpenBLAS.*ulimit -v' stderr || complain "ulimit -v $limit: found: $(cat stderr)"
+done
+
 run="--dataset ./made --cache cache --layers 2 --hidden 16 --batch-size 128 --cpus 2 --lr 0.01"
 
 # ---- lines ----------------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,10 @@
 #include <cblas.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "runtime/machine/environment.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
 
@@ -268,6 +270,36 @@ static int environment(void **state)
     return 0;
 }
 
+/* The folder that StarPU gets instead of one that cannot be written is its owner's alone, and goes. */
+static void test_private_home(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
+    struct sl_environment_home home;
+    struct stat about;
+    char *kept[3];
+    for (int i = 0; i < 3; i++) {
+        kept[i] = getenv(names[i]) != NULL ? strdup(getenv(names[i])) : NULL;
+        setenv(names[i], "/dev/null", 1);
+    }
+    expect_ok(sl_environment_home_open(&home));
+    assert_int_equal(stat(home.instead, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0700);
+    assert_int_equal(about.st_uid, geteuid());
+    char folder[SL_HOME_BYTES];
+    memcpy(folder, home.instead, sizeof folder);
+    sl_environment_home_close(&home);
+    assert_int_not_equal(stat(folder, &about), 0);
+    for (int i = 0; i < 3; i++) {
+        if (kept[i] != NULL) {
+            setenv(names[i], kept[i], 1);
+            free(kept[i]);
+        } else {
+            unsetenv(names[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_scheduler),
         cmocka_unit_test(test_unknown_scheduler),
         cmocka_unit_test(test_kernels_loaded_early),
+        cmocka_unit_test(test_private_home),
         cmocka_unit_test(test_pool_goes),
     };
     return cmocka_run_group_tests(tests, environment, NULL);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
 
@@ -197,7 +198,7 @@ enum sl_status sl_checkpoint_real(const struct sl_tensors *checkpoint, const cha
     if (text == NULL || text[0] == '\0' || isspace((unsigned char)text[0])) {
         return bad_number(checkpoint, key, text);
     }
-    double value = strtod(text, &end);
+    double value = sl_decimal_read(text, &end);
     if (*end != '\0') {
         return bad_number(checkpoint, key, text);
     }

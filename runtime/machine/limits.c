@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #define MAX_NAME 4096
@@ -151,4 +152,20 @@ void sl_limits_read(struct sl_limits *out)
     sl_limits_of_groups("/proc/self/cgroup", "/sys/fs/cgroup", out);
     limit_resource(RLIMIT_AS, out);
     limit_resource(RLIMIT_DATA, out);
+}
+
+bool sl_limits_have_room(uint64_t bytes)
+{
+    struct sl_limits own = {.memory_bytes = UINT64_MAX};
+    limit_resource(RLIMIT_AS, &own);
+    limit_resource(RLIMIT_DATA, &own);
+    if (own.memory_bytes == UINT64_MAX) {
+        return true;
+    }
+    void *trial = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (trial == MAP_FAILED) {
+        return false;
+    }
+    munmap(trial, bytes);
+    return true;
 }

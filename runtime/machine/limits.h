@@ -7,6 +7,7 @@
 #ifndef SL_RUNTIME_MACHINE_LIMITS_H
 #define SL_RUNTIME_MACHINE_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sl_limits {
@@ -22,5 +23,9 @@ void sl_limits_of_groups(const char *groups, const char *root, struct sl_limits 
 
 /* Those of this process: of its control groups, and of `ulimit -v` and `-d` for memory. */
 void sl_limits_read(struct sl_limits *out);
+
+/* Whether `ulimit -v` and `-d` leave this process so many more bytes of address space; true where there is no such limit. Counted is
+ * what is mapped, touched or not. */
+bool sl_limits_have_room(uint64_t bytes);
 
 #endif

@@ -528,52 +528,51 @@ done:
 
 /* ---- host access ---- */
 
-static enum sl_status acquire(starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+#define PARAMETER_HANDLES 4
+#define LAYER_HANDLES (SL_N_PARAMETERS * PARAMETER_HANDLES + 1)
+
+/* The model's i-th handle; NULL where it has no such array. */
+static starpu_data_handle_t handle_of(const struct sl_model *model, uint32_t i)
 {
-    if (handle == NULL || starpu_data_acquire(handle, mode) == 0) {
-        return SL_OK;
+    const struct sl_layer *layer = &model->layer[i / LAYER_HANDLES];
+    uint32_t k = i % LAYER_HANDLES;
+    if (k == LAYER_HANDLES - 1) {
+        return layer->running_handle;
     }
-    return sl_fail(SL_ESTARPU, "StarPU refused to hand out a parameter");
+    const struct sl_parameter *p = &layer->parameter[k / PARAMETER_HANDLES];
+    switch (k % PARAMETER_HANDLES) {
+    case 0: return p->value_handle;
+    case 1: return p->gradient_handle;
+    case 2: return p->moment1_handle;
+    default: return p->moment2_handle;
+    }
+}
+
+static void release_first(const struct sl_model *model, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        starpu_data_handle_t handle = handle_of(model, i);
+        if (handle != NULL) {
+            starpu_data_release(handle);
+        }
+    }
 }
 
 enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        struct sl_layer *layer = &model->layer[i];
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            struct sl_parameter *p = &layer->parameter[k];
-            SL_TRY(st, acquire(p->value_handle, mode), done);
-            SL_TRY(st, acquire(p->gradient_handle, mode), done);
-            SL_TRY(st, acquire(p->moment1_handle, mode), done);
-            SL_TRY(st, acquire(p->moment2_handle, mode), done);
+    for (uint32_t i = 0; i < model->n_layers * LAYER_HANDLES; i++) {
+        starpu_data_handle_t handle = handle_of(model, i);
+        if (handle != NULL && starpu_data_acquire(handle, mode) != 0) {
+            release_first(model, i);
+            return sl_fail(SL_ESTARPU, "StarPU refused to hand out a parameter");
         }
-        SL_TRY(st, acquire(layer->running_handle, mode), done);
     }
-done:
-    return st;
-}
-
-static void release(starpu_data_handle_t handle)
-{
-    if (handle != NULL) {
-        starpu_data_release(handle);
-    }
+    return SL_OK;
 }
 
 void sl_model_release(struct sl_model *model)
 {
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        struct sl_layer *layer = &model->layer[i];
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            struct sl_parameter *p = &layer->parameter[k];
-            release(p->value_handle);
-            release(p->gradient_handle);
-            release(p->moment1_handle);
-            release(p->moment2_handle);
-        }
-        release(layer->running_handle);
-    }
+    release_first(model, model->n_layers * LAYER_HANDLES);
 }
 
 size_t sl_model_entries(const struct sl_model *model)

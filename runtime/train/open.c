@@ -7,7 +7,9 @@
 
 #include <string.h>
 
+#include "codelets/dense.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/machine/limits.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/model/kinds.h"
 #include "runtime/pipe/schedule.h"
@@ -230,6 +232,19 @@ done:
     return st;
 }
 
+/* Under `ulimit -v`: where address space runs out, StarPU and OpenBLAS would wait without end. */
+static enum sl_status check_space(const struct sl_session *t)
+{
+    uint64_t blas = t->machine.n_workers * SL_DENSE_SPACE_BYTES;
+    return sl_limits_have_room(t->memory_bytes + blas)
+               ? SL_OK
+               : sl_fail(
+                     SL_ENOMEM,
+                     "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
+                     "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
+                     (double)t->memory_bytes / 1e9, (double)blas / 1e9);
+}
+
 static enum sl_status check_memory(struct sl_session *t)
 {
     uint64_t found = t->machine.topology.memory_bytes;
@@ -242,12 +257,13 @@ static enum sl_status check_memory(struct sl_session *t)
                        "would wait without end; raise it, or unset it",
                        variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
     }
-    return t->memory_bytes <= found
-               ? SL_OK
-               : sl_fail(SL_ENOMEM,
-                         "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, "
-                         "--fanout or --hidden",
-                         (double)t->memory_bytes / 1e9, (double)found / 1e9);
+    if (t->memory_bytes > found) {
+        return sl_fail(SL_ENOMEM,
+                       "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, "
+                       "--fanout or --hidden",
+                       (double)t->memory_bytes / 1e9, (double)found / 1e9);
+    }
+    return check_space(t);
 }
 
 /* Parts of the graph, their tables where workers are near. */

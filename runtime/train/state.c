@@ -10,6 +10,7 @@
 
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
+#include "support/decimal.h"
 #include "support/memory.h"
 
 /* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
@@ -97,7 +98,7 @@ static void add_whole(struct labels *labels, const char *key, uint64_t value)
 static void add_real(struct labels *labels, const char *key, double value)
 {
     char *text = labels->number[labels->n_numbers++];
-    snprintf(text, sizeof labels->number[0], "%.17g", value);
+    sl_decimal_write(value, 17, text, sizeof labels->number[0]);
     labels->entry[labels->n++] = (struct sl_metadata){key, text};
 }
 

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One function for each reader. Their files are in memory, under names of /proc. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "partition/cache.h"
+#include "partition/csv.h"
+#include "partition/features.h"
+#include "partition/lines.h"
+#include "partition/load.h"
+#include "partition/metis_file.h"
+#include "partition/npy.h"
+#include "partition/number.h"
+#include "runtime/files/checkpoint.h"
+#include "runtime/machine/environment.h"
+#include "runtime/report/metrics.h"
+#include "runtime/report/trace_read.h"
+#include "runtime/starling.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#define N 6 /* vertices that the readers are told of */
+#define KEY 7
+#define CHECKPOINT_NAME "checkpoint.safetensors"
+
+/* Checksums are another matter: tests/test_file.c and tests/test_cache.c. */
+uint64_t __wrap_sl_checksum(uint64_t start, const void *data, size_t bytes);
+uint64_t __wrap_sl_checksum(uint64_t start, const void *data, size_t bytes)
+{
+    (void)start;
+    (void)data;
+    (void)bytes;
+    return 0;
+}
+
+long fuzz_accepted;
+
+/* ---- files ---- */
+
+static void need(int good)
+{
+    if (!good) {
+        perror("fuzz");
+        abort();
+    }
+}
+
+/* The i-th file in memory, with these bytes; its path. */
+static const char *file_of(int i, const uint8_t *data, size_t n)
+{
+    static int files[2] = {-1, -1};
+    static char paths[2][40];
+    if (files[i] < 0) {
+        files[i] = memfd_create("fuzz", MFD_CLOEXEC);
+        need(fchmod(files[i], 0600) == 0); /* others' caches are not read */
+        snprintf(paths[i], sizeof paths[i], "/proc/%ld/fd/%d", (long)getpid(), files[i]);
+    }
+    need(files[i] >= 0 && ftruncate(files[i], 0) == 0 && pwrite(files[i], data, n, 0) == (ssize_t)n);
+    return paths[i];
+}
+
+static char links[64]; /* a folder of links to files in memory */
+
+static void remove_links(void)
+{
+    static const char *const names[] = {CHECKPOINT_NAME, "tasks.rec", "trace.rec"};
+    char path[128];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", links, names[i]);
+        unlink(path);
+    }
+    rmdir(links);
+}
+
+/* A folder in which that name is this file. */
+static const char *folder_with(const char *name, const char *file)
+{
+    char path[128];
+    if (links[0] == '\0') {
+        snprintf(links, sizeof links, "/tmp/starling-fuzz-XXXXXX");
+        need(mkdtemp(links) != NULL);
+        atexit(remove_links);
+    }
+    snprintf(path, sizeof path, "%s/%s", links, name);
+    need(access(path, F_OK) == 0 || symlink(file, path) == 0);
+    return links;
+}
+
+static void put_seed(const char *folder, const char *name, const void *data, size_t n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    need(file != NULL && fwrite(data, 1, n, file) == n && fclose(file) == 0);
+}
+
+static void put_texts(const char *folder, const char *const *texts)
+{
+    char name[32];
+    for (int i = 0; texts[i] != NULL; i++) {
+        snprintf(name, sizeof name, "text%d", i);
+        put_seed(folder, name, texts[i], strlen(texts[i]));
+    }
+}
+
+/* A status and its message go together. */
+static void judge(enum sl_status st)
+{
+    fuzz_accepted += st == SL_OK;
+    need(st == SL_OK || sl_message()[0] != '\0');
+}
+
+/* ---- text ---- */
+
+static void read_table(int which, const char *path)
+{
+    uint64_t count;
+    uint64_t n_edges = 3;
+    sl_vertex *from = NULL;
+    sl_vertex *to = NULL;
+    int32_t *labels = NULL;
+    struct sl_ids ids = {0};
+    struct sl_features features = {0};
+    switch (which) {
+    case 0: judge(sl_csv_read_count(path, &count)); break;
+    case 1: judge(sl_csv_read_edges(path, N, n_edges, &from, &to)); break;
+    case 2: judge(sl_csv_read_labels(path, N, &labels)); break;
+    case 3: judge(sl_csv_read_ids(path, N, &ids)); break;
+    default: judge(sl_csv_read_features(path, N, &features)); break;
+    }
+    sl_free(from);
+    sl_free(to);
+    sl_free(labels);
+    sl_free(ids.ids);
+    sl_features_free(&features);
+}
+
+/* The first byte says which table. */
+static void run_csv(const uint8_t *data, size_t n)
+{
+    if (n > 0) {
+        read_table((uint8_t)(data[0] - '0') % 5, file_of(0, data + 1, n - 1));
+    }
+}
+
+static void seed_csv(const char *folder)
+{
+    static const char *const texts[] = {"0"
+                                        "6\n",
+                                        "1"
+                                        "0,1\n1,2\n3,2\n",
+                                        "2"
+                                        "0\n1\n2.0\n0\nnan\n1\n",
+                                        "3"
+                                        "3\n0\n",
+                                        "4"
+                                        "1,2\n0.5,-1\n3,4.25\n1e-3,7\n0,0\n-2,2\n",
+                                        "4"
+                                        "0.1,0,0\r\n0,0,2\r\n0,1,0\r\n1,0,0\r\n0,0,1e30\r\n0,0,0",
+                                        NULL};
+    put_texts(folder, texts);
+}
+
+static enum sl_status count_bytes(void *context, const struct sl_lines *lines)
+{
+    (void)context;
+    volatile char last = lines->bytes > 0 ? lines->text[lines->bytes - 1] : 0;
+    return last == '!' ? sl_fail(SL_EFILE, "line %llu ends so", (unsigned long long)lines->first_line) : SL_OK;
+}
+
+static void run_lines(const uint8_t *data, size_t n)
+{
+    uint64_t n_lines;
+    judge(sl_lines_read(file_of(0, data, n), 1000, count_bytes, NULL, &n_lines));
+}
+
+static void seed_lines(const char *folder)
+{
+    static const char *const texts[] = {"a\nb\n\nc", "a\r\nb!", NULL};
+    char path[512];
+    put_texts(folder, texts);
+    snprintf(path, sizeof path, "%s/zipped", folder);
+    gzFile file = gzopen(path, "wb9");
+    need(file != NULL && gzputs(file, "1,2,3\n4,5,6\n") > 0 && gzclose(file) == Z_OK);
+}
+
+static void run_number(const uint8_t *data, size_t n)
+{
+    char *text = malloc(n + 1); /* a reader that goes on beyond the end is seen */
+    uint64_t whole;
+    double real;
+    need(text != NULL);
+    memcpy(text, data, n);
+    for (const char *p = text; p != NULL && p < text + n; p = sl_number_real(p, text + n, &real)) {
+        fuzz_accepted++;
+        sl_number_u64(p, text + n, &whole);
+        sl_number_whole(p, text + n, &whole);
+    }
+    free(text);
+}
+
+static void seed_number(const char *folder)
+{
+    static const char *const texts[] = {"12",  "-0.5e-300", "1.7976931348623157e308", "nan", "18446744073709551615",
+                                        "2.0", NULL};
+    put_texts(folder, texts);
+}
+
+static void run_metis(const uint8_t *data, size_t n)
+{
+    struct sl_graph graph = {0};
+    uint32_t parts[N];
+    uint32_t n_parts;
+    const char *path = file_of(0, data, n);
+    if (sl_metis_read_graph(path, &graph) == SL_OK) {
+        sl_graph_free(&graph);
+    }
+    judge(sl_metis_read_parts(path, N, parts, &n_parts));
+}
+
+static void seed_metis(const char *folder)
+{
+    static const char *const texts[] = {"3 2\n2\n1 3\n2\n", "% a comment\n3 1 011 1\n5 2 1\n6 1 1\n7\n",
+                                        "0\n1\n0\n1\n2\n0\n", NULL};
+    put_texts(folder, texts);
+}
+
+/* ---- arrays ---- */
+
+static void run_npy(const uint8_t *data, size_t n)
+{
+    const char *path = file_of(0, data, n);
+    struct sl_npy array;
+    struct sl_features features = {0};
+    int32_t *labels = NULL;
+    uint32_t n_vertices;
+    uint64_t n_edges;
+    sl_vertex *from = NULL;
+    sl_vertex *to = NULL;
+    if (sl_npy_read(path, "x", &array) == SL_OK) {
+        fuzz_accepted++;
+        for (uint64_t i = 0; i < array.n_items && i < 100; i++) {
+            sl_npy_real(&array, i);
+            sl_npy_whole(&array, i, N);
+        }
+        sl_npy_free(&array);
+    }
+    judge(sl_npy_read_features(path, "node_feat", N, &features));
+    judge(sl_npy_read_labels(path, "node_label", N, &labels));
+    judge(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+    sl_features_free(&features);
+    sl_free(labels);
+    sl_free(from);
+    sl_free(to);
+}
+
+/* An .npy file's bytes. Returns their number. */
+static size_t make_npy(const char *type, const char *shape, const void *items, size_t bytes, unsigned char *out)
+{
+    char header[128];
+    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
+    memset(header + n, ' ', sizeof header - (size_t)n);
+    header[117] = '\n';
+    memcpy(out, "\x93NUMPY\1\0\x76\0", 10);
+    memcpy(out + 10, header, 118);
+    memcpy(out + 128, items, bytes);
+    return 128 + bytes;
+}
+
+static unsigned char *put_u32(unsigned char *to, uint32_t value)
+{
+    memcpy(to, &value, sizeof value);
+    return to + sizeof value;
+}
+
+static unsigned char *put_u16(unsigned char *to, uint16_t value)
+{
+    memcpy(to, &value, sizeof value);
+    return to + sizeof value;
+}
+
+/* One stored entry, then the directory: what a reader of zip files looks at. */
+static size_t make_zip(const char *name, const unsigned char *data, size_t n, unsigned char *out)
+{
+    uint16_t length = (uint16_t)strlen(name);
+    uint32_t sum = (uint32_t)crc32(0, data, (unsigned)n);
+    unsigned char *p = out;
+    for (int directory = 0; directory < 2; directory++) {
+        p = put_u32(p, directory ? 0x02014b50 : 0x04034b50);
+        p = directory ? put_u16(p, 20) : p;
+        p = put_u16(put_u16(put_u16(p, 20), 0), 0); /* version, flags, method */
+        p = put_u32(put_u32(put_u32(put_u32(p, 0), sum), (uint32_t)n), (uint32_t)n);
+        p = put_u16(put_u16(p, length), 0);
+        p = directory ? put_u32(put_u32(put_u16(put_u16(put_u16(p, 0), 0), 0), 0), 0) : p;
+        memcpy(p, name, length);
+        p += length;
+        if (!directory) {
+            memcpy(p, data, n);
+            p += n;
+        }
+    }
+    uint32_t start = 30u + length + (uint32_t)n;
+    p = put_u16(put_u16(put_u16(put_u16(put_u32(p, 0x06054b50), 0), 0), 1), 1);
+    p = put_u16(put_u32(put_u32(p, 46u + length), start), 0);
+    return (size_t)(p - out);
+}
+
+static void seed_npy(const char *folder)
+{
+    static const float features[N * 2] = {1, 2, 0.5f, -1};
+    static const int64_t labels[N] = {0, 1, 2, -1, 1, 0};
+    unsigned char array[512];
+    unsigned char zip[1024];
+    size_t n = make_npy("<f4", "(6, 2)", features, sizeof features, array);
+    put_seed(folder, "features", array, n);
+    put_seed(folder, "zipped", zip, make_zip("node_feat.npy", array, n, zip));
+    n = make_npy("<i8", "(6, 1)", labels, sizeof labels, array);
+    put_seed(folder, "labels", array, n);
+    put_seed(folder, "edges", zip, make_zip("edge_index.npy", array, n, zip));
+}
+
+static void run_safetensors(const uint8_t *data, size_t n)
+{
+    struct sl_tensors tensors;
+    double entries[64];
+    enum sl_status st = sl_safetensors_read(file_of(0, data, n), &tensors);
+    judge(st);
+    if (st != SL_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < tensors.n; i++) {
+        if (sl_tensor_bytes(&tensors.tensors[i]) <= sizeof entries) {
+            judge(sl_tensors_get(&tensors, &tensors.tensors[i], entries));
+        }
+    }
+    sl_tensors_metadata(&tensors, "format");
+    sl_tensors_free(&tensors);
+}
+
+static void seed_safetensors(const char *folder)
+{
+    static const sl_real entries[6] = {1, 2, 3, 4, 5, 6};
+    static const uint64_t step = 3;
+    const struct sl_tensor tensors[] = {sl_tensor_make("a.weight", SL_TENSOR_REAL, 2, 3, entries),
+                                        sl_tensor_make("a.bias", SL_TENSOR_REAL, 3, 0, entries),
+                                        sl_tensor_make("step", SL_TENSOR_U64, 0, 0, &step)};
+    const struct sl_metadata metadata[] = {{"format", "pt"}, {"epoch", "3"}, {"loss", "0.25"}};
+    char path[512];
+    snprintf(path, sizeof path, "%s/tensors", folder);
+    need(sl_safetensors_write(path, tensors, 3, metadata, 3) == SL_OK);
+    need(sl_checkpoint_save(folder, tensors, 3, metadata, 3) == SL_OK);
+}
+
+static void run_checkpoint(const uint8_t *data, size_t n)
+{
+    struct sl_tensors found;
+    uint64_t whole;
+    double real;
+    enum sl_status st = sl_checkpoint_load(folder_with(CHECKPOINT_NAME, file_of(0, data, n)), &found);
+    judge(st);
+    if (st == SL_OK) {
+        judge(sl_checkpoint_whole(&found, "epoch", &whole));
+        judge(sl_checkpoint_real(&found, "loss", &real));
+        sl_tensors_free(&found);
+    }
+}
+
+/* ---- caches ---- */
+
+static void run_cache(const uint8_t *data, size_t n)
+{
+    const char *path = file_of(0, data, n);
+    struct sl_dataset dataset = {0};
+    uint32_t parts[N];
+    if (sl_cache_read_dataset(path, KEY, &dataset)) {
+        fuzz_accepted++;
+        /* What a reader lets through, others believe. */
+        const struct sl_graph *g = &dataset.graph;
+        for (uint32_t v = 0; v < g->n_vertices; v++) {
+            for (uint64_t e = g->offsets[v]; e < g->offsets[v + 1]; e++) {
+                need(g->sources[e] < g->n_vertices);
+            }
+            need(dataset.labels[v] < (int32_t)dataset.n_classes);
+        }
+        sl_dataset_free(&dataset);
+    }
+    fuzz_accepted += sl_cache_read_parts(path, KEY, N, 2, parts);
+}
+
+static void seed_cache(const char *folder)
+{
+    uint64_t offsets[N + 1] = {0, 1, 3, 5, 6, 7, 7};
+    sl_vertex sources[7] = {1, 0, 2, 1, 3, 2, 4};
+    float features[N * 2] = {1, 2, 3};
+    uint64_t row_ends[N + 1] = {0, 1, 1, 2, 2, 3, 3};
+    uint32_t columns[3] = {1, 0, 2};
+    int32_t labels[N] = {0, 1, 2, -1, 1, 0};
+    uint32_t ids[N] = {3, 0, 1, 2, 5, 4};
+    uint32_t parts[N] = {0, 1, 0, 1, 1, 0};
+    char path[512];
+    struct sl_dataset d = {.n_classes = 3, .name = "small", .split = "one", .labels = labels};
+    d.graph = (struct sl_graph){.n_vertices = N, .n_edges = 7, .offsets = offsets, .sources = sources};
+    d.features = (struct sl_features){.n_rows = N, .n_columns = 2, .dense = features};
+    d.train = (struct sl_ids){.n = 2, .ids = ids};
+    d.valid = (struct sl_ids){.n = 1, .ids = ids + 2};
+    d.test = (struct sl_ids){.n = 2, .ids = ids + 3};
+    snprintf(path, sizeof path, "%s/dense", folder);
+    need(sl_cache_write_dataset(path, KEY, &d));
+    d.features =
+        (struct sl_features){.n_rows = N, .n_columns = 4, .offsets = row_ends, .columns = columns, .values = features};
+    snprintf(path, sizeof path, "%s/sparse", folder);
+    need(sl_cache_write_dataset(path, KEY, &d));
+    snprintf(path, sizeof path, "%s/parts", folder);
+    need(sl_cache_write_parts(path, KEY, N, 2, parts));
+}
+
+/* ---- traces and metrics ---- */
+
+/* Two files, one behind the other, with a NUL between them. */
+static void run_trace(const uint8_t *data, size_t n)
+{
+    struct sl_trace_data trace;
+    const uint8_t *end = n > 0 ? memchr(data, 0, n) : NULL;
+    size_t first = end != NULL ? (size_t)(end - data) : n;
+    size_t rest = end != NULL ? n - first - 1 : 0;
+    folder_with("tasks.rec", file_of(0, data, first));
+    enum sl_status st = sl_trace_read(folder_with("trace.rec", file_of(1, data + n - rest, rest)), &trace);
+    judge(st);
+    if (st == SL_OK) {
+        sl_trace_data_free(&trace);
+    }
+}
+
+static void seed_trace(const char *folder)
+{
+    static const char text[] =
+        "Name: sample.fwd.sample.hop0.pe1.step3\nJobId: 5\nSubmitTime: 10.0\nStartTime: 11.0\nEndTime: 12.5\n"
+        "WorkerId: 0\nDependsOn: 4\n\n\0E: Initializing\nT: 0\nN: 0\nW: 0\n";
+    put_seed(folder, "one", text, sizeof text - 1);
+}
+
+static void run_metrics(const uint8_t *data, size_t n)
+{
+    struct sl_metrics metrics;
+    enum sl_status st = sl_metrics_open(file_of(0, data, n), NULL, true, &metrics);
+    judge(st);
+    if (st == SL_OK) {
+        judge(sl_metrics_rewind(&metrics, 1, 3));
+        judge(sl_metrics_close(&metrics));
+    }
+}
+
+static void seed_metrics(const char *folder)
+{
+    static const char *const texts[] = {"{\"event\":\"run\",\"dataset\":\"x\"}\n{\"event\":\"step\",\"step\":2,"
+                                        "\"loss\":1}\n{\"event\":\"epoch\",\"epoch\":1}\n"
+                                        "{\"event\":\"epoch\",\"epoch\":2}\n{\"event\":\"summary\"}\n",
+                                        "{\"event\":\"epoch\",\"epoch\":1}\nnot ours\n{\"event\":\"st", NULL};
+    put_texts(folder, texts);
+}
+
+/* ---- options and the environment ---- */
+
+#define MOST_WORDS 40
+
+/* Lines become words; returns how many. The text is changed. */
+static int split_lines(char *text, char *words[MOST_WORDS])
+{
+    int n = 0;
+    char *rest;
+    for (char *word = strtok_r(text, "\n", &rest); word != NULL && n < MOST_WORDS - 1;
+         word = strtok_r(NULL, "\n", &rest)) {
+        words[n++] = word;
+    }
+    words[n] = NULL;
+    return n;
+}
+
+static char *text_of(const uint8_t *data, size_t n)
+{
+    char *text = malloc(n + 1);
+    need(text != NULL);
+    memcpy(text, data, n);
+    text[n] = '\0';
+    return text;
+}
+
+static void parse(enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv)
+{
+    static FILE *nowhere;
+    struct sl_settings *settings = NULL;
+    char value[64];
+    bool runs;
+    nowhere = nowhere == NULL ? fopen("/dev/null", "we") : nowhere;
+    need(nowhere != NULL);
+    need(defaults(&settings) == SL_OK);
+    judge(sl_settings_parse(settings, argc, argv, nowhere, &runs));
+    judge(sl_settings_get(settings, "fanout", value, sizeof value));
+    sl_settings_delete(settings);
+}
+
+static void run_options(const uint8_t *data, size_t n)
+{
+    char *text = text_of(data, n);
+    char *words[MOST_WORDS];
+    char *again[MOST_WORDS];
+    int argc = split_lines(text, words);
+    if (argc > 0) {
+        memcpy(again, words, sizeof words);
+        parse(sl_settings_new, argc, words);
+        parse(sl_settings_new_pipe, argc, again);
+    }
+    free(text);
+}
+
+static void seed_options(const char *folder)
+{
+    static const char *const texts[] = {"p\n--dataset\ncora\n--fanout=3,3\n--layers\n2\n",
+                                        "p\n--model=gat\n--heads=2\n--no-directed\n",
+                                        "p\n--resume=auto\n--checkpoint\nx\n--lr=1e-3",
+                                        "p\n--help",
+                                        "p\n--print-man",
+                                        "p\n--\n-x",
+                                        NULL};
+    put_texts(folder, texts);
+}
+
+/* "NAME=VALUE" lines. */
+static void run_environment(const uint8_t *data, size_t n)
+{
+    char *text = text_of(data, n);
+    char *words[MOST_WORDS];
+    char *none[] = {(char *)(uintptr_t) "p", NULL};
+    int n_words = split_lines(text, words);
+    const char *variable;
+    for (int i = 0; i < n_words; i++) {
+        char *value = strchr(words[i], '=');
+        if (value != NULL && (strncmp(words[i], "STARLING_", 9) == 0 || strncmp(words[i], "STARPU_", 7) == 0)) {
+            *value++ = '\0';
+            need(setenv(words[i], value, 1) == 0);
+        } else {
+            words[i] = NULL;
+        }
+    }
+    parse(sl_settings_new, 1, none);
+    judge(sl_environment_check(false));
+    judge(sl_environment_check(true));
+    sl_environment_memory(&variable);
+    for (int i = 0; i < n_words; i++) {
+        if (words[i] != NULL) {
+            unsetenv(words[i]);
+        }
+    }
+    free(text);
+}
+
+static void seed_environment(const char *folder)
+{
+    static const char *const texts[] = {
+        "STARLING_FANOUT=3,3\nSTARLING_LAYERS=2\n", "STARPU_NCPU=2\nSTARPU_LIMIT_CPU_MEM=500\n",
+        "STARPU_WORKERS_CPUID=0 1-3\nSTARPU_SCHED=lws\n", "STARPU_TRACE_BUFFER_SIZE=64\n", NULL};
+    put_texts(folder, texts);
+}
+
+const struct fuzz_target fuzz_targets[] = {
+    {"csv", run_csv, seed_csv},
+    {"lines", run_lines, seed_lines},
+    {"number", run_number, seed_number},
+    {"metis", run_metis, seed_metis},
+    {"npy", run_npy, seed_npy},
+    {"safetensors", run_safetensors, seed_safetensors},
+    {"checkpoint", run_checkpoint, seed_safetensors},
+    {"cache", run_cache, seed_cache},
+    {"trace", run_trace, seed_trace},
+    {"metrics", run_metrics, seed_metrics},
+    {"options", run_options, seed_options},
+    {"environment", run_environment, seed_environment},
+    {NULL, NULL, NULL},
+};
+
+const struct fuzz_target *fuzz_target_find(const char *name)
+{
+    const struct fuzz_target *target = fuzz_targets;
+    while (target->name != NULL && (name == NULL || strcmp(target->name, name) != 0)) {
+        target++;
+    }
+    return target->name != NULL ? target : NULL;
+}

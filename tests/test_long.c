@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What goes on for long takes no more of the process than what is short: sessions opened and closed one after the other, and epochs.
+ * SL_LONG=1: a thousand and two thousand of them. */
+#include "tests/whole_fixture.h"
+
+#include <dirent.h>
+
+#define OPTIONS "cache=none layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 cpus=1 "
+
+static long pages_held(void)
+{
+    long all = 0;
+    long held = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &all, &held), 2);
+    fclose(file);
+    return held;
+}
+
+static int files_open(void)
+{
+    int n = 0;
+    DIR *all = opendir("/proc/self/fd");
+    assert_non_null(all);
+    while (readdir(all) != NULL) {
+        n++;
+    }
+    closedir(all);
+    return n;
+}
+
+static void look_at_memory(void *context, const struct sl_epoch_news *news)
+{
+    long *pages = context;
+    pages[news->epoch <= 10 ? 0 : 1] = pages_held();
+}
+
+static void test_sessions(void **state)
+{
+    (void)state;
+    struct whole sage = {.options = OPTIONS "epochs=1"};
+    struct whole pipe = {.pipe = true, .options = "cache=none layers=2 hidden=4 chunks=4 ways=2 epochs=1 cpus=2"};
+    long rounds = getenv("SL_LONG") != NULL ? 500 : 25;
+    long live = sl_memory_live();
+    long pages = 0;
+    int n_files = 0;
+    put_whole_dataset();
+    for (long i = 0; i < rounds; i++) {
+        if (i == 10) {
+            pages = pages_held();
+            n_files = files_open();
+        }
+        assert_ok(run_whole(&sage));
+        assert_ok(run_whole(&pipe));
+        assert_int_equal(sl_memory_live(), live);
+    }
+    print_message("%ld sessions: %ld pages after 20, %ld at the end\n", 2 * rounds, pages, pages_held());
+    assert_int_equal(files_open(), n_files);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(pages_held() < pages + pages / 5);
+#endif
+}
+
+static void test_epochs(void **state)
+{
+    (void)state;
+    struct sl_settings *settings;
+    struct sl_session *session;
+    long pages[2] = {0};
+    put_whole_dataset();
+    assert_ok(sl_settings_new(&settings));
+    assert_ok(set_words(settings, OPTIONS "eval-every=1"));
+    assert_ok(sl_settings_set(settings, "epochs", getenv("SL_LONG") != NULL ? "2000" : "60"));
+    assert_ok(sl_session_open(settings, NULL, &session));
+    assert_ok(sl_session_train(session, &(struct sl_report){.context = pages, .epoch = look_at_memory}));
+    sl_session_close(session);
+    sl_settings_delete(settings);
+    print_message("pages after 10 epochs: %ld, after the last: %ld\n", pages[0], pages[1]);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(pages[1] <= pages[0] + pages[0] / 20);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {with_folder(test_sessions), with_folder(test_epochs)};
+    fixture_environment();
+    unsetenv("STARPU_FXT_TRACE");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Whole runs on a disk that fails once: each call that makes, writes, flushes or renames a file finds the disk full, or broken, or is
+ * torn. One line says so; every file is the old one or the new one, never a mixture; and the run gone on with afterwards ends with
+ * the files of one that was never stopped, its metrics with each epoch once.
+ */
+#include "tests/whole_fixture.h"
+
+#include <glob.h>
+#include <jansson.h>
+
+#include "partition/metis_file.h"
+#include "runtime/files/checkpoint.h"
+#include "tests/disk_fixture.h"
+
+#define CHECKPOINT "kept/checkpoint.safetensors"
+#define METRICS "x.jsonl"
+#define MOST_FILES 12
+
+static bool watched; /* the system hands over its calls */
+
+/* A file's contents at one time; bytes NULL: it was not there. */
+struct content {
+    char *bytes;
+    size_t n;
+};
+
+static struct content content_of(const char *path)
+{
+    struct content c = {0};
+    if (sl_file_exists(path)) {
+        assert_ok(sl_file_read(path, (size_t)1 << 24, &c.bytes, &c.n));
+    }
+    return c;
+}
+
+static bool same(const struct content *a, const struct content *b)
+{
+    return (a->bytes == NULL) == (b->bytes == NULL) && a->n == b->n &&
+           (a->n == 0 || memcmp(a->bytes, b->bytes, a->n) == 0);
+}
+
+/* The files of a run: before, after one epoch, and after a second that nothing disturbs. */
+struct file {
+    char path[600];
+    struct content before, after;
+};
+
+static struct file files[MOST_FILES];
+static size_t n_files;
+
+static void list_files(void)
+{
+    static const char *const patterns[] = {CHECKPOINT, METRICS, "*.safetensors", "*.npy", "cache/*"};
+    glob_t found = {0};
+    n_files = 0;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        assert_int_equal(glob(in_folder(patterns[i]), 0, NULL, &found), 0);
+        for (size_t k = 0; k < found.gl_pathc; k++) {
+            assert_true(n_files < MOST_FILES);
+            snprintf(files[n_files++].path, sizeof files[0].path, "%s", found.gl_pathv[k]);
+        }
+        globfree(&found);
+    }
+}
+
+static void put_back(void)
+{
+    for (size_t i = 0; i < n_files; i++) {
+        const struct file *f = &files[i];
+        remove(f->path);
+        if (f->before.bytes != NULL) {
+            put_bytes(f->path + strlen(folder) + 1, f->before.bytes, f->before.n);
+        }
+    }
+}
+
+static void forget_files(void)
+{
+    for (size_t i = 0; i < n_files; i++) {
+        sl_free(files[i].before.bytes);
+        sl_free(files[i].after.bytes);
+        files[i] = (struct file){0};
+    }
+    n_files = 0;
+}
+
+/* Checkpoints and metrics hold times, which no two runs share. */
+static bool has_times(const struct file *f)
+{
+    return strstr(f->path, CHECKPOINT) != NULL || strstr(f->path, METRICS) != NULL;
+}
+
+static void expect_old_or_new(long n)
+{
+    struct sl_tensors checkpoint;
+    for (size_t i = 0; i < n_files; i++) {
+        struct content now = content_of(files[i].path);
+        if (!has_times(&files[i]) && !same(&now, &files[i].before) && !same(&now, &files[i].after)) {
+            fail_msg("call %ld: %s, %zu bytes, is neither the old nor the new one", n, files[i].path, now.n);
+        }
+        sl_free(now.bytes);
+    }
+    assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint)); /* which has a checksum */
+    sl_tensors_free(&checkpoint);
+}
+
+static void expect_new(long n)
+{
+    for (size_t i = 0; i < n_files; i++) {
+        struct content now = content_of(files[i].path);
+        if (!has_times(&files[i]) && !same(&now, &files[i].after)) {
+            fail_msg("call %ld: %s, gone on with, is another", n, files[i].path);
+        }
+        sl_free(now.bytes);
+    }
+}
+
+/* Each line is an object, and the two epochs are there once each, in order. */
+static void expect_epochs_once(long n)
+{
+    char *text;
+    char *rest;
+    size_t bytes;
+    json_int_t last = 0;
+    assert_ok(sl_file_read(in_folder(METRICS), (size_t)1 << 24, &text, &bytes));
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *object = json_loads(line, 0, NULL);
+        if (object == NULL) {
+            fail_msg("call %ld: a line of the metrics is '%s'", n, line);
+        }
+        const char *event = json_string_value(json_object_get(object, "event"));
+        if (event != NULL && strcmp(event, "epoch") == 0) {
+            json_int_t epoch = json_integer_value(json_object_get(object, "epoch"));
+            if (epoch != last + 1) {
+                fail_msg("call %ld: epoch %lld comes after epoch %lld", n, (long long)epoch, (long long)last);
+            }
+            last = epoch;
+        }
+        json_decref(object);
+    }
+    sl_free(text);
+    assert_int_equal(last, 2);
+}
+
+#define FILES                                                                                                          \
+    "cache=%cache checkpoint=%kept save=%m.safetensors predict=%p.npy embed=%e.npy metrics=%" METRICS " cpus=1 "
+
+/* Caches save time, and a lock keeps others away: without them a run goes on; a folder that is there need not be made. */
+static bool may_be_missed(const char *path)
+{
+    return strstr(path, "/cache") != NULL || strstr(path, "/lock") != NULL || sl_folder_exists(path);
+}
+
+static void fail_each(bool pipe, const char *first, const char *second, long usual)
+{
+    struct whole whole = {.pipe = pipe, .options = first};
+    long counts[N_DISK_FAULTS] = {0};
+    long n_done_without = 0;
+    if (!watched) {
+        skip();
+    }
+    put_whole_dataset();
+    assert_ok(run_whole(&whole));
+    list_files();
+    for (size_t i = 0; i < n_files; i++) {
+        files[i].before = strstr(files[i].path, "/cache/") == NULL ? content_of(files[i].path) : (struct content){0};
+    }
+    put_back();
+    whole.options = second;
+    disk_arm(folder, DISK_FULL, 0);
+    assert_ok(run_whole(&whole));
+    long n_calls = disk_disarm();
+    for (size_t i = 0; i < n_files; i++) {
+        files[i].after = content_of(files[i].path);
+        assert_non_null(files[i].after.bytes);
+    }
+    for (long n = 1; n <= n_calls; n += stride(usual)) {
+        for (int fault = (int)(n % stride(N_DISK_FAULTS)); fault < N_DISK_FAULTS; fault += (int)stride(N_DISK_FAULTS)) {
+            put_back();
+            disk_arm(folder, (enum disk_fault)fault, n);
+            enum sl_status st = run_whole(&whole);
+            disk_disarm();
+            if (st == SL_OK && !may_be_missed(disk.failed)) {
+                fail_msg("call %ld, fault %d, on %s: the run says nothing of it", n, fault, disk.failed);
+            }
+            if (st != SL_OK && (st != SL_EIO || sl_message()[0] == '\0')) {
+                fail_msg("call %ld, fault %d: found '%s': %s", n, fault, sl_status_name(st), sl_message());
+            }
+            expect_no_temporaries();
+            expect_old_or_new(n);
+            counts[fault]++;
+            n_done_without += st == SL_OK;
+            assert_ok(run_whole(&whole));
+            expect_new(n);
+            expect_epochs_once(n);
+        }
+    }
+    print_message("%ld calls; full %ld, broken %ld, torn %ld times; %ld times the run did without\n", n_calls,
+                  counts[DISK_FULL], counts[DISK_BROKEN], counts[DISK_TORN], n_done_without);
+    forget_files();
+}
+
+static void test_minibatches(void **state)
+{
+    (void)state;
+    fail_each(false, FILES "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=1",
+              FILES "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=2 resume=auto", 2);
+}
+
+static void test_full_graph(void **state)
+{
+    (void)state;
+    fail_each(true, FILES "layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=1",
+              FILES "layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=2 resume=auto", 2);
+}
+
+/* ---- single writers, over files of "old" ---- */
+
+static void list_written(const char *const *patterns)
+{
+    glob_t found = {0};
+    n_files = 0;
+    for (; *patterns != NULL; patterns++) {
+        if (glob(in_folder(*patterns), 0, NULL, &found) == 0) {
+            for (size_t k = 0; k < found.gl_pathc; k++) {
+                assert_true(n_files < MOST_FILES);
+                struct file *f = &files[n_files++];
+                snprintf(f->path, sizeof f->path, "%s", found.gl_pathv[k]);
+                f->after = content_of(f->path);
+                assert_ok(sl_strdup("old", &f->before.bytes));
+                f->before.n = strlen("old");
+            }
+        }
+        globfree(&found);
+    }
+    assert_true(n_files > 0);
+}
+
+/* The writer's n-th call fails, for many n: each file stays old or is new. prepare: before each time; may be NULL. */
+static void fail_writer(enum sl_status (*write)(void), void (*prepare)(void), const char *const *patterns, long usual)
+{
+    long n_failed = 0;
+    disk_arm(folder, DISK_FULL, 0);
+    assert_ok(write());
+    long n_calls = disk_disarm();
+    list_written(patterns);
+    for (long n = 1; n <= n_calls; n += stride(usual)) {
+        for (int fault = (int)(n % stride(N_DISK_FAULTS)); fault < N_DISK_FAULTS; fault += (int)stride(N_DISK_FAULTS)) {
+            put_back();
+            if (prepare != NULL) {
+                prepare();
+            }
+            disk_arm(folder, (enum disk_fault)fault, n);
+            enum sl_status st = write();
+            disk_disarm();
+            if (st == SL_OK ? !may_be_missed(disk.failed) : sl_message()[0] == '\0') {
+                fail_msg("call %ld, fault %d, on %s: found '%s'", n, fault, disk.failed, sl_status_name(st));
+            }
+            expect_no_temporaries();
+            for (size_t i = 0; i < n_files; i++) {
+                struct content now = content_of(files[i].path);
+                if (!same(&now, &files[i].before) && !same(&now, &files[i].after)) {
+                    fail_msg("call %ld, fault %d: %s, %zu bytes, is neither the old nor the new one", n, fault,
+                             files[i].path, now.n);
+                }
+                sl_free(now.bytes);
+            }
+            n_failed += st != SL_OK;
+        }
+    }
+    print_message("%zu files, %ld calls, %ld failures\n", n_files, n_calls, n_failed);
+    assert_true(n_failed > 0);
+    forget_files();
+}
+
+static struct sl_dataset dataset;
+
+static enum sl_status write_raw(void)
+{
+    return sl_raw_write_dataset(&dataset, false, in_folder("raw"));
+}
+
+static enum sl_status write_metis(void)
+{
+    static const uint32_t parts[61] = {1};
+    enum sl_status st = sl_metis_write_graph(in_folder("graph"), &dataset.graph);
+    return st == SL_OK ? sl_metis_write_parts(in_folder("parts"), 61, parts) : st;
+}
+
+static void test_datasets(void **state)
+{
+    (void)state;
+    static const char *const raw[] = {"raw/raw/*", "raw/split/*/*", NULL};
+    static const char *const metis[] = {"graph", "parts", NULL};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 61, .n_columns = 5, .n_classes = 3, .seed = 31};
+    if (!watched) {
+        skip();
+    }
+    make_dataset(&shape, &dataset);
+    fail_writer(write_raw, NULL, raw, 2);
+    fail_writer(write_metis, NULL, metis, 1);
+    sl_dataset_free(&dataset);
+}
+
+/* An argument: the test to run alone. */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(test_minibatches),
+        with_folder(test_full_graph),
+        with_folder(test_datasets),
+    };
+    fixture_environment();
+    unsetenv("STARPU_FXT_TRACE");
+    watched = disk_watch();
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
