@@ -18,7 +18,7 @@ void omp_set_num_threads(int n);
 
 /* With no more multiplications OpenBLAS has kernels that do not copy the factors, and is up to twice as fast; with more, oneDNN is
  * the faster at nearly all shapes. */
-#define SMALL (UINT64_C(1) << 20)
+#define SMALL UINT64_C(1000000)
 
 void sl_gemm_setup(void)
 {

@@ -3,7 +3,7 @@
  *
  * The product of two dense matrices on a CPU, in one thread: StarPU's workers are the threads.
  *
- * Float products of more than 2^20 multiplications go to oneDNN, where it is (configure --with-dnnl); all others to OpenBLAS. The
+ * Float products of more than a million multiplications go to oneDNN, where it is (configure --with-dnnl); all others to OpenBLAS. The
  * choice, like the order in which either library adds, is a function of the shape, so that the same product gives the same bits;
  * a row's last bits may differ with the number of rows beside it. doc/measurements.md has the rates of both.
  */

@@ -14,8 +14,8 @@
 
 #include "tests/kernel.h"
 
-/* m, n, k: small ones, odd ones, and ones just below and above 2^20 multiplications. */
-static const uint32_t shapes[][3] = {{1, 1, 1},      {17, 7, 13},   {128, 64, 128},  {129, 64, 128},  {1025, 32, 32},
+/* m, n, k: small ones, odd ones, and ones just below and above a million multiplications. */
+static const uint32_t shapes[][3] = {{1, 1, 1},      {17, 7, 13},   {125, 64, 125},  {126, 64, 125},  {1025, 32, 32},
                                      {4099, 40, 64}, {333, 96, 97}, {40, 256, 3001}, {1, 1500, 1001}, {2100, 1, 513}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
 
