@@ -1,87 +1,64 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Products of rows with weights: OpenBLAS for dense rows, row updates for sparse ones. */
+ * Products of rows with weights: libraries' for dense rows, row updates for sparse ones. */
 #include "codelets/dense.h"
 
-#include <cblas.h>
 #ifdef SL_CUDA
 #include <starpu_cublas_v2.h>
 #endif
 
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
+#include "codelets/gemm.h"
 #include "codelets/rows.h"
-
-void sl_dense_setup(void)
-{
-    openblas_set_num_threads(1);
-}
 
 /* ---- kernels, CPU ---- */
 
-/* A factor of a product: a matrix, or its transpose. */
-struct factor {
-    const sl_real *entries;
-    uint32_t n_columns; /* as stored */
-    int is_transposed;
-};
-
-/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k]. */
-static inline void gemm(uint32_t m, uint32_t n, uint32_t k, struct factor a, struct factor b, int beta, sl_real *c)
-{
-    enum CBLAS_TRANSPOSE op_a = a.is_transposed ? CblasTrans : CblasNoTrans;
-    enum CBLAS_TRANSPOSE op_b = b.is_transposed ? CblasTrans : CblasNoTrans;
-    blasint lda = (blasint)a.n_columns;
-    blasint ldb = (blasint)b.n_columns;
-#ifdef SL_REAL_DOUBLE
-    cblas_dgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a.entries, lda, b.entries, ldb, beta,
-                c, (blasint)n);
-#else
-    cblas_sgemm(CblasRowMajor, op_a, op_b, (blasint)m, (blasint)n, (blasint)k, 1, a.entries, lda, b.entries, ldb,
-                (float)beta, c, (blasint)n);
-#endif
-}
-
-void sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
-                          const sl_real *bias, int beta, sl_real *z_out)
+enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+                                    const sl_real *bias, int beta, sl_real *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
-        return;
+        return SL_OK;
     }
     if (beta == 0 && (bias != NULL || n_in == 0)) {
         sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
         beta = 1;
     }
-    if (n_in > 0) {
-        gemm(n_rows, n_out, n_in, (struct factor){x, n_in, 0}, (struct factor){w, n_out, 0}, beta, z_out);
+    if (n_in == 0) {
+        return SL_OK;
     }
+    return sl_gemm(n_rows, n_out, n_in, (struct sl_factor){x, n_in, 0}, (struct sl_factor){w, n_out, 0}, beta, z_out);
 }
 
-void sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz, const sl_real *w,
-                                 int beta, sl_real *gx_out)
+enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                           const sl_real *w, int beta, sl_real *gx_out)
 {
     if (n_rows == 0 || n_in == 0) {
-        return;
+        return SL_OK;
     }
     if (n_out > 0) {
-        gemm(n_rows, n_in, n_out, (struct factor){gz, n_out, 0}, (struct factor){w, n_out, 1}, beta, gx_out);
-    } else if (beta == 0) {
+        return sl_gemm(n_rows, n_in, n_out, (struct sl_factor){gz, n_out, 0}, (struct sl_factor){w, n_out, 1}, beta,
+                       gx_out);
+    }
+    if (beta == 0) {
         sl_bias_forward_cpu(n_rows, n_in, NULL, gx_out);
     }
+    return SL_OK;
 }
 
-void sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *gz,
-                                  sl_real *gw_out, sl_real *gb_out)
+enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x,
+                                            const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
-    if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        gemm(n_in, n_out, n_rows, (struct factor){x, n_in, 1}, (struct factor){gz, n_out, 0}, 0, gw_out);
-    } else {
-        sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
-    }
     if (gb_out != NULL) {
         sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
     }
+    if (n_rows > 0 && n_in > 0 && n_out > 0) {
+        return sl_gemm(n_in, n_out, n_rows, (struct sl_factor){x, n_in, 1}, (struct sl_factor){gz, n_out, 0}, 0,
+                       gw_out);
+    }
+    sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
+    return SL_OK;
 }
 
 /* y += a x */
@@ -194,6 +171,15 @@ static sl_real *rows_from(void *buffer, uint32_t row0)
     return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
 }
 
+/* The end of a task whose product may have failed. */
+static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
+{
+    if (st != SL_OK) {
+        sl_failure_set(&head->run->failure, st);
+    }
+    sl_task_leave(head, start_s);
+}
+
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
@@ -202,10 +188,10 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    sl_dense_forward_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]), sl_buffer_columns(buffers[2]),
-                         rows_from(buffers[0], args->row0), sl_buffer_data(buffers[1]), bias, args->beta,
-                         sl_buffer_data(buffers[2]));
-    sl_task_leave(&args->head, start_s);
+    enum sl_status st = sl_dense_forward_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]),
+                                             sl_buffer_columns(buffers[2]), rows_from(buffers[0], args->row0),
+                                             sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
+    leave(&args->head, st, start_s);
 }
 
 static void backward_input_cpu_task(void *buffers[], void *cl_arg)
@@ -215,10 +201,10 @@ static void backward_input_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    sl_dense_backward_input_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]),
-                                sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
-                                args->beta, rows_from(buffers[2], args->row0));
-    sl_task_leave(&args->head, start_s);
+    enum sl_status st = sl_dense_backward_input_cpu(
+        sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
+        sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
+    leave(&args->head, st, start_s);
 }
 
 static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
@@ -229,10 +215,10 @@ static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    sl_dense_backward_weight_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]),
-                                 sl_buffer_columns(buffers[1]), rows_from(buffers[0], args->row0),
-                                 sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
-    sl_task_leave(&args->head, start_s);
+    enum sl_status st = sl_dense_backward_weight_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]),
+                                                     sl_buffer_columns(buffers[1]), rows_from(buffers[0], args->row0),
+                                                     sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    leave(&args->head, st, start_s);
 }
 
 /* Buffers 0 .. 3, and with dropout the one at `ids_at`. */

@@ -12,8 +12,8 @@
  * that a column of sparse features meets one row. A GraphSAGE layer is two such products, of the self rows and of the mean.
  *
  * Sparse: X is not a buffer but the CSR feature rows of the vertices frontier[0 .. D), read where they are; input dropout is
- * applied on the way. GEMM: OpenBLAS, one thread per worker; on a GPU cuBLAS in its default mode, which is float (no TF32), with
- * a handle per worker, so that the same product gives the same bits each time.
+ * applied on the way. GEMM: codelets/gemm.h; on a GPU cuBLAS in its default mode, which is float (no TF32), with a handle per
+ * worker, so that the same product gives the same bits each time.
  */
 #ifndef SL_CODELETS_DENSE_H
 #define SL_CODELETS_DENSE_H
@@ -40,27 +40,19 @@ struct sl_sparse {
     uint64_t seed;                    /* of dropout */
 };
 
-/* Address space that OpenBLAS maps for each thread that computes, most of which is never touched; without it OpenBLAS tries again for
- * ever. */
-#define SL_DENSE_SPACE_BYTES ((uint64_t)192 << 20)
-
-/* Once per process, before the first task: tell OpenBLAS to compute in the calling thread, since StarPU's workers are the
- * threads. For cuBLAS it is starpu_cublas_init(), once StarPU is up. */
-void sl_dense_setup(void);
-
-/* ---- kernels, CPU: all shapes as above, ld = number of columns, no argument aliases another ---- */
+/* ---- kernels, CPU: all shapes as above, ld = number of columns, no argument aliases another; failures as sl_gemm's ---- */
 
 /* beta 0: Z = X W + bias (bias may be NULL); beta 1: Z += X W (bias must be NULL). n_rows may be 0. */
-void sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
-                          const sl_real *bias, int beta, sl_real *z_out);
+enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+                                    const sl_real *bias, int beta, sl_real *z_out);
 
 /* GX = beta GX + GZ W^T. */
-void sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz, const sl_real *w,
-                                 int beta, sl_real *gx_out);
+enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                           const sl_real *w, int beta, sl_real *gx_out);
 
 /* GW = X^T GZ; GB (may be NULL) = column sums of GZ. Both are overwritten. */
-void sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *gz,
-                                  sl_real *gw_out, sl_real *gb_out);
+enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *x,
+                                            const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
 
 /* What a sparse kernel reads: rows ids[0 .. n_rows) of CSR features; dropout as in codelets/gather.h. */
 struct sl_sparse_rows {

@@ -6,7 +6,8 @@
 # SL_CHECK_PKG(NAME, TITLE, MODULES, HEADERS, LIBRARY, STATEMENT, DEBIAN-PACKAGE)
 # -----------------------------------------------------------------------------
 # Look for a dependency: first by pkg-config, under each of the MODULES' names in turn, then as plain HEADERS and
-# -lLIBRARY (LIBRARY may be empty). Either way a program that includes HEADERS, in order, and runs STATEMENT has to link.
+# -lLIBRARY (which may be empty, or bring another along: [a -lb]). Either way a program that includes HEADERS, in order, and runs
+# STATEMENT has to link.
 #
 #   --with-NAME            fail without it (the required ones fail anyway, all together, in SL_CHECK_PKG_REPORT)
 #   --without-NAME         do not look
@@ -41,7 +42,7 @@ AS_VAR_IF([with_$1], [no], [SL_P[_FOUND]="switched off"], [
         ])
     done
     AS_VAR_IF([SL_P[_MODULE]], [], [
-        SL_P[_LIBS]=m4_ifval([$5], [-l$5])
+        SL_P[_LIBS]="m4_ifval([$5], [-l$5])"
         AS_VAR_IF([sl_pkg_prefix], [], [], [
             SL_P[_CPPFLAGS]="-isystem $sl_pkg_prefix/include"
             SL_P[_LIBS]="m4_ifval([$5], [-L$sl_pkg_prefix/lib -l$5])"

@@ -6,7 +6,7 @@
 #
 # Prints the losses of 12 short runs over samplers, norms, gossip, sparse features, kappa, feature cache, residual, P and G, every
 # digit that is needed to read the same double back, on two generated graphs. With OTHER, another build's program, it runs both and
-# shows where they differ (exit status 1). Losses depend on the processor and on OpenBLAS, so that no file of them is kept.
+# shows where they differ (exit status 1). Losses depend on the processor, and on the libraries that multiply, so that no file of them is kept.
 
 set -u
 program=${1:?usage: tests/bits.sh COOP_SAGE [OTHER]}

@@ -13,7 +13,7 @@
 #include <starpu.h>
 #include <stdio.h>
 
-#include "codelets/dense.h"
+#include "codelets/gemm.h"
 #include "codelets/rows.h"
 #include "codelets/task.h"
 #include "runtime/machine/gpus.h"
@@ -108,7 +108,7 @@ static MAYBE_UNUSED void fixture_start(unsigned n_workers)
     struct starpu_conf conf;
     fixture_on_gpu = wants_gpu();
     fixture_environment();
-    sl_dense_setup();
+    sl_gemm_setup();
     assert_int_equal(starpu_conf_init(&conf), 0);
     conf.precedence_over_environment_variables = 1;
     conf.ncpus = fixture_on_gpu ? 1 : n_workers < STARPU_MAXCPUS ? (int)n_workers : STARPU_MAXCPUS;

@@ -5,6 +5,7 @@
  * codelets/dense.h; submissions against kernels. */
 #include "codelets/bias.h"
 
+#include "codelets/dense.h"
 #include "tests/starpu_fixture.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"
@@ -117,7 +118,7 @@ static void test_as_dense(void **state)
         sl_real *gw = poisoned(columns);
         sl_real *gb = poisoned(columns);
         sl_real *wanted = poisoned(columns);
-        sl_dense_backward_weight_cpu(rows, 1, columns, x, gz, gw, wanted);
+        expect_ok(sl_dense_backward_weight_cpu(rows, 1, columns, x, gz, gw, wanted));
         sl_bias_backward_cpu(rows, columns, gz, 0, gb);
         expect_same("GB", columns, sizeof *gb, gb, wanted);
         free(x);

@@ -53,7 +53,7 @@ static void check_forward(uint32_t rows, uint32_t in, uint32_t out, int beta, in
         z[i] = (sl_real)NAN; /* what is overwritten is not read */
     }
     multiply(rows, out, in, x, in, 1, w, out, 1, wanted);
-    sl_dense_forward_cpu(rows, in, out, x, w, with_bias ? bias : NULL, beta, z);
+    expect_ok(sl_dense_forward_cpu(rows, in, out, x, w, with_bias ? bias : NULL, beta, z));
     expect_rows("Z", (size_t)rows * out, z, wanted, rounding(in + 1, 1));
     free(x);
     free(w);
@@ -83,7 +83,7 @@ static void check_backward_input(uint32_t rows, uint32_t in, uint32_t out, int b
         gx[i] = (sl_real)NAN;
     }
     multiply(rows, in, out, gz, out, 1, w, 1, out, wanted);
-    sl_dense_backward_input_cpu(rows, in, out, gz, w, beta, gx);
+    expect_ok(sl_dense_backward_input_cpu(rows, in, out, gz, w, beta, gx));
     expect_rows("GX", (size_t)rows * in, gx, wanted, rounding(out + 1, 1));
     free(gz);
     free(w);
@@ -105,7 +105,7 @@ static void check_backward_weight(uint32_t rows, uint32_t in, uint32_t out, int 
     }
     multiply(in, out, rows, x, 1, in, gz, out, 1, wanted);
     multiply(1, out, rows, one, rows, 1, gz, out, 1, wanted_bias);
-    sl_dense_backward_weight_cpu(rows, in, out, x, gz, gw, with_bias ? gb : NULL);
+    expect_ok(sl_dense_backward_weight_cpu(rows, in, out, x, gz, gw, with_bias ? gb : NULL));
     expect_rows("GW", (size_t)in * out, gw, wanted, rounding(rows, 1));
     if (with_bias) {
         expect_rows("GB", out, gb, wanted_bias, rounding(rows, 1));
@@ -143,9 +143,9 @@ static void test_adjoint(void **state)
     sl_real *z = poisoned(ROWS * OUT);
     sl_real *gx = poisoned(ROWS * IN);
     sl_real *gw = poisoned(IN * OUT);
-    sl_dense_forward_cpu(ROWS, IN, OUT, x, w, NULL, 0, z);
-    sl_dense_backward_input_cpu(ROWS, IN, OUT, y, w, 0, gx);
-    sl_dense_backward_weight_cpu(ROWS, IN, OUT, x, y, gw, NULL);
+    expect_ok(sl_dense_forward_cpu(ROWS, IN, OUT, x, w, NULL, 0, z));
+    expect_ok(sl_dense_backward_input_cpu(ROWS, IN, OUT, y, w, 0, gx));
+    expect_ok(sl_dense_backward_weight_cpu(ROWS, IN, OUT, x, y, gw, NULL));
     double wanted = inner(ROWS * OUT, z, y);
     double tolerance = rounding(ROWS * IN * OUT, 2);
     expect_near("<X, GX>", inner(ROWS * IN, x, gx), wanted, tolerance);
@@ -319,7 +319,7 @@ static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
         int beta = mode == 2;
         sl_real *wanted = noisy(n_z, 6);
         sl_real *z_device = beta ? on_device(wanted, n_z * sizeof *z) : device_room(n_z * sizeof *z);
-        sl_dense_forward_cpu(rows, in, out, x, w, mode == 1 ? bias : NULL, beta, wanted);
+        expect_ok(sl_dense_forward_cpu(rows, in, out, x, w, mode == 1 ? bias : NULL, beta, wanted));
         expect_launched(sl_dense_forward_cuda(NULL, cublas, rows, in, out, x_device, w_device,
                                               mode == 1 ? bias_device : NULL, beta, z_device));
         from_device(got, z_device, n_z * sizeof *z);
@@ -329,7 +329,7 @@ static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
     for (int beta = 0; beta < 2; beta++) {
         sl_real *wanted = noisy(n_x, 5);
         sl_real *gx_device = beta ? on_device(wanted, n_x * sizeof *x) : device_room(n_x * sizeof *x);
-        sl_dense_backward_input_cpu(rows, in, out, z, w, beta, wanted);
+        expect_ok(sl_dense_backward_input_cpu(rows, in, out, z, w, beta, wanted));
         expect_launched(
             sl_dense_backward_input_cuda(NULL, cublas, rows, in, out, gz_device, w_device, beta, gx_device));
         from_device(got, gx_device, n_x * sizeof *x);
@@ -337,7 +337,7 @@ static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
         free(wanted);
     }
     sl_real *gw_device = device_room(n_w * sizeof *gw), *gb_device = device_room(out * sizeof *gb);
-    sl_dense_backward_weight_cpu(rows, in, out, x, z, gw, gb);
+    expect_ok(sl_dense_backward_weight_cpu(rows, in, out, x, z, gw, gb));
     expect_launched(
         sl_dense_backward_weight_cuda(NULL, cublas, rows, in, out, x_device, gz_device, gw_device, gb_device));
     from_device(got, gw_device, n_w * sizeof *gw);
@@ -504,7 +504,7 @@ static void check_forward_submission(int beta, int with_bias)
     sl_real *z = noisy(D * H, 4);
     sl_real *wanted = noisy(D * H, 4);
     starpu_data_handle_t handles[] = {rows_of(x, S, F), rows_of(w, F, H), rows_of(bias, 1, H), rows_of(z, D, H)};
-    sl_dense_forward_cpu(D, F, H, x + ROW0 * F, w, with_bias ? bias : NULL, beta, wanted);
+    expect_ok(sl_dense_forward_cpu(D, F, H, x + ROW0 * F, w, with_bias ? bias : NULL, beta, wanted));
     expect_ok(
         sl_dense_forward_submit(&head, handles[0], ROW0, handles[1], with_bias ? handles[2] : NULL, beta, handles[3]));
     UNREGISTER(handles);
@@ -526,7 +526,7 @@ static void check_backward_input_submission(int beta)
     sl_real *gx = noisy((size_t)gx_rows * F, 3);
     sl_real *wanted = noisy((size_t)gx_rows * F, 3);
     starpu_data_handle_t handles[] = {rows_of(gz, D, H), rows_of(w, F, H), rows_of(gx, gx_rows, F)};
-    sl_dense_backward_input_cpu(D, F, H, gz, w, beta, wanted + (size_t)row0 * F);
+    expect_ok(sl_dense_backward_input_cpu(D, F, H, gz, w, beta, wanted + (size_t)row0 * F));
     expect_ok(sl_dense_backward_input_submit(&head, handles[0], handles[1], beta, handles[2], row0));
     UNREGISTER(handles);
     expect_agreement("GX", (size_t)gx_rows * F, gx, wanted, rounding(H + 1, 1));
@@ -545,7 +545,7 @@ static void check_backward_weight_submission(int with_bias)
     sl_real *gw_wanted = poisoned(F * H);
     sl_real *gb_wanted = poisoned(H);
     starpu_data_handle_t handles[] = {rows_of(x, S, F), rows_of(gz, D, H), rows_of(gw, F, H), rows_of(gb, 1, H)};
-    sl_dense_backward_weight_cpu(D, F, H, x + ROW0 * F, gz, gw_wanted, with_bias ? gb_wanted : NULL);
+    expect_ok(sl_dense_backward_weight_cpu(D, F, H, x + ROW0 * F, gz, gw_wanted, with_bias ? gb_wanted : NULL));
     expect_ok(sl_dense_backward_weight_submit(&head, handles[0], ROW0, handles[1], handles[2],
                                               with_bias ? handles[3] : NULL));
     UNREGISTER(handles);

@@ -5,7 +5,7 @@
 # Which file may include what, and that each folder's local.am names all its files.
 #
 #   apps -> runtime -> codelets -> partition -> support, never upwards; in runtime the folders below, each those before it; no file
-#   in a circle; METIS, hwloc and NCCL in one file each; StarPU in runtime and codelets only; no StarPU in CUDA sources.
+#   in a circle; METIS, hwloc, NCCL, OpenBLAS and oneDNN in one file each; StarPU in runtime and codelets only; no StarPU in CUDA sources.
 
 set -u
 layers=(support partition codelets runtime apps tests)
@@ -95,7 +95,7 @@ users()
 foreign()
 {
     local library file found
-    for library in metis hwloc nccl; do
+    for library in metis hwloc nccl cblas dnnl; do
         found=$(users "$1" "$library(/.*)?\.h" support partition codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
     done
@@ -162,6 +162,7 @@ faults=$(
     must_complain circular codelets/ring.h '#include "codelets/back_cuda.cu"\n' 'codelets/.* in a circle'
     must_complain foreign partition/a.c '#include <metis.h>\n' 'several files'
     must_complain foreign runtime/plan/a.c '#include <hwloc.h>\n' 'several files'
+    must_complain foreign codelets/a.c '#include <cblas.h>\n' 'several files'
     must_complain foreign partition/x.c '#include <starpu.h>\n' 'only runtime and codelets'
     must_complain foreign apps/x.c '#include <starpu_data.h>\n' 'only runtime and codelets'
     must_complain foreign codelets/x_cuda.cu '#include <starpu.h>\n' 'must compile without'

@@ -45,6 +45,7 @@ for command in info convert generate partition report; do
 done
 expect 0 'partition +Cut a graph' --help
 expect 0 '^starling_data [0-9]' --version
+expect 0 '^products +.*OpenBLAS' info
 expect 2 'expected a command: info, convert'
 expect 2 'partion: expected a command' partion
 expect 2 '--cach: .*did you mean --cache\?' info --cach=none

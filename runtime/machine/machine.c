@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/dense.h"
+#include "codelets/gemm.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
@@ -154,7 +154,7 @@ static enum sl_status set_up_workers(const struct sl_machine *machine)
     if (n > 0) {
         sl_gpus_open_libraries();
     }
-    sl_dense_setup();
+    sl_gemm_setup();
     return SL_OK;
 }
 

@@ -4,10 +4,10 @@
  * Versions and settings. */
 #include "runtime/report/info.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <starpu.h>
 
+#include "codelets/gemm.h"
 #include "config.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/topology.h"
@@ -19,11 +19,13 @@ static void print_versions(FILE *stream)
     int major;
     int minor;
     int release;
+    char products[256];
     starpu_get_version(&major, &minor, &release);
     fprintf(stream, "starling    %s, numbers of %zu bytes\n", PACKAGE_VERSION, sizeof(sl_real));
     fprintf(stream, "starpu      %d.%d.%d, at most %d CPU workers, %d buffers a task\n", major, minor, release,
             STARPU_MAXCPUS, STARPU_NMAXBUFS);
-    fprintf(stream, "blas        %s\n", openblas_get_config());
+    sl_gemm_describe(products, sizeof products);
+    fprintf(stream, "products    %s\n", products);
 }
 
 /* "control groups and ulimit: 1.5 processors, 4.0 GB of memory" */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "codelets/dense.h"
+#include "codelets/gemm.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/minibatch/minibatch.h"
@@ -235,7 +235,7 @@ done:
 /* Under `ulimit -v`: where address space runs out, StarPU and OpenBLAS would wait without end. */
 static enum sl_status check_space(const struct sl_session *t)
 {
-    uint64_t blas = t->machine.n_workers * SL_DENSE_SPACE_BYTES;
+    uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
     return sl_limits_have_room(t->memory_bytes + blas)
                ? SL_OK
                : sl_fail(

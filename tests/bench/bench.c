@@ -105,22 +105,24 @@ static enum sl_status find_features(const struct sl_option_table *table, struct 
 /* The ceilings, on a worker of StarPU as the codelets are. */
 struct ceilings_call {
     const struct bench_floor *floor;
-    double *rates;
+    double *rates, *library;
     enum sl_status status;
 };
 
 static void measure_ceilings(void *argument)
 {
     struct ceilings_call *call = argument;
-    call->status = bench_ceilings_measure(call->floor, call->rates);
+    call->status = bench_ceilings_measure(call->floor, call->rates, call->library);
 }
 
 static enum sl_status report(struct sl_session *t, const char *title)
 {
     static struct bench_floor floor;
     static double rates[BENCH_MAX_WORK];
-    struct bench_report r = {.title = title, .floor = &floor, .rates = rates, .settings = t->settings};
-    struct ceilings_call call = {.floor = &floor, .rates = rates};
+    static double library[BENCH_MAX_WORK];
+    struct bench_report r = {
+        .title = title, .floor = &floor, .rates = rates, .library = library, .settings = t->settings};
+    struct ceilings_call call = {.floor = &floor, .rates = rates, .library = library};
     unsigned first_worker = 0;
     r.peak_rss_bytes = sl_metrics_peak_rss_bytes();
     r.probe = probe_result(t);

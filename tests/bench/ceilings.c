@@ -4,13 +4,14 @@
  * Each ceiling is a loop over buffers of its own, run until the clock can tell, and the best of several tries. */
 #include "tests/bench/ceilings.h"
 
-#include <cblas.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
+#include "codelets/gemm.h"
 #include "support/memory.h"
 #include "support/philox.h"
+#include "tests/bench/clock.h"
+#include "tests/bench/fused.h"
 
 /* Tries: short ones, and between so many. */
 enum { MIN_TRIES = 9, MAX_TRIES = 80, LINE_WORDS = 16, AHEAD = 16, N_LINES = 1 << 12, N_PLACES = 1 << 19 };
@@ -23,27 +24,35 @@ struct trial {
     float *a, *b, *c;
     uint32_t *index; /* m places below k: a window of `places` */
     uint32_t *places;
-    size_t n_places; /* many times m, so that no call finds in the cache what the one before it read */
+    enum sl_status *status; /* of the products so far */
+    size_t n_places;        /* many times m, so that no call finds in the cache what the one before it read */
 };
 
 /* ---- the loops: each does one task's work once ---- */
 
+/* C = op(A) op(B), as the codelets call it; the columns are those of A and B as stored. */
+static void multiply(const struct trial *t, uint32_t a_columns, int a_is_transposed, uint32_t b_columns,
+                     int b_is_transposed)
+{
+    struct sl_factor a = {t->a, a_columns, a_is_transposed};
+    struct sl_factor b = {t->b, b_columns, b_is_transposed};
+    enum sl_status st = sl_gemm(t->m, t->n, t->k, a, b, 0, t->c);
+    *t->status = st != SL_OK ? st : *t->status;
+}
+
 static void product(const struct trial *t)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)t->m, (int)t->n, (int)t->k, 1, t->a, (int)t->k, t->b,
-                (int)t->n, 0, t->c, (int)t->n);
+    multiply(t, t->k, 0, t->n, 0);
 }
 
 static void product_input(const struct trial *t)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)t->m, (int)t->n, (int)t->k, 1, t->a, (int)t->k, t->b,
-                (int)t->k, 0, t->c, (int)t->n);
+    multiply(t, t->k, 0, t->k, 1);
 }
 
 static void product_weight(const struct trial *t)
 {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)t->m, (int)t->n, (int)t->k, 1, t->a, (int)t->m, t->b,
-                (int)t->n, 0, t->c, (int)t->n);
+    multiply(t, t->m, 1, t->n, 0);
 }
 
 static void rows(const struct trial *t)
@@ -179,22 +188,14 @@ static void turn_over(struct trial *t)
     }
 }
 
-/* Processor time of this thread: what other programs take of the machine is not in it. */
-static double thread_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double seconds_of(struct trial *t, const struct plan *plan, uint32_t n_calls)
 {
-    double start_s = thread_s();
+    double start_s = bench_thread_s();
     for (uint32_t i = 0; i < n_calls; i++) {
         plan->loop(t);
         turn_over(t);
     }
-    return thread_s() - start_s;
+    return bench_thread_s() - start_s;
 }
 
 static double best_rate(struct trial *t, const struct plan *plan)
@@ -213,8 +214,8 @@ static double best_rate(struct trial *t, const struct plan *plan)
 
 static enum sl_status measure(const struct bench_work *work, double *rate_out)
 {
-    struct trial t = {.m = work->m, .n = work->n, .k = work->k};
-    enum sl_status st;
+    enum sl_status st = SL_OK;
+    struct trial t = {.m = work->m, .n = work->n, .k = work->k, .status = &st};
     if (work->limit == BENCH_LINES || work->limit == BENCH_DRAWS) {
         t.m = N_LINES;
     }
@@ -241,8 +242,14 @@ static bool alike(const struct bench_work *a, const struct bench_work *b)
     return a->limit == b->limit && a->m == b->m && a->n == b->n && a->k == b->k;
 }
 
-enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *rates_out)
+static bool is_product(const struct bench_work *work)
 {
+    return work->limit == BENCH_PRODUCT || work->limit == BENCH_PRODUCT_INPUT || work->limit == BENCH_PRODUCT_WEIGHT;
+}
+
+enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *rates_out, double *library_out)
+{
+    double fused = bench_fused_rate();
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; st == SL_OK && i < floor->n; i++) {
         uint32_t known = 0;
@@ -250,10 +257,11 @@ enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *r
             known++;
         }
         if (known < i) {
-            rates_out[i] = rates_out[known];
+            library_out[i] = library_out[known];
         } else {
-            st = measure(&floor->work[i], &rates_out[i]);
+            st = measure(&floor->work[i], &library_out[i]);
         }
+        rates_out[i] = is_product(&floor->work[i]) ? fused : library_out[i];
     }
     return st;
 }

@@ -19,7 +19,8 @@ struct bench_report {
     const struct sl_settings *settings;
     const struct probe *probe;
     const struct bench_floor *floor;
-    const double *rates;     /* floor->n */
+    const double *rates;     /* floor->n: the core's */
+    const double *library;   /* the same, but of products the library's */
     uint64_t peak_rss_bytes; /* of the whole run, evaluation included */
 };
 
