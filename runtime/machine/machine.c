@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "codelets/dense.h"
+#include "codelets/ranks.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
@@ -85,7 +86,7 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
-    *error_out = starpu_init(conf);
+    *error_out = sl_ranks_start_starpu(conf);
 restore:
     set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
 done:
@@ -163,7 +164,7 @@ static void stop_workers(const struct sl_machine *machine)
     if (machine->n_gpus > 0) {
         sl_gpus_close_libraries();
     }
-    starpu_shutdown();
+    sl_ranks_stop_starpu();
 }
 
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
@@ -214,7 +215,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     *out = machine;
     return SL_OK;
 stop:
-    starpu_shutdown();
+    sl_ranks_stop_starpu();
 no_pool:
     sl_pool_remove();
     sl_environment_home_close(&machine.home);

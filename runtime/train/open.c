@@ -13,6 +13,7 @@
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/outputs.h"
+#include "runtime/train/ranks.h"
 #include "runtime/train/state.h"
 #include "support/memory.h"
 
@@ -42,6 +43,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
     s->gpus = machine->n_gpus;
     if (s->pes == 0) {
         s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
@@ -183,6 +185,17 @@ static enum sl_status check_alone(void)
                : SL_OK;
 }
 
+/* Folders that can be written, and the checkpoint's to ourselves. */
+static enum sl_status open_files(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    enum sl_status st;
+    SL_TRY(st, sl_outputs_check(s), done);
+    st = s->checkpoint != NULL ? sl_checkpoint_take(s->checkpoint, &t->lock) : SL_OK;
+done:
+    return st;
+}
+
 /* On a machine of several NUMA nodes. */
 static enum sl_status place_parts(struct sl_session *t)
 {
@@ -256,7 +269,9 @@ static enum sl_status open_shards(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
     enum sl_status st;
+    SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, make_partition(t), done);
+    SL_TRY(st, sl_together_then(), done);
     SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(&t->shards) : SL_OK, done);
@@ -308,28 +323,33 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_settings_check(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
-    SL_TRY(st, sl_outputs_check(settings), done);
-    SL_TRY(st, settings->checkpoint != NULL ? sl_checkpoint_take(settings->checkpoint, &t->lock) : SL_OK, done);
+    SL_TRY(st, sl_process_join(settings), done);
+    SL_TRY(st, sl_together_match(settings), done);
+    SL_TRY(st, sl_rank() == 0 ? open_files(t) : SL_OK, done);
     SL_TRY(st, sl_door_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
            done);
+    SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_together_then(), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
     starpu_pause(); /* idle workers spin: the cores are for METIS and the copying of tables */
     SL_TRY(st, (settings->schedule == SL_SCHEDULE_PIPE ? decide_pipe : decide)(settings, &t->machine), resume);
+    SL_TRY(st, sl_together_follow(settings), resume);
     SL_TRY(st, open_run(t), resume);
     SL_TRY(st, check_memory(t), resume);
     SL_TRY(st, open_shards(t), resume);
     SL_TRY(st, open_model(t, &checkpoint), resume);
+    SL_TRY(st, sl_together_match_data(t), resume);
     SL_TRY(st, open_schedule(t, &checkpoint), resume);
     *out = t;
 resume:
     starpu_resume();
 done:
     sl_tensors_free(&checkpoint);
-    if (st != SL_OK) {
+    if (st != SL_OK && sl_n_ranks() == 1) { /* others wait for this one, and it would for them */
         sl_session_close(t);
     }
     return st;
