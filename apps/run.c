@@ -17,11 +17,13 @@ static int complain(const char *program, int code)
 }
 
 /* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells. */
-static void end_all(const char *program)
+static const char *name_of_program;
+
+static void end_all(void)
 {
     if (sl_process_count() > 1) {
         nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : 200000000}, NULL);
-        fprintf(stderr, "%s: rank %u: %s\n", program, sl_process_number(), sl_message());
+        fprintf(stderr, "%s: rank %u: %s\n", name_of_program, sl_process_number(), sl_message());
         fflush(stderr);
         sl_process_abort(EXIT_FAILED);
     }
@@ -51,7 +53,7 @@ static bool is_set(const struct sl_settings *settings, const char *flag)
 }
 
 /* Open a session, train, close. */
-static enum sl_status run(const char *program, struct sl_settings *settings)
+static enum sl_status run(struct sl_settings *settings)
 {
     const struct sl_report report = {.stream = stdout};
     struct sl_session *session = NULL;
@@ -62,7 +64,7 @@ static enum sl_status run(const char *program, struct sl_settings *settings)
     st = sl_session_train(session, &report);
 done:
     if (st != SL_OK) {
-        end_all(program);
+        end_all();
     }
     sl_signals_restore();
     bool traced = sl_session_traced(session);
@@ -89,6 +91,8 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     bool runs = false;
     int code = EXIT_GOOD;
     sl_streams_open();
+    name_of_program = program;
+    sl_process_on_failure(end_all);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }
@@ -97,7 +101,7 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
         code = complain(program, st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
     } else if (runs && sl_process_join(settings) != SL_OK) {
         code = complain(program, EXIT_USAGE);
-    } else if (runs && run(program, settings) != SL_OK) {
+    } else if (runs && run(settings) != SL_OK) {
         code = complain(program, EXIT_FAILED);
     }
     sl_settings_delete(settings);

@@ -2,8 +2,11 @@
  * Copyright (c) 2026 the Starling authors
  *
  * MPI and StarPU-MPI. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "codelets/ranks.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,11 +18,18 @@
 #endif
 
 #include "codelets/sample.h"
+#include "support/memory.h"
 
 static struct {
     bool open;
     uint32_t rank, n;
-} joined = {.n = 1};
+    uint32_t n_sharing;
+} joined = {.n = 1, .n_sharing = 1};
+
+static atomic_uint_least64_t sent_bytes;
+
+/* StarPU's number of lists, once there is one. */
+static enum starpu_data_interface_id list_id = STARPU_UNKNOWN_INTERFACE_ID;
 
 uint32_t sl_n_ranks(void)
 {
@@ -29,6 +39,28 @@ uint32_t sl_n_ranks(void)
 uint32_t sl_rank(void)
 {
     return joined.rank;
+}
+
+uint32_t sl_ranks_sharing(void)
+{
+    return joined.n_sharing;
+}
+
+uint64_t sl_ranks_sent_bytes(void)
+{
+    return atomic_load(&sent_bytes);
+}
+
+static void (*failure_hook)(void);
+
+void sl_ranks_on_failure(void (*hook)(void))
+{
+    failure_hook = hook;
+}
+
+void (*sl_ranks_failure_hook(void))(void)
+{
+    return joined.n > 1 ? failure_hook : NULL;
 }
 
 /* ---- the environment ---- */
@@ -77,9 +109,28 @@ uint32_t sl_ranks_number(void)
 #define NAP_NS 20000
 #define MISSES_BEFORE_NAP 50
 
+static atomic_bool spare;
+
+void sl_ranks_spare(bool is_spare)
+{
+    atomic_store(&spare, is_spare);
+}
+
 static void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+/* MPI's own name for it: libraries that were linked with this one come here. StarPU-MPI asks for one message after the other. */
+int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+{
+    static _Thread_local uint32_t n_misses;
+    int error = PMPI_Test(request, done, status);
+    n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
+    if (n_misses > MISSES_BEFORE_NAP && !atomic_load_explicit(&spare, memory_order_relaxed)) {
+        nap();
+    }
+    return error;
 }
 
 /* Sleep between looks: MPI's own calls spin until what they wait for is there. */
@@ -127,6 +178,32 @@ static enum sl_status start_mpi(void)
                : sl_fail(SL_ENOTSUP, "MPI: found thread level %d, expected at least MPI_THREAD_SERIALIZED", level);
 }
 
+/* Whose sets of processors have some in common with this rank's, on its machine. */
+static enum sl_status count_sharing(uint32_t *out)
+{
+    MPI_Comm machine;
+    cpu_set_t own;
+    cpu_set_t common;
+    cpu_set_t *of = NULL;
+    int n = 0;
+    enum sl_status st;
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &n);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "processors of ranks", &of), done);
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, of, sizeof own, MPI_BYTE, machine);
+    *out = 0;
+    for (int i = 0; i < n; i++) {
+        CPU_AND(&common, &own, &of[i]);
+        *out += CPU_COUNT(&common) > 0;
+    }
+done:
+    MPI_Comm_free(&machine);
+    sl_free(of);
+    return st;
+}
+
 enum sl_status sl_ranks_open(void)
 {
     int n = 1;
@@ -145,6 +222,7 @@ enum sl_status sl_ranks_open(void)
                      n, sl_ranks_started(), launchers[launcher()].n);
         goto done;
     }
+    SL_TRY(st, count_sharing(&joined.n_sharing), done);
     joined.open = true;
     joined.rank = (uint32_t)rank;
     joined.n = (uint32_t)n;
@@ -227,6 +305,9 @@ enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t t
 {
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
+    if (starpu_data_get_interface_id(handle) != list_id) { /* of a list it is known when it is sent */
+        atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
+    }
     st = translate(starpu_mpi_isend_detached(handle, (int)to, tag, MPI_COMM_WORLD, NULL, NULL));
 done:
     return st;
@@ -290,6 +371,11 @@ enum sl_status sl_ranks_meet(void)
     return SL_OK;
 }
 
+void sl_ranks_spare(bool spare)
+{
+    (void)spare;
+}
+
 static enum sl_status no_mpi(void)
 {
     return sl_fail(SL_EINTERNAL, "a message to another rank in a build without MPI");
@@ -336,6 +422,7 @@ static int list_pack(starpu_data_handle_t handle, unsigned node, void **out, sta
     if (out != NULL) {
         *out = (void *)starpu_malloc_on_node_flags(node, (size_t)*bytes, 0);
         memcpy(*out, data, (size_t)*bytes);
+        atomic_fetch_add(&sent_bytes, (uint64_t)*bytes);
     }
     return 0;
 }
@@ -358,7 +445,8 @@ static int list_unpack(starpu_data_handle_t handle, unsigned node, void *data, s
 static void make_list_ops(void)
 {
     list_ops = starpu_interface_vector_ops;
-    list_ops.interfaceid = starpu_data_interface_get_next_id();
+    list_id = (enum starpu_data_interface_id)starpu_data_interface_get_next_id();
+    list_ops.interfaceid = list_id;
     list_ops.interface_size = sizeof(struct list);
     list_ops.register_data_handle = list_register;
     list_ops.pack_data = list_pack;

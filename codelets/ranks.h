@@ -32,8 +32,19 @@ enum sl_status sl_ranks_open(void);
 uint32_t sl_n_ranks(void);
 uint32_t sl_rank(void);
 
+/* Ranks that share processors with this one, on its machine, itself included; after sl_ranks_open. */
+uint32_t sl_ranks_sharing(void);
+
+/* While messages are awaited StarPU-MPI's thread asks for them without pause. Where it has no processor to spare for that, as is assumed
+ * until this is called, it sleeps a little between; which does no harm to others than to the time that a message takes. */
+void sl_ranks_spare(bool spare);
+
 /* End all ranks at once, from any thread. Returns where there is one rank only. */
 void sl_ranks_abort(int code);
+
+/* What a task that fails calls (struct sl_failure); NULL with one rank. */
+void sl_ranks_on_failure(void (*hook)(void));
+void (*sl_ranks_failure_hook(void))(void);
 
 struct starpu_conf;
 
@@ -55,6 +66,9 @@ enum sl_status sl_ranks_sum(uint32_t n, double *data);
 enum sl_status sl_ranks_meet(void);
 
 /* ---- messages; one thread submits ---- */
+
+/* Bytes that this rank has sent so far. */
+uint64_t sl_ranks_sent_bytes(void);
 
 /* SL_ESTARPU; SL_EINVAL: a message of 2 GiB or more. */
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);

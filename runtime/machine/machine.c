@@ -133,9 +133,32 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *o
     return SL_OK;
 }
 
+/* Of the processors that several ranks share; where there are many, one of each rank's is for messages. */
+static uint32_t share_of(const struct sl_topology *topology)
+{
+    uint32_t share = topology->n_workers / sl_ranks_sharing();
+    share -= sl_n_ranks() > 1 && share > 2;
+    return share > 0 ? share : 1;
+}
+
+/* Ranks that share processors do not bind their workers, which would all be bound to the first ones. */
+static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_cpus)
+{
+    enum sl_status st = SL_OK;
+    if (sl_ranks_sharing() > 1) {
+        SL_TRY(st, set_variable("STARPU_WORKERS_NOBIND", "1"), done);
+    }
+    if (sl_n_ranks() > 1) {
+        SL_TRY(st, set_variable("STARPU_MPI_NOBIND", "1"), done);
+        sl_ranks_spare((n_cpus + 1) * sl_ranks_sharing() <= topology->n_workers);
+    }
+done:
+    return st;
+}
+
 static enum sl_status count_cpus(const struct sl_settings *settings, const struct sl_machine *machine, uint32_t *out)
 {
-    uint32_t unasked = machine->n_gpus > 0 ? 1 : machine->topology.n_workers;
+    uint32_t unasked = machine->n_gpus > 0 ? 1 : share_of(&machine->topology);
     uint32_t named = sl_environment_cpus();
     *out = settings->cpus > 0 ? settings->cpus : named > 0 ? named : unasked;
     return *out <= STARPU_MAXCPUS
@@ -182,6 +205,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
+    SL_TRY(st, share_processors(&machine.topology, n_cpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
     SL_TRY(st, sl_environment_home_open(&machine.home), failed);
     starpu_conf_init(&conf);

@@ -15,6 +15,11 @@ uint32_t sl_process_count(void)
     return sl_ranks_started();
 }
 
+void sl_process_on_failure(void (*hook)(void))
+{
+    sl_ranks_on_failure(hook);
+}
+
 void sl_process_abort(int code)
 {
     sl_ranks_abort(code);

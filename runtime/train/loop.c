@@ -115,11 +115,27 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
     return n_seeds > 0 ? sum / n_seeds : NAN;
 }
 
+/* The stages' seconds of all ranks, and what they have sent each other since the last call; rank 0's are the sums. */
+static enum sl_status add_ranks(struct sl_session *t, double stage[SL_N_STAGES], double *sent_out)
+{
+    uint64_t sent = sl_ranks_sent_bytes();
+    enum sl_status st;
+    *sent_out = (double)(sent - t->sent_bytes);
+    t->sent_bytes = sent;
+    SL_TRY(st, sl_ranks_sum(SL_N_STAGES, stage), done);
+    st = sl_ranks_sum(1, sent_out);
+done:
+    return st;
+}
+
 static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
 {
     double stage[SL_N_STAGES];
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
+    double sent;
     sl_run_stage_seconds(&t->run, stage);
+    SL_TRY(st, st, done);
+    SL_TRY(st, add_ranks(t, stage, &sent), done);
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
@@ -130,7 +146,11 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
                                              .backward = stage[SL_STAGE_BACKWARD],
                                              .sync = stage[SL_STAGE_SYNC],
                                              .optimise = stage[SL_STAGE_OPTIMISE]};
-    return st == SL_OK ? t->schedule.kind->tally(t->schedule.own, out) : st;
+    SL_TRY(st, t->schedule.kind->tally(t->schedule.own, out), done);
+    out->several = t->plan.n_ranks > 1;
+    out->bytes.between_ranks = (uint64_t)sent;
+done:
+    return st;
 }
 
 /* ---- evaluation ---- */

@@ -232,6 +232,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->plan = sl_plan_make(s, t->dataset->train.n);
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
+    t->run.failure.hook = sl_ranks_failure_hook();
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;

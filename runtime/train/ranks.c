@@ -35,6 +35,10 @@ enum sl_status sl_together_check(const struct sl_settings *s)
         return sl_fail(SL_ENOTSUP, "--feature-cache: found %u in %u processes of one run, expected 0", s->feature_cache,
                        n);
     }
+    if (s->pes > 0 && s->pes < n) {
+        return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
+                       n);
+    }
     return s->gpus == 0 || (s->gpus == SL_GPUS_ALL && sl_gpus_count() == 0)
                ? SL_OK
                : sl_fail(SL_ENOTSUP, "--gpus: expected 0 in %u processes of one run, which use CPUs only", n);
@@ -125,7 +129,8 @@ enum sl_status sl_together_follow(struct sl_settings *s)
     s->chunks = decided.chunks;
     s->placement = decided.placement;
     if (s->pes < sl_n_ranks()) {
-        st = sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u ranks", s->pes, sl_n_ranks());
+        st = sl_fail(SL_EINVAL, "found %u PEs, expected at least one for each of %u ranks; ask for more with --pes",
+                     s->pes, sl_n_ranks());
     }
 done:
     return st;
