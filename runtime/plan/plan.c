@@ -14,6 +14,15 @@ uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank)
     return (uint32_t)(((uint64_t)rank * plan->n_pes + plan->n_ranks - 1) / plan->n_ranks);
 }
 
+bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
+{
+    bool holds = false;
+    for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
+        holds |= sl_plan_part(plan, p) == q;
+    }
+    return holds;
+}
+
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train)
 {
     struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};

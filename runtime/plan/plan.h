@@ -81,6 +81,9 @@ static inline bool sl_plan_here(const struct sl_plan *plan, uint32_t p)
 /* The first PE of a rank; P after the last. */
 uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank);
 
+/* Whether a PE of this rank holds part q. */
+bool sl_plan_holds(const struct sl_plan *plan, uint32_t q);
+
 /* The ranks that PEs first .. first + n - 1 are of: begin .. end - 1, without a gap. */
 struct sl_rank_range {
     uint32_t begin, end;

@@ -269,11 +269,15 @@ static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
+    bool held[SL_MAX_PES];
     enum sl_status st;
     SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, make_partition(t), done);
     SL_TRY(st, sl_together_then(), done);
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, &t->shards), done);
+    for (uint32_t q = 0; q < t->plan.n_parts; q++) {
+        held[q] = sl_rank() == 0 || sl_plan_holds(&t->plan, q); /* rank 0 scores all vertices */
+    }
+    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, held, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(&t->shards) : SL_OK, done);
     t->dataset = NULL; /* it goes on in part order */
