@@ -108,6 +108,7 @@ uint32_t sl_ranks_number(void)
 
 #define NAP_NS 20000
 #define MISSES_BEFORE_NAP 50
+#define NS_BETWEEN_NAPS 10000 /* in which the thread looks at all messages that it waits for */
 
 static atomic_bool spare;
 
@@ -121,14 +122,24 @@ static void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* MPI's own name for it: libraries that were linked with this one come here. StarPU-MPI asks for one message after the other. */
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     static _Thread_local uint32_t n_misses;
+    static _Thread_local int64_t woken_ns;
     int error = PMPI_Test(request, done, status);
     n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
-    if (n_misses > MISSES_BEFORE_NAP && !atomic_load_explicit(&spare, memory_order_relaxed)) {
+    if (n_misses > MISSES_BEFORE_NAP && !atomic_load_explicit(&spare, memory_order_relaxed) &&
+        now_ns() - woken_ns > NS_BETWEEN_NAPS) {
         nap();
+        woken_ns = now_ns();
     }
     return error;
 }
