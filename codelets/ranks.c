@@ -27,6 +27,7 @@ static struct {
 } joined = {.n = 1, .n_sharing = 1};
 
 static atomic_uint_least64_t sent_bytes;
+static atomic_uint_least64_t n_moves;
 
 /* StarPU's number of lists, once there is one. */
 static enum starpu_data_interface_id list_id = STARPU_UNKNOWN_INTERFACE_ID;
@@ -61,6 +62,11 @@ void sl_ranks_on_failure(void (*hook)(void))
 void (*sl_ranks_failure_hook(void))(void)
 {
     return joined.n > 1 ? failure_hook : NULL;
+}
+
+uint64_t sl_ranks_moves(void)
+{
+    return atomic_load_explicit(&n_moves, memory_order_relaxed);
 }
 
 /* ---- the environment ---- */
@@ -136,6 +142,9 @@ int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     static _Thread_local int64_t woken_ns;
     int error = PMPI_Test(request, done, status);
     n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
+    if (n_misses == 0) {
+        atomic_fetch_add_explicit(&n_moves, 1, memory_order_relaxed);
+    }
     if (n_misses > MISSES_BEFORE_NAP && !atomic_load_explicit(&spare, memory_order_relaxed) &&
         now_ns() - woken_ns > NS_BETWEEN_NAPS) {
         nap();

@@ -70,6 +70,9 @@ enum sl_status sl_ranks_meet(void);
 /* Bytes that this rank has sent so far. */
 uint64_t sl_ranks_sent_bytes(void);
 
+/* A number that changes with each message that has left or come. Any thread. */
+uint64_t sl_ranks_moves(void);
+
 /* SL_ESTARPU; SL_EINVAL: a message of 2 GiB or more. */
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag);

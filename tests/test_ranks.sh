@@ -151,6 +151,14 @@ kill -KILL "$last"
 wait "$launcher" && complain "a run of which a rank was killed ended well"
 ((SECONDS - start <= 10)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
 
+# One that hangs: the other ends the run.
+long_run --watchdog 2
+start=$SECONDS
+kill -STOP "$last"
+wait "$launcher" && complain "a run of which a rank has hung ended well"
+((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
+grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
+
 # ---- stopped and resumed ----
 
 long_run --checkpoint kept

@@ -10,6 +10,7 @@
 #include "config.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
+#include "runtime/machine/watchdog.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
@@ -236,6 +237,7 @@ static enum sl_status advance(struct sl_session *t)
     struct sl_adam adam = sl_session_adam(t->settings, step, t->plan.n_per_epoch);
     enum sl_status st;
     t->run.stop_wanted = asked_to_stop(t);
+    sl_watchdog_rest(false);
     sl_trace_before_step(&t->trace, step);
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
@@ -249,6 +251,7 @@ done:
 static enum sl_status drain(struct sl_session *t)
 {
     sl_ranks_drain();
+    sl_watchdog_rest(true); /* rank 0 scores and saves alone */
     return sl_failure_status(&t->run.failure);
 }
 
@@ -403,7 +406,9 @@ static enum sl_status train(struct sl_session *t)
     SL_TRY(st, sl_ranks_meet(), done);
     st = summarise(t);
 done:
-    if (st != SL_OK) { /* the task that failed first says why */
+    if (st != SL_OK &&
+        t->plan.n_ranks ==
+            1) { /* the task that failed first says why; with several ranks it has (runtime/starling.h) */
         starpu_task_wait_for_all();
         if (sl_failure_seen(&t->run.failure)) {
             st = sl_failure_status(&t->run.failure);

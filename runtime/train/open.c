@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/files/checkpoint.h"
+#include "runtime/machine/watchdog.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/model/kinds.h"
 #include "runtime/pipe/schedule.h"
@@ -317,6 +318,18 @@ done:
     return st;
 }
 
+/* From here on, between epochs but for what rank 0 does alone. */
+static enum sl_status watch(const struct sl_session *t)
+{
+    void (*lost)(void) = sl_ranks_failure_hook();
+    enum sl_status st = SL_OK;
+    if (t->settings->watchdog > 0 && lost != NULL) {
+        st = sl_watchdog_start(t->settings->watchdog, lost);
+        sl_watchdog_rest(true);
+    }
+    return st;
+}
+
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
     struct sl_session *t = NULL;
@@ -349,6 +362,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, open_model(t, &checkpoint), resume);
     SL_TRY(st, sl_together_match_data(t), resume);
     SL_TRY(st, open_schedule(t, &checkpoint), resume);
+    SL_TRY(st, watch(t), resume);
     *out = t;
 resume:
     starpu_resume();
@@ -365,6 +379,7 @@ void sl_session_close(struct sl_session *t)
     if (t == NULL) {
         return;
     }
+    sl_watchdog_end();
     if (t->machine.started) {
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);
