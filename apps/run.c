@@ -4,12 +4,29 @@
  * From the command line to the exit code. */
 #include "apps/run.h"
 
+#include <time.h>
+
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static int complain(const char *program, int code)
 {
-    fprintf(stderr, "%s: %s\n", program, sl_message());
+    if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+        fprintf(stderr, "%s: %s\n", program, sl_message());
+    }
     return code;
+}
+
+/* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells. */
+static const char *name_of_program;
+
+static void end_all(void)
+{
+    if (sl_process_count() > 1) {
+        nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : 200000000}, NULL);
+        fprintf(stderr, "%s: rank %u: %s\n", name_of_program, sl_process_number(), sl_message());
+        fflush(stderr);
+        sl_process_abort(EXIT_FAILED);
+    }
 }
 
 /* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
@@ -46,6 +63,9 @@ static enum sl_status run(struct sl_settings *settings)
     SL_TRY(st, sl_signals_install(), done);
     st = sl_session_train(session, &report);
 done:
+    if (st != SL_OK) {
+        end_all();
+    }
     sl_signals_restore();
     bool traced = sl_session_traced(session);
     sl_session_close(session);
@@ -71,12 +91,16 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     bool runs = false;
     int code = EXIT_GOOD;
     sl_streams_open();
+    name_of_program = program;
+    sl_process_on_failure(end_all);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }
     enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
     if (st != SL_OK) {
         code = complain(program, st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
+    } else if (runs && sl_process_join(settings) != SL_OK) {
+        code = complain(program, EXIT_USAGE);
     } else if (runs && run(settings) != SL_OK) {
         code = complain(program, EXIT_FAILED);
     }

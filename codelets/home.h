@@ -17,7 +17,8 @@ static inline uint32_t sl_spread(uint32_t i, uint32_t n, uint32_t n_places)
 }
 
 struct sl_homes {
-    uint32_t n_pes; /* P */
+    uint32_t n_pes;    /* P; with several ranks those of this one, */
+    uint32_t first_pe; /* from here on: PEs of others count as the first or the last of these */
     uint32_t n;
     uint32_t first_worker;
     bool gpus; /* they are GPUs' */
@@ -29,7 +30,9 @@ void sl_homes_find(uint32_t n_pes, struct sl_homes *out);
 /* The home of a PE, which with GPUs is the number of its GPU, and its worker. */
 static inline uint32_t sl_home_of(const struct sl_homes *homes, uint32_t pe)
 {
-    return sl_spread(pe, homes->n_pes, homes->n);
+    uint32_t last = homes->n_pes - 1;
+    uint32_t i = pe < homes->first_pe ? 0 : pe - homes->first_pe;
+    return sl_spread(i < last ? i : last, homes->n_pes, homes->n);
 }
 static inline int sl_home_worker(const struct sl_homes *homes, uint32_t pe)
 {

@@ -255,15 +255,26 @@ void sl_rows_keep(struct sl_rows *rows)
 
 /* ---- shapes ---- */
 
+/* Every interface struct starts with its kind. */
+static int buffer_kind(const void *buffer)
+{
+    return (int)*(const enum starpu_data_interface_id *)buffer;
+}
+
+/* Lists (codelets/ranks.h) are vectors but for the handle's own kind. */
+static int handle_kind(starpu_data_handle_t handle)
+{
+    return buffer_kind(starpu_data_get_interface_on_node(handle, STARPU_MAIN_RAM));
+}
+
 uint32_t sl_handle_rows(starpu_data_handle_t handle)
 {
-    int matrix = starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID;
-    return matrix ? starpu_matrix_get_ny(handle) : 1;
+    return handle_kind(handle) == STARPU_MATRIX_INTERFACE_ID ? starpu_matrix_get_ny(handle) : 1;
 }
 
 uint32_t sl_handle_columns(starpu_data_handle_t handle)
 {
-    switch ((int)starpu_data_get_interface_id(handle)) {
+    switch (handle_kind(handle)) {
     case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_nx(handle);
     case STARPU_VECTOR_INTERFACE_ID: return starpu_vector_get_nx(handle);
     default: return 1;
@@ -272,17 +283,11 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle)
 
 size_t sl_handle_element(starpu_data_handle_t handle)
 {
-    switch ((int)starpu_data_get_interface_id(handle)) {
+    switch (handle_kind(handle)) {
     case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_elemsize(handle);
     case STARPU_VECTOR_INTERFACE_ID: return starpu_vector_get_elemsize(handle);
     default: return starpu_variable_get_elemsize(handle);
     }
-}
-
-/* Every interface struct starts with its kind. */
-static int buffer_kind(const void *buffer)
-{
-    return (int)*(const enum starpu_data_interface_id *)buffer;
 }
 
 void *sl_buffer_data(void *buffer)

@@ -90,6 +90,8 @@ struct sl_run {
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
     bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
+    bool stop_wanted; /* several ranks: this one was asked to stop */
+    bool stop_agreed; /* and all have agreed that the step in hand is the last */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

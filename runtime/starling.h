@@ -162,6 +162,28 @@ struct sl_weight {
  * SL_EINVAL: there are not so many. SL_ENOMEM, SL_ESTARPU. */
 SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, struct sl_weight *out, float *values);
 
+/* ---- several processes: mpirun -np 4 coop_sage .. ----
+ *
+ * Where mpirun or srun has started several processes of a program, their sessions are one run: each has its share of the PEs, and all get
+ * the same losses and the same model. sl_session_open, sl_session_train and sl_session_close are then calls of all of them, with the
+ * same settings; process 0 alone writes files and lines for people, and callbacks are called in each. sl_session_evaluate and
+ * sl_session_weight are not there. One that fails leaves the others waiting: it ends all with sl_process_abort, before it closes its
+ * session. In a build without MPI sl_session_open refuses such a start. */
+
+/* How many the launcher's environment speaks of, 1 without one; the number of this one among them. */
+SL_API uint32_t sl_process_count(void);
+SL_API uint32_t sl_process_number(void);
+
+/* Join the others, and refuse settings that are not there over several processes; sl_session_open does, too. SL_ENOTSUP, SL_EINVAL. */
+SL_API enum sl_status sl_process_join(const struct sl_settings *settings);
+
+/* Have a task that fails call this, in the thread where it did, whose sl_message says why, and before any other process gets to see what
+ * it has left; for sl_process_abort. NULL, the default: sl_session_train returns the failure. Before sl_session_open. */
+SL_API void sl_process_on_failure(void (*hook)(void));
+
+/* End all processes of the run, with this code. Any thread. Returns where this is the only one, or not joined yet. */
+SL_API void sl_process_abort(int code);
+
 /* ---- streams, traces and signals, for programs like coop_sage ---- */
 
 /* First of all: open standard streams that the program was started without, so that reading and writing them fails. Else the first

@@ -13,6 +13,9 @@ void sl_failure_set(struct sl_failure *failure, enum sl_status status)
         failure->status = status;
         snprintf(failure->message, sizeof failure->message, "%s", sl_message());
         atomic_store_explicit(&failure->state, 2, memory_order_release);
+        if (failure->hook != NULL) {
+            failure->hook();
+        }
     }
 }
 

@@ -17,6 +17,7 @@ struct sl_failure {
     atomic_int state;               /* 0 none, 1 being written, 2 written */
     enum sl_status status;          /* valid in state 2 */
     char message[SL_MESSAGE_BYTES]; /* valid in state 2 */
+    void (*hook)(void); /* NULL, or called by the thread that reports the first; its sl_message tells which */
 };
 
 /* Report the calling thread's last sl_fail as the run's failure; a later report than the first changes nothing. Thread safe. */

@@ -52,7 +52,7 @@ options='dataset data-path split features directed normalize-features cache laye
     pes group-size batch-size fanout sampler layer-dependency kappa depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring epochs lr lr-schedule weight-decay
      patience seed eval-every metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
-     means transport feature-cache feature-cache-policy'
+     means transport watchdog feature-cache feature-cache-policy'
 
 expect 0 '^Usage: coop_sage' --help
 for option in $options; do

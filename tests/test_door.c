@@ -197,7 +197,7 @@ static void check_route(struct world *w, enum sl_stage stage)
     unregister(16, handle);
 }
 
-/* From the GPU of one PE to that of the other, both ways of a step, and read where it arrived; ids stay. */
+/* From the GPU of one PE to that of the other, both ways of a step, and read where it arrived. */
 static void test_routes(void **state)
 {
     (void)state;

@@ -95,7 +95,7 @@ users()
 foreign()
 {
     local library file found
-    for library in metis hwloc nccl cblas dnnl; do
+    for library in metis hwloc nccl cblas dnnl mpi starpu_mpi; do
         found=$(users "$1" "$library(/.*)?\.h" support partition codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
     done

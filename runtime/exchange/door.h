@@ -3,11 +3,12 @@
  *
  * The door: all that travels from one PE to another in a step goes through it, and the step does not know what is behind.
  *
- *   ids   each PE asks the owners of its group for rows, by their ids
- *   rows  owners send what they were asked for, and get its gradients back
- *   sums  the partial gradients of a parameter become one
+ *   rows    owners send what they were asked for, and get its gradients back
+ *   sums    the partial gradients of a parameter become one
+ *   shared  what several PEs read: requests for rows, by their ids; sizes; what batch norm adds up; replicas that mix
  *
- * What is behind is a kind (--transport): a file with a table of operations. One thread calls, in the order of a step's stages.
+ * What is behind is a kind (--transport, and MPI where there are several ranks): a file with a table of operations. One thread calls, in
+ * the order of a step's stages; with several ranks a thread of each, all in the same order.
  */
 #ifndef SL_RUNTIME_EXCHANGE_DOOR_H
 #define SL_RUNTIME_EXCHANGE_DOOR_H
@@ -25,6 +26,7 @@ struct sl_door {
     uint32_t
         n_sums; /* lists that the partial gradients of one parameter of one replica are in, each of PEs that live together */
     uint32_t n_parameters; /* of one replica */
+    uint32_t depth;        /* slots of the ring */
     void *own;             /* the kind's */
 };
 
@@ -35,11 +37,37 @@ struct sl_parcel {
     starpu_data_handle_t
         *room; /* of a matrix: where it may arrive. The slot's, kept from step to step (sl_matrix_reshape,
                                    sl_matrix_keep); may be NULL yet */
+    uint32_t n_rows, n_columns; /* of the matrix */
+};
+
+/* What is shared. */
+enum sl_topic {
+    SL_TOPIC_REQUEST,
+    SL_TOPIC_COUNTS,
+    SL_TOPIC_STOP,
+    SL_TOPIC_MOMENTS,
+    SL_TOPIC_SUMS,
+    SL_TOPIC_GRADIENT,
+    SL_TOPIC_WEIGHT,
+    SL_TOPIC_AVERAGE,
+    SL_TOPIC_STATE,
+    SL_N_TOPICS
+};
+
+/* Something that PE `from` has written and all PEs of a range of ranks read. The topic, the PE, the number, the task's hop and, where it
+ * is of a slot, the slot name one handle for the run. */
+struct sl_shared {
+    enum sl_topic topic;
+    bool of_slot;
+    uint32_t from;
+    uint32_t number; /* below 2^20 */
+    struct sl_rank_range to;
+    starpu_data_handle_t what;
 };
 
 /* The partial gradients of parameter number `parameter` of a replica, in the door's n_sums lists, and where their sum goes. */
 struct sl_door_sum {
-    uint32_t parameter;
+    uint32_t parameter, replica;
     const struct sl_partials *lists;
     starpu_data_handle_t sum;
 };
@@ -49,18 +77,23 @@ struct sl_door_kind {
     enum sl_status (*check)(const struct sl_settings *settings); /* NULL: nothing to refuse */
     enum sl_status (*open)(struct sl_door *door);                /* NULL, as close: nothing to open */
     void (*close)(struct sl_door *door);
-    enum sl_status (*ids)(struct sl_door *door, const struct sl_task_args *head, uint32_t n, struct sl_parcel *parcels);
     enum sl_status (*rows)(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
                            struct sl_parcel *parcels);
     enum sl_status (*sum)(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *sum);
+    enum sl_status (*loss)(struct sl_door *door, const struct sl_task_args *head, const struct sl_partials *losses,
+                           starpu_data_handle_t total);
+    /* NULL: all PEs are of this process, and what one has written the others read */
+    enum sl_status (*share)(struct sl_door *door, const struct sl_task_args *head, const struct sl_shared *what);
+    enum sl_status (*reuse)(const struct sl_door *door, uint32_t from, uint32_t to, starpu_data_handle_t handle);
 };
 
-/* StarPU copies what a task reads to where the task runs: nothing to do but the sum (starpu.c). NCCL between GPUs (nccl.c). */
-extern const struct sl_door_kind sl_door_starpu, sl_door_nccl;
+/* StarPU copies what a task reads to where the task runs: nothing to do but the sums (starpu.c). NCCL between GPUs (nccl.c). MPI between
+ * ranks (mpi.c). */
+extern const struct sl_door_kind sl_door_starpu, sl_door_nccl, sl_door_mpi;
 
-/* Nothing has to move for PE `to` to read it: the ids or rows of a kind that leaves them to StarPU. */
-enum sl_status sl_door_ids_stay(struct sl_door *door, const struct sl_task_args *head, uint32_t n,
-                                struct sl_parcel *parcels);
+/* The loss of a kind whose PEs are all of this process: one task. */
+enum sl_status sl_door_loss_here(struct sl_door *door, const struct sl_task_args *head,
+                                 const struct sl_partials *losses, starpu_data_handle_t total);
 
 /* Refuse settings whose --transport cannot be, before anything is started. SL_EINVAL, SL_ENOTSUP. */
 enum sl_status sl_door_check(const struct sl_settings *settings);
@@ -81,11 +114,17 @@ static inline uint32_t sl_door_list_of(const struct sl_door *door, uint32_t p)
 
 /* ---- the operations; SL_EINVAL, SL_ESTARPU, SL_ENOMEM ---- */
 
-/* Each parcel is what a PE asks of an owner. */
-static inline enum sl_status sl_door_ids(struct sl_door *door, const struct sl_task_args *head, uint32_t n,
-                                         struct sl_parcel *parcels)
+static inline enum sl_status sl_door_share(struct sl_door *door, const struct sl_task_args *head,
+                                           const struct sl_shared *what)
 {
-    return door->kind->ids(door, head, n, parcels);
+    return door->kind->share == NULL ? SL_OK : door->kind->share(door, head, what);
+}
+
+/* A handle that has carried a parcel, or NULL, is about to be given another shape, for the next: wait until it has left. */
+static inline enum sl_status sl_door_reuse(const struct sl_door *door, uint32_t from, uint32_t to,
+                                           starpu_data_handle_t handle)
+{
+    return door->kind->reuse == NULL ? SL_OK : door->kind->reuse(door, from, to, handle);
 }
 
 /* All parcels of one group, hop and direction. stage: whose time it is. */
@@ -95,10 +134,18 @@ static inline enum sl_status sl_door_rows(struct sl_door *door, const struct sl_
     return door->kind->rows(door, head, stage, n, parcels);
 }
 
+/* With several ranks: of those that train the replica. */
 static inline enum sl_status sl_door_add(struct sl_door *door, const struct sl_task_args *head,
                                          const struct sl_door_sum *sum)
 {
     return door->kind->sum(door, head, sum);
+}
+
+/* The losses of all PEs and chunks become one, which all ranks get. */
+static inline enum sl_status sl_door_loss(struct sl_door *door, const struct sl_task_args *head,
+                                          const struct sl_partials *losses, starpu_data_handle_t total)
+{
+    return door->kind->loss(door, head, losses, total);
 }
 
 #endif

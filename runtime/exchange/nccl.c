@@ -142,6 +142,6 @@ const struct sl_door_kind sl_door_nccl = {.name = "nccl",
                                           .check = check,
                                           .open = open_door,
                                           .close = close_door,
-                                          .ids = sl_door_ids_stay,
                                           .rows = rows,
-                                          .sum = sum};
+                                          .sum = sum,
+                                          .loss = sl_door_loss_here};

@@ -2,14 +2,15 @@
  * Copyright (c) 2026 the Starling authors
  *
  * --transport starpu: StarPU copies what a task reads to where it runs. */
+#include "codelets/loss.h"
 #include "codelets/reduce.h"
 #include "runtime/exchange/door.h"
 
-enum sl_status sl_door_ids_stay(struct sl_door *door, const struct sl_task_args *head, uint32_t n,
-                                struct sl_parcel *parcels)
+enum sl_status sl_door_loss_here(struct sl_door *door, const struct sl_task_args *head,
+                                 const struct sl_partials *losses, starpu_data_handle_t total)
 {
-    (void)door, (void)head, (void)n, (void)parcels;
-    return SL_OK;
+    (void)door;
+    return sl_loss_sum_submit(head, losses->n, losses->handle, false, total);
 }
 
 static enum sl_status rows_stay(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
@@ -25,4 +26,4 @@ static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head,
     return sl_reduce_submit(head, what->lists->n, what->lists->handle, what->sum);
 }
 
-const struct sl_door_kind sl_door_starpu = {.name = "starpu", .ids = sl_door_ids_stay, .rows = rows_stay, .sum = sum};
+const struct sl_door_kind sl_door_starpu = {.name = "starpu", .rows = rows_stay, .sum = sum, .loss = sl_door_loss_here};

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
+#include "codelets/ranks.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
@@ -85,7 +86,7 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
-    *error_out = starpu_init(conf);
+    *error_out = sl_ranks_start_starpu(conf);
 restore:
     set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
 done:
@@ -132,9 +133,32 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *o
     return SL_OK;
 }
 
+/* Of the processors that several ranks share; where there are many, one of each rank's is for messages. */
+static uint32_t share_of(const struct sl_topology *topology)
+{
+    uint32_t share = topology->n_workers / sl_ranks_sharing();
+    share -= sl_n_ranks() > 1 && share > 2;
+    return share > 0 ? share : 1;
+}
+
+/* Ranks that share processors do not bind their workers, which would all be bound to the first ones. */
+static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_cpus)
+{
+    enum sl_status st = SL_OK;
+    if (sl_ranks_sharing() > 1) {
+        SL_TRY(st, set_variable("STARPU_WORKERS_NOBIND", "1"), done);
+    }
+    if (sl_n_ranks() > 1) {
+        SL_TRY(st, set_variable("STARPU_MPI_NOBIND", "1"), done);
+        sl_ranks_spare((n_cpus + 1) * sl_ranks_sharing() <= topology->n_workers);
+    }
+done:
+    return st;
+}
+
 static enum sl_status count_cpus(const struct sl_settings *settings, const struct sl_machine *machine, uint32_t *out)
 {
-    uint32_t unasked = machine->n_gpus > 0 ? 1 : machine->topology.n_workers;
+    uint32_t unasked = machine->n_gpus > 0 ? 1 : share_of(&machine->topology);
     uint32_t named = sl_environment_cpus();
     *out = settings->cpus > 0 ? settings->cpus : named > 0 ? named : unasked;
     return *out <= STARPU_MAXCPUS
@@ -163,7 +187,7 @@ static void stop_workers(const struct sl_machine *machine)
     if (machine->n_gpus > 0) {
         sl_gpus_close_libraries();
     }
-    starpu_shutdown();
+    sl_ranks_stop_starpu();
 }
 
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
@@ -181,6 +205,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
+    SL_TRY(st, share_processors(&machine.topology, n_cpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
     SL_TRY(st, sl_environment_home_open(&machine.home), failed);
     starpu_conf_init(&conf);
@@ -214,7 +239,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     *out = machine;
     return SL_OK;
 stop:
-    starpu_shutdown();
+    sl_ranks_stop_starpu();
 no_pool:
     sl_pool_remove();
     sl_environment_home_close(&machine.home);

@@ -107,6 +107,7 @@ static enum sl_status pack(const struct sl_at *at, uint32_t owner)
             continue;
         }
         kept = &slot_of(at, p)->packed[pair_of(at, q)];
+        SL_TRY(st, sl_door_reuse(s->door, owner, p, *kept), done);
         SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), rows->n_columns, sizeof(sl_real), kept), done);
         requester[n] = peer;
         packed[n++] = packed_of(at, p)[q] = *kept;
@@ -124,13 +125,27 @@ static void add_parcel(const struct sl_at *at, bool back, uint32_t p, uint32_t q
     struct sl_steps *s = steps_of(at);
     struct sl_slot_pe *slot = slot_of(at, p);
     uint32_t owner = sl_plan_peer(s->plan, p, q);
-    starpu_data_handle_t *what = &(back ? sent_of(at, p) : packed_of(at, p))[q];
-    if (*what != NULL) {
+    if (owner != p && n_asked(at, p, q) > 0) {
         s->parcels[(*n)++] = (struct sl_parcel){.from = back ? p : owner,
                                                 .to = back ? owner : p,
-                                                .what = what,
-                                                .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q)]};
+                                                .what = &(back ? sent_of(at, p) : packed_of(at, p))[q],
+                                                .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q)],
+                                                .n_rows = n_asked(at, p, q),
+                                                .n_columns = at->layer->travels};
     }
+}
+
+/* What batch norm adds up of PE p is read by all who train its replica. */
+static enum sl_status share(const struct sl_at *at, uint32_t p, bool back, uint32_t number, starpu_data_handle_t what)
+{
+    struct sl_steps *s = steps_of(at);
+    struct sl_task_args head = {.step = at->pass->step};
+    struct sl_shared shared = {.topic = back ? SL_TOPIC_SUMS : SL_TOPIC_MOMENTS,
+                               .number = number,
+                               .to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, p)),
+                               .from = p,
+                               .what = what};
+    return sl_door_share(s->door, &head, &shared);
 }
 
 /* All that was packed travels, group by group. */
@@ -171,7 +186,7 @@ static bool attends(const struct sl_at *at)
 static void keep(const struct sl_at *at, bool back)
 {
     struct sl_steps *s = steps_of(at);
-    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         struct sl_slot_pe *slot = slot_of(at, p);
         for (uint32_t q = 0; q < s->plan->n_parts; q++) {
             (back ? sent_of(at, p) : packed_of(at, p))[q] = NULL;
@@ -255,6 +270,7 @@ static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
             continue;
         }
         kept = &slot_of(at, p)->sent[pair_of(at, q)];
+        SL_TRY(st, sl_door_reuse(s->door, p, sl_plan_peer(s->plan, p, q), *kept), done);
         SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), width, sizeof(sl_real), kept), done);
         n_rows += n_asked(at, p, q);
         t0[n] = first[q];
@@ -365,6 +381,7 @@ const struct sl_source sl_sampled = {.ids = ids,
                                      .sum = sum,
                                      .send_back = send_back,
                                      .sum_back = sum_back,
+                                     .share = share,
                                      .returned = returned,
                                      .lists = lists,
                                      .partials = partials};

@@ -87,7 +87,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
     sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * model_bytes(s);
     sizes.id_bytes = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
         SL_TRY(st, sl_handle_acquire(handle, STARPU_MAIN_RAM, STARPU_R), done);
         memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
@@ -96,6 +96,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         split_levels(s, p);
         add_sizes(s, p, &sizes);
     }
+    st = s->plan->n_ranks > 1 ? sl_stops_read(&s->stops, step, &s->run->stop_agreed) : SL_OK;
     *sizes_out = sizes;
 done:
     return st;

@@ -64,6 +64,23 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     return st;
 }
 
+/* Every PE's request goes to the owners, which are its group. */
+static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
+{
+    uint32_t n_parts = s->plan->n_parts;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+        struct sl_task_args head = sl_step_head(s, step, p, hop);
+        struct sl_shared request = {.topic = SL_TOPIC_REQUEST,
+                                    .of_slot = true,
+                                    .from = p,
+                                    .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
+                                    .what = slot->pe[p].block[hop].request};
+        st = sl_door_share(s->door, &head, &request);
+    }
+    return st;
+}
+
 /* Every owner takes the ids its group asks of it into its frontier. */
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
@@ -74,15 +91,11 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
         struct sl_frontier_handles frontier = frontier_of(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
-            uint32_t asking = sl_plan_peer(s->plan, p, peer);
-            request[peer] = slot->pe[asking].block[hop].request;
-            s->parcels[peer] = (struct sl_parcel){.from = asking, .to = p, .what = &request[peer]};
+            request[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].block[hop].request;
         }
-        SL_TRY(st, sl_door_ids(s->door, &head, n_parts, s->parcels), done);
         st = sl_merge_submit(&head, n_parts, sl_plan_part(s->plan, p), request, &frontier,
                              slot->pe[p].block[hop].inverse);
     }
-done:
     return st;
 }
 
@@ -99,6 +112,27 @@ static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot
     return st;
 }
 
+/* All ranks get to know the sizes of every PE's sample, and whether one of them wants to stop. */
+static enum sl_status tell(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
+{
+    struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true, .to = {0, s->plan->n_ranks}};
+    struct sl_shared stop = {.topic = SL_TOPIC_STOP, .of_slot = true, .to = {0, s->plan->n_ranks}};
+    struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
+    enum sl_status st = SL_OK;
+    for (counts.from = 0; counts.from < s->plan->n_pes; counts.from++) {
+        counts.what = slot->pe[counts.from].counts;
+        SL_TRY(st, sl_door_share(s->door, &head, &counts), done);
+    }
+    SL_TRY(st, sl_stops_write(&s->stops, step, s->run->stop_wanted), done);
+    for (uint32_t r = 0; r < s->stops.n_ranks; r++) {
+        stop.from = sl_plan_first_pe(s->plan, r);
+        stop.what = sl_stops_of(&s->stops, step, r);
+        SL_TRY(st, sl_door_share(s->door, &head, &stop), done);
+    }
+done:
+    return st;
+}
+
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
@@ -110,9 +144,11 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     SL_TRY(st, seed(s, step, slot), done);
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         SL_TRY(st, sample(s, step, hop, slot), done);
+        SL_TRY(st, ask(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
     SL_TRY(st, nonzeros(s, step, slot), done);
+    SL_TRY(st, s->plan->n_ranks > 1 ? tell(s, step, slot) : SL_OK, done);
     s->n_sampled = step + 1;
 done:
     return st;
@@ -179,7 +215,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    st = sl_loss_sum_submit(&head, s->losses.n, s->losses.handle, false, total);
+    st = sl_door_loss(s->door, &head, &s->losses, total);
 done:
     return st;
 }

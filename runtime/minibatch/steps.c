@@ -201,8 +201,8 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;
     out->door = work->door;
-    out->replicas =
-        (struct sl_replicas){.settings = work->settings, .plan = plan, .run = work->run, .replica = work->model};
+    out->replicas = (struct sl_replicas){
+        .settings = work->settings, .plan = plan, .run = work->run, .replica = work->model, .door = work->door};
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
     for (uint32_t hop = 0; work->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {
@@ -215,6 +215,8 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     SL_TRY(st, open_pes(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
+    SL_TRY(st, sl_stops_open(plan->n_ranks, plan->rank, work->settings->depth, &out->stops), undo);
+    SL_TRY(st, sl_replicas_open(&out->replicas), undo);
     return SL_OK;
 undo:
     sl_steps_close(out);
@@ -240,5 +242,7 @@ void sl_steps_close(struct sl_steps *steps)
     }
     sl_free(steps->pass.group);
     sl_free(steps->parcels);
+    sl_stops_close(&steps->stops);
+    sl_replicas_close(&steps->replicas);
     *steps = (struct sl_steps){0};
 }

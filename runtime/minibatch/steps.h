@@ -11,6 +11,7 @@
 
 #include "codelets/sample.h"
 #include "runtime/exchange/door.h"
+#include "runtime/minibatch/stops.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
 #include "runtime/schedule/schedule.h"
@@ -52,6 +53,7 @@ struct sl_steps {
     struct sl_partials losses;     /* of all PEs and chunks */
     struct sl_replicas replicas;   /* its rounds are those of the step in hand */
     struct sl_parcel *parcels;     /* of one group: at most G^2 */
+    struct sl_stops stops;
 };
 
 /* Prepare the ring for the steps from first_step on. source: of blocks. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */

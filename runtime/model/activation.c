@@ -20,10 +20,29 @@ static struct members group_of(const struct sl_at *at, uint32_t r)
     return (struct members){r * n, (r + 1) * n};
 }
 
+/* Whether this rank trains the replica that group r does. */
+static bool trains_group(const struct sl_at *at, uint32_t r)
+{
+    return sl_plan_trains(at->pass->plan, sl_plan_replica(at->pass->plan, group_of(at, r).first));
+}
+
 /* The handle of a matrix of two rows that is kept for the run. */
 static enum sl_status keep_pair(const struct sl_at *at, size_t element, starpu_data_handle_t *handle)
 {
     return *handle != NULL ? SL_OK : sl_matrix_register(2, at->layer->n_out, element, handle);
+}
+
+/* The split of PE p's rows of the output level: known of PEs of other ranks, too. */
+static const struct sl_split *split_of(const struct sl_at *at, uint32_t p)
+{
+    return &at->pass->pe[p].split[at->level];
+}
+
+/* A partial of PE p's has been submitted, if p is of this rank. */
+static enum sl_status share(const struct sl_at *at, uint32_t p, bool back, const struct sl_partials *list)
+{
+    const struct sl_source *source = at->pass->source;
+    return source->share == NULL ? SL_OK : source->share(at, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
 /* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
@@ -39,16 +58,21 @@ static enum sl_status group_statistics(const struct sl_at *at, uint32_t r)
     enum sl_status st = SL_OK;
     group->n_rows[at->i] = 0;
     for (uint32_t p = pes.first; p < pes.end; p++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
+        const struct sl_split *split = split_of(at, p);
         head = sl_at_head(at, p);
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            batch->chunk_rows[batch->moments.n] = sl_split_size(&z->split, c);
+        for (uint32_t c = 0; c < split->n_chunks; c++) {
+            batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
             group->n_rows[at->i] += batch->chunk_rows[batch->moments.n];
             SL_TRY(st, sl_partials_next(&batch->moments, 2, width, sizeof(double), &pair), done);
-            SL_TRY(st, sl_batchnorm_moments_submit(&head, z->chunk[c], pair), done);
+            SL_TRY(st,
+                   sl_plan_here(at->pass->plan, p)
+                       ? sl_batchnorm_moments_submit(&head, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c], pair)
+                       : SL_OK,
+                   done);
+            SL_TRY(st, share(at, p, false, &batch->moments), done);
         }
     }
-    if (batch->moments.n > first) {
+    if (batch->moments.n > first && trains_group(at, r)) {
         head = sl_at_head(at, pes.first);
         SL_TRY(st, keep_pair(at, sizeof(sl_real), &group->statistics[at->i]), done);
         SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, sizeof(double), &pair), done);
@@ -76,7 +100,7 @@ static enum sl_status batch_statistics(const struct sl_at *at)
         for (uint32_t r = v * n_groups; r < (v + 1) * n_groups; r++) {
             SL_TRY(st, group_statistics(at, r), done);
         }
-        if (unbiased->n > first) {
+        if (unbiased->n > first && sl_plan_trains(at->pass->plan, v)) {
             SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n - first, unbiased->handle + first, running),
                    done);
         }
@@ -218,28 +242,36 @@ enum sl_status sl_activate_input(const struct sl_at *at)
 
 /* ---- backward ---- */
 
+/* Of one chunk. */
+static enum sl_status chunk_sums(const struct sl_at *at, uint32_t p, uint32_t c, starpu_data_handle_t out)
+{
+    struct what end = end_of(at);
+    struct sl_activate_layer layer = layer_of(at, &end, p);
+    struct sl_task_args head = sl_at_head(at, p);
+    return sl_activate_batch_sums_submit(&head, &layer, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c],
+                                         sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
+                                         sl_at_rows(at, p, SL_ROWS_GH)->chunk[c], out);
+}
+
 /* [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
 static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
 {
     struct sl_partials *sums = &at->pass->batch.sums;
     struct members pes = group_of(at, r);
-    struct what end = end_of(at);
     uint32_t first = sums->n;
     starpu_data_handle_t *sum = &at->pass->group[r].sums[at->i];
-    starpu_data_handle_t share;
+    starpu_data_handle_t partial;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     for (uint32_t p = pes.first; p < pes.end; p++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        struct sl_activate_layer layer = layer_of(at, &end, p);
-        head = sl_at_head(at, p);
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(double), &share), done);
-            SL_TRY(st,
-                   sl_activate_batch_sums_submit(&head, &layer, z->chunk[c], sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
-                                                 sl_at_rows(at, p, SL_ROWS_GH)->chunk[c], share),
-                   done);
+        for (uint32_t c = 0; c < split_of(at, p)->n_chunks; c++) {
+            SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(double), &partial), done);
+            SL_TRY(st, sl_plan_here(at->pass->plan, p) ? chunk_sums(at, p, c, partial) : SL_OK, done);
+            SL_TRY(st, share(at, p, true, sums), done);
         }
+    }
+    if (!trains_group(at, r)) {
+        goto done;
     }
     head = sl_at_head(at, pes.first);
     SL_TRY(st, keep_pair(at, sizeof(double), sum), done);
@@ -263,9 +295,11 @@ static enum sl_status batch_sums(const struct sl_at *at)
         const struct sl_parameter *parameter = at->pass->model[v].layer[at->i].parameter;
         struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
         SL_TRY(st,
-               sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
-                                            parameter[SL_NORM_WEIGHT].gradient_handle,
-                                            parameter[SL_NORM_BIAS].gradient_handle),
+               sl_plan_trains(at->pass->plan, v)
+                   ? sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
+                                                  parameter[SL_NORM_WEIGHT].gradient_handle,
+                                                  parameter[SL_NORM_BIAS].gradient_handle)
+                   : SL_OK,
                done);
     }
 done:

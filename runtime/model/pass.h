@@ -127,6 +127,10 @@ struct sl_source {
     enum sl_status (*sum_back)(const struct sl_at *at, uint32_t p, struct sl_rows *out);
     void (*returned)(const struct sl_at *at);
 
+    /* A partial of PE p's, number `number` of a list that all ranks have the same numbers in, is read by all who train its replica: the
+     * moments of batch norm or, back, its sums. NULL: they are of this process. */
+    enum sl_status (*share)(const struct sl_at *at, uint32_t p, bool back, uint32_t number, starpu_data_handle_t what);
+
     /* The lists of partial gradients of a parameter of one replica, as many as the door says; the one that PE p adds to. */
     struct sl_partials *(*lists)(const struct sl_at *at, uint32_t replica, int parameter);
     struct sl_partials *(*partials)(const struct sl_at *at, uint32_t p, int parameter);

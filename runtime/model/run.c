@@ -10,7 +10,7 @@ enum sl_status sl_layer_derive(const struct sl_at *at)
 {
     enum sl_status st = SL_OK;
     for (uint32_t v = 0; st == SL_OK && at->layer->kind->derive != NULL && v < at->pass->plan->n_replicas; v++) {
-        st = at->layer->kind->derive(at, v);
+        st = sl_plan_trains(at->pass->plan, v) ? at->layer->kind->derive(at, v) : SL_OK;
     }
     return st;
 }

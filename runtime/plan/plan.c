@@ -9,24 +9,45 @@ uint32_t sl_plan_replicas(const struct sl_settings *settings)
     return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
 }
 
+uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank)
+{
+    return (uint32_t)(((uint64_t)rank * plan->n_pes + plan->n_ranks - 1) / plan->n_ranks);
+}
+
+bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
+{
+    bool holds = false;
+    for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
+        holds |= sl_plan_part(plan, p) == q;
+    }
+    return holds;
+}
+
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train)
 {
     struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};
     plan.n_groups = plan.n_pes / plan.n_parts;
     plan.n_replicas = sl_plan_replicas(settings);
-    plan.end_pe = plan.n_pes;
+    plan.n_ranks = settings->schedule == SL_SCHEDULE_PIPE ? 1 : sl_n_ranks();
+    plan.rank = sl_rank();
+    plan.first_pe = sl_plan_first_pe(&plan, plan.rank);
+    plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
     plan.n_layers = settings->layers;
     plan.batch = settings->schedule == SL_SCHEDULE_PIPE ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
     plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
-    sl_homes_find(settings->schedule == SL_SCHEDULE_PIPE ? settings->stages * settings->ways : plan.n_pes, &plan.homes);
+    sl_homes_find(settings->schedule == SL_SCHEDULE_PIPE ? settings->stages * settings->ways
+                                                         : plan.end_pe - plan.first_pe,
+                  &plan.homes);
+    plan.homes.first_pe = plan.first_pe;
     return plan;
 }
 
 struct sl_plan sl_plan_of_parts(uint32_t n_parts)
 {
-    return (struct sl_plan){.n_pes = n_parts, .n_parts = n_parts, .n_groups = 1, .n_replicas = 1, .end_pe = n_parts};
+    return (struct sl_plan){
+        .n_pes = n_parts, .n_parts = n_parts, .n_groups = 1, .n_replicas = 1, .n_ranks = 1, .end_pe = n_parts};
 }
 
 struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step)

@@ -6,11 +6,14 @@
  * P PEs in P/G groups; PE p holds part p mod G of the graph and cooperates with the PEs of group p / G. A run has one replica of the
  * model, or with gossip one for each group. Full-graph training has a PE for each chunk of the graph here, in one group; they live where
  * their stage and way does.
+ *
+ * With R ranks (codelets/ranks.h) PE p is rank floor(p R / P)'s, so that each has a block of them; groups and replicas may be of several.
  */
 #ifndef SL_RUNTIME_PLAN_PLAN_H
 #define SL_RUNTIME_PLAN_PLAN_H
 
 #include "codelets/home.h"
+#include "codelets/ranks.h"
 #include "runtime/plan/settings.h"
 
 struct sl_plan {
@@ -18,7 +21,8 @@ struct sl_plan {
     uint32_t n_parts;  /* G: parts of the graph, PEs of a group */
     uint32_t n_groups; /* P / G */
     uint32_t n_replicas;
-    uint32_t first_pe, end_pe; /* of this process: all of them */
+    uint32_t n_ranks, rank;    /* R, and this process's */
+    uint32_t first_pe, end_pe; /* of this process */
     uint32_t n_layers;         /* L: hops of a minibatch */
     uint32_t n_train;          /* seeds of an epoch */
     uint64_t batch;            /* seeds of a step: P B, or all */
@@ -31,10 +35,10 @@ struct sl_plan {
 /* Replicas of the model: 1 with all-reduce, else one per group. pes and group_size are decided. */
 uint32_t sl_plan_replicas(const struct sl_settings *settings);
 
-/* The plan of a run; pes, group_size and epochs are decided, StarPU is up. n_train: training vertices, >= 1. */
+/* The plan of a run, P >= R; pes, group_size and epochs are decided, StarPU is up. n_train: training vertices, >= 1. */
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train);
 
-/* The plan of a pass over whole parts: a PE for each, in one group with one replica. */
+/* The plan of a pass over whole parts: a PE for each, in one group with one replica, all of this process. */
 struct sl_plan sl_plan_of_parts(uint32_t n_parts);
 
 /* The part that PE p holds, which is its number in its group; the group; the PE that is number `peer` of p's group. */
@@ -63,6 +67,41 @@ static inline uint32_t sl_plan_replica(const struct sl_plan *plan, uint32_t p)
 static inline uint32_t sl_plan_first_of(const struct sl_plan *plan, uint32_t replica)
 {
     return replica * sl_plan_replica_pes(plan);
+}
+
+/* The rank that PE p is of; whether it is this one's. */
+static inline uint32_t sl_plan_rank(const struct sl_plan *plan, uint32_t p)
+{
+    return sl_spread(p, plan->n_pes, plan->n_ranks);
+}
+static inline bool sl_plan_here(const struct sl_plan *plan, uint32_t p)
+{
+    return p >= plan->first_pe && p < plan->end_pe;
+}
+/* The first PE of a rank; P after the last. */
+uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank);
+
+/* Whether a PE of this rank holds part q. */
+bool sl_plan_holds(const struct sl_plan *plan, uint32_t q);
+
+/* The ranks that PEs first .. first + n - 1 are of: begin .. end - 1, without a gap. */
+struct sl_rank_range {
+    uint32_t begin, end;
+};
+static inline struct sl_rank_range sl_plan_ranks(const struct sl_plan *plan, uint32_t first, uint32_t n)
+{
+    return (struct sl_rank_range){sl_plan_rank(plan, first), sl_plan_rank(plan, first + n - 1) + 1};
+}
+
+/* The ranks that train a replica, each on a copy of its own; whether this one does. */
+static inline struct sl_rank_range sl_plan_trainers(const struct sl_plan *plan, uint32_t replica)
+{
+    return sl_plan_ranks(plan, sl_plan_first_of(plan, replica), sl_plan_replica_pes(plan));
+}
+static inline bool sl_plan_trains(const struct sl_plan *plan, uint32_t replica)
+{
+    struct sl_rank_range ranks = sl_plan_trainers(plan, replica);
+    return plan->rank >= ranks.begin && plan->rank < ranks.end;
 }
 
 /* The slice of an epoch's order that a step trains on. */

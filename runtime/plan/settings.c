@@ -207,6 +207,9 @@ static const struct sl_option options[] = {
      .choices = "kernel,fastest", .initial = "kernel",
      .help = "Means over neighbours on GPUs. kernel: Starling's, the same bits in every run; fastest: that or cuSPARSE, whichever "
              "a scheduler with performance models (dmdas) finds faster, so that two runs may differ in the last bits"},
+    {.name = "watchdog", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(watchdog), .initial = "300",
+     .argument = "N", .unit = "seconds",
+     .help = "Several processes: give up where no task ends and no message comes for so long; 0: never"},
 };
 /* clang-format on */
 
@@ -264,7 +267,7 @@ static const struct sl_option pipe_options[] = {
 /* Options of coop_sage that full-graph training does not have: of these groups, and these. */
 static bool is_minibatches(const struct sl_option *option)
 {
-    static const char *const others[] = {"heads", "input-dropout", "transport", "means"};
+    static const char *const others[] = {"heads", "input-dropout", "transport", "means", "watchdog"};
     bool other = strcmp(option->group, "gradients") == 0 ||
                  (strcmp(option->group, "minibatch") == 0 && strcmp(option->name, "partition") != 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

@@ -111,9 +111,10 @@ struct sl_settings {
     uint32_t
         gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_session_open puts their number here */
     char *sched; /* NULL: $STARPU_SCHED, else lws, with GPUs dmdas */
-    int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
-    int transport; /* enum sl_transport_by */
-    int means;     /* enum sl_means_by */
+    int placement;     /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
+    int transport;     /* enum sl_transport_by */
+    int means;         /* enum sl_means_by */
+    uint32_t watchdog; /* several ranks: seconds without a task or a message before giving up; 0: never */
 };
 
 /* The option table of coop_sage: order, groups, defaults, help. */

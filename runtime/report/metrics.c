@@ -226,15 +226,24 @@ enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint6
     return write_line(metrics, OBJECT(members));
 }
 
-static json_t *bytes_object(const struct sl_metrics_bytes *b, bool staged)
+static json_t *bytes_object(const struct sl_metrics_epoch *e)
 {
+    const struct sl_metrics_bytes *b = &e->bytes;
     const struct member members[] = {
-        {"ids", whole(b->ids)},         {"rows", whole(b->rows)},         {"row_gradients", whole(b->row_gradients)},
-        {"weights", whole(b->weights)}, {"features", whole(b->features)}, {"stages", whole(b->stages)},
+        {"ids", whole(b->ids)},
+        {"rows", whole(b->rows)},
+        {"row_gradients", whole(b->row_gradients)},
+        {"weights", whole(b->weights)},
+        {"features", whole(b->features)},
+        {"stages", whole(b->stages)},
+        {"between_ranks", whole(b->between_ranks)},
     };
     json_t *object = OBJECT(members);
-    if (object != NULL && !staged) {
+    if (object != NULL && !e->staged) {
         json_object_del(object, "stages");
+    }
+    if (object != NULL && !e->several) {
+        json_object_del(object, "between_ranks");
     }
     return object;
 }
@@ -275,7 +284,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"overlap", real(e->overlap)},
         {"vertices", wholes(e->vertices, e->layers + 1)},
         {"edges", wholes(e->edges, e->layers)},
-        {"bytes", bytes_object(&e->bytes, e->staged)},
+        {"bytes", bytes_object(e)},
         {"stage_seconds", stages_object(&e->stages)},
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},

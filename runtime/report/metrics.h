@@ -48,7 +48,8 @@ struct sl_metrics_bytes {
     uint64_t row_gradients;
     uint64_t weights;
     uint64_t features;
-    uint64_t stages; /* rows and gradients between stages of a pipeline (runtime/pipe/traffic.h) */
+    uint64_t stages;        /* rows and gradients between stages of a pipeline (runtime/pipe/traffic.h) */
+    uint64_t between_ranks; /* all messages */
 };
 
 /* What the PEs' feature caches were asked for in an epoch, and what they had. */
@@ -95,6 +96,7 @@ struct sl_metrics_epoch {
     uint64_t vertices[SL_MAX_LAYERS + 1]; /* L + 1 sums over steps and PEs; [0] the seeds, [L] the input rows */
     uint64_t edges[SL_MAX_LAYERS];        /* L sums; [0] the seeds' in-edges */
     struct sl_metrics_bytes bytes;
+    bool several; /* ranks: write bytes.between_ranks */
     struct sl_metrics_stages stages;
     bool staged;  /* write bytes.stages */
     bool checked; /* write "exact_loss": of the full graph with all rows fresh (runtime/pipe/guard.h) */

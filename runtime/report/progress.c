@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "codelets/ranks.h"
 #include "support/clock.h"
 
 #define REDRAW_S 0.1
@@ -20,7 +21,7 @@
 enum sl_progress_mode sl_progress_mode_of(FILE *stream)
 {
     const char *terminal = getenv("TERM");
-    bool moves = terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+    bool moves = sl_n_ranks() == 1 && terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
     return moves && isatty(fileno(stream)) ? SL_PROGRESS_BAR : SL_PROGRESS_LINES;
 }
 

@@ -32,7 +32,8 @@ struct sl_progress {
     int bar_shown;       /* a bar is on the terminal's current line */
 };
 
-/* BAR where the stream is a terminal that can move its cursor, else LINES. */
+/* BAR where the stream is a terminal that can move its cursor, else LINES; so with several ranks, as mpirun makes a terminal of whatever
+ * its output goes to. */
 enum sl_progress_mode sl_progress_mode_of(FILE *stream);
 
 /* Start. `steps_per_epoch` may be 0 where nothing is trained. The stream stays the caller's. */

@@ -21,7 +21,8 @@
 /* A dense table by new id, being filled. */
 struct dense_copy {
     const struct sl_features *from;
-    const sl_vertex *dataset_ids;
+    const struct sl_partition *partition;
+    uint64_t first; /* new id */
     sl_real *table; /* zeros so far */
 };
 
@@ -30,9 +31,9 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
     const struct dense_copy *copy = context;
     const struct sl_features *from = copy->from;
     size_t width = from->n_columns;
-    for (uint64_t v = begin; v < end; v++) {
+    for (uint64_t v = copy->first + begin; v < copy->first + end; v++) {
         sl_real *row = copy->table + v * width;
-        uint32_t id = copy->dataset_ids[v];
+        uint32_t id = copy->partition->dataset_ids[v];
         if (from->dense != NULL) {
             for (size_t c = 0; c < width; c++) {
                 row[c] = from->dense[id * width + c];
@@ -45,22 +46,25 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static enum sl_status copy_dense(const struct sl_features *from, const sl_vertex *dataset_ids, sl_real **out)
+static enum sl_status copy_dense(const struct sl_features *from, const struct sl_partition *partition, const bool *held,
+                                 sl_real **out)
 {
     size_t n = (size_t)from->n_rows * from->n_columns + 1;
     size_t least =
         SL_OWN_PAGES_BYTES / sizeof **out; /* pages of their own, to be locked; what is not touched costs nothing */
     enum sl_status st = sl_alloc_zero(n > least ? n : least, sizeof **out, "features in part order", out);
-    if (st == SL_OK) {
-        struct dense_copy copy = {.from = from, .dataset_ids = dataset_ids, .table = *out};
-        sl_parallel_for(from->n_rows, COPY_GRAIN, copy_dense_rows, &copy);
+    for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
+        struct dense_copy copy = {.from = from, .partition = partition, .first = partition->first[q], .table = *out};
+        if (held == NULL || held[q]) {
+            sl_parallel_for(partition->first[q + 1] - partition->first[q], COPY_GRAIN, copy_dense_rows, &copy);
+        }
     }
     return st;
 }
 
 /* Part q's offsets start at entry first[q] + q and at zero: each part has its own end. */
 static enum sl_status copy_sparse(const struct sl_features *from, const struct sl_partition *partition,
-                                  struct sl_shards *out)
+                                  const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint64_t n_values = from->offsets[from->n_rows];
@@ -76,8 +80,10 @@ static enum sl_status copy_sparse(const struct sl_features *from, const struct s
         for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
             uint64_t begin = from->offsets[partition->dataset_ids[v]];
             uint64_t count = from->offsets[partition->dataset_ids[v] + 1] - begin;
-            memcpy(out->sparse_columns + n, from->columns + begin, count * sizeof *from->columns);
-            memcpy(out->sparse_values + n, from->values + begin, count * sizeof *from->values);
+            if (held == NULL || held[q]) {
+                memcpy(out->sparse_columns + n, from->columns + begin, count * sizeof *from->columns);
+                memcpy(out->sparse_values + n, from->values + begin, count * sizeof *from->values);
+            }
             n += count;
             offsets++;
             *offsets = n - out->sparse_first[q];
@@ -96,15 +102,15 @@ static void mark_set(const struct sl_ids *ids, const sl_vertex *new_ids, uint8_t
 }
 
 static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition, bool dense,
-                                  struct sl_shards *out)
+                                  const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     out->is_sparse = dataset->features.dense == NULL && !dense;
     if (out->is_sparse) {
-        SL_TRY(st, copy_sparse(&dataset->features, partition, out), done);
+        SL_TRY(st, copy_sparse(&dataset->features, partition, held, out), done);
     } else {
-        SL_TRY(st, copy_dense(&dataset->features, partition->dataset_ids, &out->table), done);
+        SL_TRY(st, copy_dense(&dataset->features, partition, held, &out->table), done);
     }
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
@@ -212,6 +218,12 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q)
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out)
 {
+    return sl_shards_open_held(dataset, partition, dense, NULL, out);
+}
+
+enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                   const bool *held, struct sl_shards *out)
+{
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     *out = (struct sl_shards){.n_parts = partition->n_parts, .n_vertices = n, .partition = partition};
@@ -220,7 +232,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->n_train = dataset->train.n;
     out->n_valid = dataset->valid.n;
     out->n_test = dataset->test.n;
-    SL_TRY(st, copy_tables(dataset, partition, dense, out), undo);
+    SL_TRY(st, copy_tables(dataset, partition, dense, held, out), undo);
     SL_TRY(st, sl_alloc_zero(out->n_parts, sizeof *out->part, "parts", &out->part), undo);
     out->dataset_ids = readable(partition->dataset_ids, n, 4);
     out->new_ids = readable(partition->new_ids, n, 4);

@@ -58,6 +58,10 @@ struct sl_shards {
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out);
 
+/* The same, with the features of those parts q alone for which held[q], if held is not NULL; the memory of the others' is never touched. */
+enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                   const bool *held, struct sl_shards *out);
+
 /* For layers with the graph convolution's weights: each vertex's factor 1/sqrt(d + 1), d its in-neighbours other than itself, and the
  * length of its list. SL_ENOMEM. */
 enum sl_status sl_shards_weigh(struct sl_shards *shards);

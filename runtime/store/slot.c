@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codelets/exchange.h"
+#include "codelets/ranks.h"
 #include "codelets/rows.h"
 #include "support/memory.h"
 
@@ -37,23 +38,42 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     return SL_OK;
 }
 
+static enum sl_status check_room(uint64_t n, const char *what)
+{
+    return n < UINT32_MAX ? SL_OK
+                          : sl_fail(SL_EINVAL,
+                                    "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
+                                    "smaller --batch-size or "
+                                    "--fanout, or more --pes",
+                                    what, (unsigned long long)n);
+}
+
 /* A vector of n elements over fresh memory that the slot owns. */
 static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
                                  enum sl_slot_lock from, starpu_data_handle_t *out)
 {
     void *memory;
-    if (n >= UINT32_MAX) {
-        return sl_fail(
-            SL_EINVAL,
-            "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a smaller --batch-size or "
-            "--fanout, or more --pes",
-            what, (unsigned long long)n);
-    }
+    enum sl_status st;
+    SL_TRY(st, check_room(n, what), done);
     n = n == 0 ? 1 : n;
-    enum sl_status st = add_memory(slot, n, element, what, clear, from, &memory);
-    if (st == SL_OK) {
-        starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
+    SL_TRY(st, add_memory(slot, n, element, what, clear, from, &memory), done);
+    starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
+done:
+    return st;
+}
+
+/* A list by PE, which may have to travel to other ranks. */
+static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *what, starpu_data_handle_t *out)
+{
+    void *memory;
+    enum sl_status st;
+    if (sl_n_ranks() == 1) {
+        return add_vector(slot, n, 4, what, false, SL_SLOT_LOCK_ALL, out);
     }
+    SL_TRY(st, check_room(n, what), done);
+    SL_TRY(st, add_memory(slot, n, 4, what, false, SL_SLOT_LOCK_ALL, &memory), done);
+    sl_list_register(memory, (uint32_t)n, slot->n_parts, out);
+done:
     return st;
 }
 
@@ -96,7 +116,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
     SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
-    SL_TRY(st, add_vector(slot, head + n_sources, 4, "requested ids", false, SL_SLOT_LOCK_ALL, &block->request), done);
+    SL_TRY(st, add_list(slot, head + n_sources, "requested ids", &block->request), done);
     SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
 done:
     return st;

@@ -55,6 +55,65 @@ done:
     return st;
 }
 
+/* ---- replicas that other ranks train ---- */
+
+#define N_MIXES 3 /* topics of arrays that mix: gradient, weight, average */
+
+static size_t n_mirrors(const struct sl_replicas *s)
+{
+    return (size_t)N_MIXES * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS * s->plan->n_replicas;
+}
+
+enum sl_status sl_replicas_open(struct sl_replicas *s)
+{
+    bool none = s->plan->n_ranks == 1 || s->plan->n_replicas == 1;
+    return none ? SL_OK : sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
+}
+
+void sl_replicas_close(struct sl_replicas *s)
+{
+    for (size_t i = 0; s->mirror != NULL && i < n_mirrors(s); i++) {
+        sl_handle_close(s->mirror[i]);
+    }
+    sl_free(s->mirror);
+    s->mirror = NULL;
+}
+
+/* One array of a replica for rank 0, unless it has it. number: of those of the replica's. */
+static enum sl_status gather(struct sl_door *door, uint32_t replica, uint32_t number, starpu_data_handle_t what)
+{
+    struct sl_task_args head = {0};
+    struct sl_shared state = {.topic = SL_TOPIC_STATE,
+                              .from = sl_plan_first_of(door->plan, replica),
+                              .number = number,
+                              .to = {0, 1},
+                              .what = what};
+    return sl_door_share(door, &head, &state);
+}
+
+enum sl_status sl_replicas_gather(struct sl_door *door, struct sl_model *replicas, bool moments)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < door->plan->n_replicas; r++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < replicas->n_layers; i++) {
+            const struct sl_layer *layer = &replicas[r].layer[i];
+            for (int k = 0; k < SL_N_PARAMETERS; k++, n += 3) {
+                const struct sl_parameter *p = &layer->parameter[k];
+                if (!sl_parameter_trained(p)) {
+                    continue;
+                }
+                SL_TRY(st, gather(door, r, n, p->value_handle), done);
+                SL_TRY(st, moments ? gather(door, r, n + 1, p->moment1_handle) : SL_OK, done);
+                SL_TRY(st, moments ? gather(door, r, n + 2, p->moment2_handle) : SL_OK, done);
+            }
+            SL_TRY(st, layer->running != NULL ? gather(door, r, n++, layer->running_handle) : SL_OK, done);
+        }
+    }
+done:
+    return st;
+}
+
 /* ---- the average of all ---- */
 
 enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *replicas, uint32_t n,
@@ -170,7 +229,7 @@ static void swap(struct sl_parameter *p, sl_real **array, starpu_data_handle_t *
 struct subject {
     uint32_t layer;
     int parameter;
-    bool weight;
+    enum sl_topic topic; /* gradient, weight, or all weights' average */
 };
 
 static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
@@ -178,16 +237,88 @@ static struct sl_parameter *parameter_of(const struct sl_replicas *s, const stru
     return &s->replica[r].layer[what->layer].parameter[what->parameter];
 }
 
+/* The number of a parameter among those of a model. */
+static uint32_t number_of(const struct subject *what)
+{
+    return what->layer * SL_N_PARAMETERS + (uint32_t)what->parameter;
+}
+
+/* What came of a replica that other ranks train. */
+static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+{
+    size_t mix = what->topic - SL_TOPIC_GRADIENT;
+    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS + number_of(what)) * s->plan->n_replicas + r];
+}
+
 static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
 {
     const struct sl_parameter *p = parameter_of(s, what, r);
-    return what->weight ? p->value_handle : p->gradient_handle;
+    return !sl_plan_trains(s->plan, r)        ? *mirror_of(s, what, r)
+           : what->topic == SL_TOPIC_GRADIENT ? p->gradient_handle
+                                              : p->value_handle;
 }
 
 /* The head of what is done for replica r: by its first PE. */
 static struct sl_task_args head_of(const struct sl_replicas *s, uint64_t step, uint32_t r)
 {
     return (struct sl_task_args){.run = s->run, .step = step, .pe = sl_plan_first_of(s->plan, r)};
+}
+
+/* Whether the node of replica r is, or gets from, that of replica q. */
+static bool reads(const struct sl_round *round, uint32_t r, uint32_t q)
+{
+    uint32_t node = r / round->local;
+    return q / round->local == node || q / round->local == round->from[node];
+}
+
+/* Replica q's array goes to rank `to`, if that trains one that reads it and does not train q. */
+static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *what, uint32_t q,
+                            uint32_t to)
+{
+    struct sl_rank_range owners = sl_plan_trainers(s->plan, q);
+    struct sl_task_args head = {0};
+    struct sl_shared array = {
+        .topic = what->topic, .from = sl_plan_first_of(s->plan, q), .number = number_of(what), .to = {to, to + 1}};
+    const struct sl_parameter *p = parameter_of(s, what, q);
+    bool wanted = false;
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
+        struct sl_rank_range readers = sl_plan_trainers(s->plan, r);
+        wanted |= to >= readers.begin && to < readers.end && reads(round, r, q);
+    }
+    if (!wanted || (to >= owners.begin && to < owners.end)) {
+        return SL_OK;
+    }
+    if (to == s->plan->rank && *mirror_of(s, what, q) == NULL) {
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, what, q)), done);
+    }
+    array.what = array_of(s, what, q);
+    st = sl_door_share(s->door, &head, &array);
+done:
+    return st;
+}
+
+/* All arrays that are read on a rank which does not train them. */
+static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *what)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; s->plan->n_ranks > 1 && q < s->plan->n_replicas; q++) {
+        for (uint32_t to = 0; st == SL_OK && to < s->plan->n_ranks; to++) {
+            st = cross(s, round, what, q, to);
+        }
+    }
+    return st;
+}
+
+/* Whether a replica of this rank's reads node b. */
+static bool node_is_read(const struct sl_replicas *s, const struct sl_round *round, uint32_t b)
+{
+    for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
+        if (sl_plan_trains(s->plan, r) && reads(round, r, b * round->local)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What every node brings to the exchange: its one replica's array, or a fresh sum over its replicas. */
@@ -206,6 +337,9 @@ static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const str
             sums[b] = sources[0];
             continue;
         }
+        if (!node_is_read(s, round, b)) {
+            continue;
+        }
         SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), &sums[b]), done);
         SL_TRY(st, sl_gossip_mix_submit(&head, round->local, sources, round->inner, sums[b]), done);
     }
@@ -219,6 +353,7 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
     starpu_data_handle_t sums[SL_MAX_NODES] = {NULL};
     bool mixed[SL_MAX_NODES] = {false};
     enum sl_status st;
+    SL_TRY(st, cross_all(s, round, what), done);
     SL_TRY(st, add_inside(s, step, round, what, sums), done);
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         uint32_t b = r / round->local;
@@ -226,15 +361,16 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
         starpu_data_handle_t sources[2] = {sums[b], sums[round->from[b]]};
         struct sl_task_args head = head_of(s, step, r);
         mixed[r] = n > 1 || round->local > 1 || round->scale[b] != 1;
-        if (mixed[r]) {
+        if (mixed[r] && sl_plan_trains(s->plan, r)) {
             SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, what, r)->spare_handle),
                    done);
         }
     }
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         struct sl_parameter *p = parameter_of(s, what, r);
-        if (mixed[r]) {
-            swap(p, what->weight ? &p->value : &p->gradient, what->weight ? &p->value_handle : &p->gradient_handle);
+        if (mixed[r] && sl_plan_trains(s->plan, r)) {
+            bool gradient = what->topic == SL_TOPIC_GRADIENT;
+            swap(p, gradient ? &p->gradient : &p->value, gradient ? &p->gradient_handle : &p->value_handle);
         }
     }
 done:
@@ -246,18 +382,20 @@ done:
 
 enum sl_status sl_replicas_mix_gradients(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
-    return s->plan->n_replicas == 1 ? SL_OK
-                                    : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, false});
+    return s->plan->n_replicas == 1
+               ? SL_OK
+               : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, SL_TOPIC_GRADIENT});
 }
 
 enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
     struct sl_round all = {.local = s->plan->n_replicas, .inner = 1.0 / s->plan->n_replicas, .from = {0}, .scale = {1}};
-    struct subject what = {layer, parameter, true};
+    struct subject what = {layer, parameter, SL_TOPIC_WEIGHT};
+    struct subject average = {layer, parameter, SL_TOPIC_AVERAGE};
     enum sl_status st = SL_OK;
     if (s->plan->n_replicas > 1) {
         SL_TRY(st, mix(s, step, &s->rounds.weight, &what), done);
-        SL_TRY(st, s->rounds.average ? mix(s, step, &all, &what) : SL_OK, done);
+        SL_TRY(st, s->rounds.average ? mix(s, step, &all, &average) : SL_OK, done);
     }
 done:
     return st;

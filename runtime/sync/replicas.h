@@ -22,6 +22,7 @@
 #define SL_RUNTIME_SYNC_REPLICAS_H
 
 #include "codelets/task.h"
+#include "runtime/exchange/door.h"
 #include "runtime/model/model.h"
 #include "runtime/plan/gossip.h"
 #include "runtime/plan/plan.h"
@@ -36,6 +37,10 @@ void sl_replicas_free(struct sl_model *replicas, uint32_t n);
 
 /* Give all replicas the values and running statistics of a model. No task is running. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_replicas_spread(struct sl_model *replicas, uint32_t n, const struct sl_model *model);
+
+/* Rank 0 gets the state of all replicas that other ranks train: values and running statistics, or all that a checkpoint has. All ranks
+ * call; submissions. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_replicas_gather(struct sl_door *door, struct sl_model *replicas, bool moments);
 
 /* Submit: values and running statistics of `model` become the average over the replicas, which stay as they are.
  * SL_ESTARPU, SL_ENOMEM. */
@@ -63,8 +68,15 @@ struct sl_replicas {
     const struct sl_plan *plan;
     struct sl_run *run;
     struct sl_model *replica;
+    struct sl_door *door;
     struct sl_rounds rounds; /* of the step in hand */
+    starpu_data_handle_t
+        *mirror; /* several ranks: what came last of replicas that others train, [topic][layer][parameter][replica] */
 };
+
+/* Make room for what other ranks send, once the rest is set. SL_ENOMEM. */
+enum sl_status sl_replicas_open(struct sl_replicas *replicas);
+void sl_replicas_close(struct sl_replicas *replicas);
 
 /* Decide the rounds of a step. SL_EINVAL as sl_gossip_check. */
 enum sl_status sl_replicas_plan(struct sl_replicas *replicas, uint64_t step);

@@ -18,8 +18,12 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_at *at, 
     bool summed = at->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; !summed && r < at->pass->plan->n_replicas; r++) {
+        if (!sl_plan_trains(at->pass->plan, r)) {
+            continue;
+        }
         struct sl_task_args head = head_of(at, r);
         struct sl_door_sum sum = {.parameter = at->i * SL_N_PARAMETERS + (uint32_t)k,
+                                  .replica = r,
                                   .lists = at->pass->source->lists(at, r, k),
                                   .sum = at->pass->model[r].layer[at->i].parameter[k].gradient_handle};
         SL_TRY(st, sl_door_add(u->door, &head, &sum), done);
@@ -32,6 +36,9 @@ static enum sl_status optimise(const struct sl_at *at, int k, const struct sl_ad
 {
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < at->pass->plan->n_replicas; r++) {
+        if (!sl_plan_trains(at->pass->plan, r)) {
+            continue;
+        }
         const struct sl_parameter *parameter = &at->pass->model[r].layer[at->i].parameter[k];
         struct sl_task_args head = head_of(at, r);
         SL_TRY(st,
@@ -49,7 +56,7 @@ static enum sl_status underive(const struct sl_update *u, const struct sl_at *at
     enum sl_status st;
     SL_TRY(st, reduce(u, at, SL_DERIVED), done);
     for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
-        SL_TRY(st, at->layer->kind->derive_back(at, v), done);
+        SL_TRY(st, sl_plan_trains(at->pass->plan, v) ? at->layer->kind->derive_back(at, v) : SL_OK, done);
     }
 done:
     return st;

@@ -6,9 +6,11 @@
 
 #include <math.h>
 
+#include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
+#include "runtime/machine/watchdog.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
@@ -114,11 +116,27 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
     return n_seeds > 0 ? sum / n_seeds : NAN;
 }
 
+/* The stages' seconds of all ranks, and what they have sent each other since the last call; rank 0's are the sums. */
+static enum sl_status add_ranks(struct sl_session *t, double stage[SL_N_STAGES], double *sent_out)
+{
+    uint64_t sent = sl_ranks_sent_bytes();
+    enum sl_status st;
+    *sent_out = (double)(sent - t->sent_bytes);
+    t->sent_bytes = sent;
+    SL_TRY(st, sl_ranks_sum(SL_N_STAGES, stage), done);
+    st = sl_ranks_sum(1, sent_out);
+done:
+    return st;
+}
+
 static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
 {
     double stage[SL_N_STAGES];
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
+    double sent;
     sl_run_stage_seconds(&t->run, stage);
+    SL_TRY(st, st, done);
+    SL_TRY(st, add_ranks(t, stage, &sent), done);
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
@@ -129,7 +147,11 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
                                              .backward = stage[SL_STAGE_BACKWARD],
                                              .sync = stage[SL_STAGE_SYNC],
                                              .optimise = stage[SL_STAGE_OPTIMISE]};
-    return st == SL_OK ? t->schedule.kind->tally(t->schedule.own, out) : st;
+    SL_TRY(st, t->schedule.kind->tally(t->schedule.own, out), done);
+    out->several = t->plan.n_ranks > 1;
+    out->bytes.between_ranks = (uint64_t)sent;
+done:
+    return st;
 }
 
 /* ---- evaluation ---- */
@@ -155,7 +177,8 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     enum sl_status st;
     sl_pool_trim();
     SL_TRY(st, sl_state_average(t), done);
-    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
+    SL_TRY(st, sl_rank() == 0 ? sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores) : SL_OK, done);
+    SL_TRY(st, sl_ranks_broadcast(&out->scores, sizeof out->scores), done);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
@@ -199,6 +222,11 @@ struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t step
                             .t = step + 1};
 }
 
+static bool asked_to_stop(struct sl_session *t)
+{
+    return sl_signals_seen() != 0 || atomic_load(&t->stop);
+}
+
 /* Submit the next step. */
 static enum sl_status advance(struct sl_session *t)
 {
@@ -208,6 +236,8 @@ static enum sl_status advance(struct sl_session *t)
     uint32_t in_flight = schedule->kind->in_flight(schedule->own);
     struct sl_adam adam = sl_session_adam(t->settings, step, t->plan.n_per_epoch);
     enum sl_status st;
+    t->run.stop_wanted = asked_to_stop(t);
+    sl_watchdog_rest(false);
     sl_trace_before_step(&t->trace, step);
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
@@ -220,7 +250,8 @@ done:
 /* Wait for the updates, and for samples ahead: their time belongs to this epoch. */
 static enum sl_status drain(struct sl_session *t)
 {
-    starpu_task_wait_for_all();
+    sl_ranks_drain();
+    sl_watchdog_rest(true); /* rank 0 scores and saves alone */
     return sl_failure_status(&t->run.failure);
 }
 
@@ -267,7 +298,7 @@ done:
 
 static bool stopped(struct sl_session *t)
 {
-    return sl_signals_seen() != 0 || atomic_load(&t->stop);
+    return t->plan.n_ranks == 1 ? asked_to_stop(t) : t->run.stop_agreed;
 }
 
 static bool patient(const struct sl_session *t)
@@ -323,9 +354,11 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     struct sl_reports *r = &t->reports;
     bool goes_on = s->resume != SL_RESUME_NO;
     enum sl_status st;
+    bool first = sl_rank() == 0;
     *r = (struct sl_reports){.to = report != NULL ? *report : (struct sl_report){0}};
+    r->to.stream = first ? r->to.stream : NULL;
     r->talks = r->to.stream != NULL && !s->quiet && !s->json;
-    SL_TRY(st, sl_metrics_open(s->metrics, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
+    SL_TRY(st, sl_metrics_open(first ? s->metrics : NULL, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
     SL_TRY(st, goes_on ? sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step) : SL_OK,
            done);
     SL_TRY(st, r->talks ? sl_session_describe(t, r->to.stream) : SL_OK, done);
@@ -369,10 +402,13 @@ static enum sl_status train(struct sl_session *t)
         SL_TRY(st, only_evaluate(t), done);
     }
     SL_TRY(st, sl_outputs_settle(t), done);
-    SL_TRY(st, sl_outputs_write(t), done);
+    SL_TRY(st, sl_rank() == 0 ? sl_outputs_write(t) : SL_OK, done);
+    SL_TRY(st, sl_ranks_meet(), done);
     st = summarise(t);
 done:
-    if (st != SL_OK) { /* the task that failed first says why */
+    if (st != SL_OK &&
+        t->plan.n_ranks ==
+            1) { /* the task that failed first says why; with several ranks it has (runtime/starling.h) */
         starpu_task_wait_for_all();
         if (sl_failure_seen(&t->run.failure)) {
             st = sl_failure_status(&t->run.failure);

@@ -10,11 +10,13 @@
 #include "codelets/gemm.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
+#include "runtime/machine/watchdog.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/model/kinds.h"
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/outputs.h"
+#include "runtime/train/ranks.h"
 #include "runtime/train/state.h"
 #include "support/memory.h"
 
@@ -44,6 +46,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
     s->gpus = machine->n_gpus;
     if (s->pes == 0) {
         s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
@@ -185,6 +188,17 @@ static enum sl_status check_alone(void)
                : SL_OK;
 }
 
+/* Folders that can be written, and the checkpoint's to ourselves. */
+static enum sl_status open_files(struct sl_session *t)
+{
+    const struct sl_settings *s = t->settings;
+    enum sl_status st;
+    SL_TRY(st, sl_outputs_check(s), done);
+    st = s->checkpoint != NULL ? sl_checkpoint_take(s->checkpoint, &t->lock) : SL_OK;
+done:
+    return st;
+}
+
 /* On a machine of several NUMA nodes. */
 static enum sl_status place_parts(struct sl_session *t)
 {
@@ -221,6 +235,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->plan = sl_plan_make(s, t->dataset->train.n);
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
+    t->run.failure.hook = sl_ranks_failure_hook();
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
@@ -271,9 +286,15 @@ static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
+    bool held[SL_MAX_PES];
     enum sl_status st;
+    SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, make_partition(t), done);
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, &t->shards), done);
+    SL_TRY(st, sl_together_then(), done);
+    for (uint32_t q = 0; q < t->plan.n_parts; q++) {
+        held[q] = sl_rank() == 0 || sl_plan_holds(&t->plan, q); /* rank 0 scores all vertices */
+    }
+    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, held, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(&t->shards) : SL_OK, done);
     t->dataset = NULL; /* it goes on in part order */
@@ -305,10 +326,12 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     enum sl_status st;
     starpu_pause();
     SL_TRY(st, (pipe ? decide_pipe : decide)(t->settings, &t->machine), done);
+    SL_TRY(st, sl_together_follow(t->settings), done);
     SL_TRY(st, open_run(t), done);
     SL_TRY(st, check_memory(t), done);
     SL_TRY(st, open_shards(t), done);
-    st = open_model(t, checkpoint);
+    SL_TRY(st, open_model(t, checkpoint), done);
+    st = sl_together_match_data(t);
 done:
     starpu_resume();
     return st;
@@ -329,6 +352,18 @@ done:
     return st;
 }
 
+/* From here on, between epochs but for what rank 0 does alone. */
+static enum sl_status watch(const struct sl_session *t)
+{
+    void (*lost)(void) = sl_ranks_failure_hook();
+    enum sl_status st = SL_OK;
+    if (t->settings->watchdog > 0 && lost != NULL) {
+        st = sl_watchdog_start(t->settings->watchdog, lost);
+        sl_watchdog_rest(true);
+    }
+    return st;
+}
+
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
 {
     struct sl_session *t = NULL;
@@ -340,21 +375,25 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_settings_check(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
-    SL_TRY(st, sl_outputs_check(settings), done);
-    SL_TRY(st, settings->checkpoint != NULL ? sl_checkpoint_take(settings->checkpoint, &t->lock) : SL_OK, done);
+    SL_TRY(st, sl_process_join(settings), done);
+    SL_TRY(st, sl_together_match(settings), done);
+    SL_TRY(st, sl_rank() == 0 ? open_files(t) : SL_OK, done);
     SL_TRY(st, sl_door_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
            done);
+    SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
+    SL_TRY(st, sl_together_then(), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
     SL_TRY(st, open_data(t, &checkpoint), done);
     SL_TRY(st, open_schedule(t, &checkpoint), done);
+    SL_TRY(st, watch(t), done);
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
-    if (st != SL_OK) {
+    if (st != SL_OK && sl_n_ranks() == 1) { /* others wait for this one, and it would for them */
         sl_session_close(t);
     }
     return st;
@@ -365,6 +404,7 @@ void sl_session_close(struct sl_session *t)
     if (t == NULL) {
         return;
     }
+    sl_watchdog_end();
     if (t->machine.started) {
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);

@@ -4,6 +4,7 @@
  * What a program may see of a session: sizes, scores, weights, as arrays of its own. */
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
 #include "runtime/train/session.h"
@@ -43,12 +44,22 @@ static void copy_rows(const struct sl_session *t, const sl_real *from, uint32_t 
     }
 }
 
+static enum sl_status check_alone(void)
+{
+    return sl_n_ranks() == 1 ? SL_OK
+                             : sl_fail(SL_ENOTSUP,
+                                       "found %u processes of one run: its model is seen in files only "
+                                       "(settings save, predict, embed)",
+                                       sl_n_ranks());
+}
+
 enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
 {
     struct sl_session_sizes sizes;
     struct sl_inference wanted = {0};
     struct sl_metrics_scores found;
     enum sl_status st;
+    SL_TRY(st, check_alone(), done);
     sl_session_sizes(t, &sizes);
     if (logits != NULL) {
         SL_TRY(st,
@@ -108,6 +119,7 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     struct sl_tensor tensors[SL_MODEL_TENSORS];
     uint32_t n = 0;
     enum sl_status st;
+    SL_TRY(st, check_alone(), done);
     SL_TRY(st, current_model(t), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);

@@ -65,6 +65,7 @@ struct sl_session {
     struct sl_progress_state state;
     double *losses;                    /* n_per_epoch: of the epoch in hand */
     starpu_data_handle_t *loss_handle; /* over them */
+    uint64_t sent_bytes;               /* to other ranks, up to the epoch in hand */
     uint32_t n_reported;               /* steps of the epoch whose loss has been reported */
     sl_real *best;                     /* weights of the best evaluation; NULL until the first */
     struct sl_reports reports;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
 #include "support/decimal.h"
@@ -146,7 +147,15 @@ static void free_labels(struct labels *labels)
 
 enum sl_status sl_state_average(struct sl_session *t)
 {
-    return t->n_replicas == 1 ? SL_OK : sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model);
+    enum sl_status st;
+    if (t->n_replicas == 1) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_replicas_gather(&t->door, t->replica, false), done);
+    SL_TRY(st, sl_rank() == 0 ? sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model) : SL_OK, done);
+    sl_ranks_drain();
+done:
+    return st;
 }
 
 /* All replicas' tensors; *n is the number made so far, also on failure. */
@@ -165,7 +174,7 @@ done:
     return st;
 }
 
-enum sl_status sl_state_save(struct sl_session *t)
+static enum sl_status save(struct sl_session *t)
 {
     struct sl_tensor *tensors = NULL;
     struct labels labels = {0};
@@ -188,6 +197,18 @@ done:
     sl_model_tensors_free(tensors, n_model);
     sl_free(tensors);
     free_labels(&labels);
+    return st;
+}
+
+enum sl_status sl_state_save(struct sl_session *t)
+{
+    enum sl_status st = SL_OK;
+    if (t->n_replicas > 1) {
+        SL_TRY(st, sl_replicas_gather(&t->door, t->replica, true), done);
+        sl_ranks_drain();
+    }
+    st = sl_rank() == 0 ? save(t) : SL_OK;
+done:
     return st;
 }
 

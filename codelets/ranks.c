@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * MPI and StarPU-MPI. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "codelets/ranks.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef SL_MPI
+#include <mpi.h>
+#include <starpu_mpi.h>
+#endif
+
+#include "codelets/sample.h"
+#include "support/memory.h"
+
+static struct {
+    bool open;
+    uint32_t rank, n;
+    uint32_t n_sharing;
+} joined = {.n = 1, .n_sharing = 1};
+
+static atomic_uint_least64_t sent_bytes;
+static atomic_uint_least64_t n_moves;
+
+/* StarPU's number of lists, once there is one. */
+static enum starpu_data_interface_id list_id = STARPU_UNKNOWN_INTERFACE_ID;
+
+uint32_t sl_n_ranks(void)
+{
+    return joined.n;
+}
+
+uint32_t sl_rank(void)
+{
+    return joined.rank;
+}
+
+uint32_t sl_ranks_sharing(void)
+{
+    return joined.n_sharing;
+}
+
+uint64_t sl_ranks_sent_bytes(void)
+{
+    return atomic_load(&sent_bytes);
+}
+
+static void (*failure_hook)(void);
+
+void sl_ranks_on_failure(void (*hook)(void))
+{
+    failure_hook = hook;
+}
+
+void (*sl_ranks_failure_hook(void))(void)
+{
+    return joined.n > 1 ? failure_hook : NULL;
+}
+
+uint64_t sl_ranks_moves(void)
+{
+    return atomic_load_explicit(&n_moves, memory_order_relaxed);
+}
+
+/* ---- the environment ---- */
+
+/* What launchers tell a process: how many it is one of, and its number. Slurm's are those of a step: its batch scripts, which are one
+ * process, know the number of the job's tasks, too. */
+static const struct {
+    const char *n, *number;
+} launchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                 {"PMI_SIZE", "PMI_RANK"},
+                 {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}};
+#define N_LAUNCHERS (sizeof launchers / sizeof *launchers)
+
+static uint32_t number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+/* The first launcher that speaks of several, or N_LAUNCHERS. */
+static size_t launcher(void)
+{
+    size_t i = 0;
+    while (i < N_LAUNCHERS && (number_of(launchers[i].n) < 2 || getenv(launchers[i].number) == NULL)) {
+        i++;
+    }
+    return i;
+}
+
+uint32_t sl_ranks_started(void)
+{
+    size_t i = launcher();
+    return i < N_LAUNCHERS ? number_of(launchers[i].n) : 1;
+}
+
+uint32_t sl_ranks_number(void)
+{
+    size_t i = launcher();
+    return i < N_LAUNCHERS ? number_of(launchers[i].number) : 0;
+}
+
+#ifdef SL_MPI
+
+/* ---- waiting ---- */
+
+#define NAP_NS 20000
+#define MISSES_BEFORE_NAP 50
+#define NS_BETWEEN_NAPS 10000 /* in which the thread looks at all messages that it waits for */
+
+static atomic_bool spare;
+
+void sl_ranks_spare(bool is_spare)
+{
+    atomic_store(&spare, is_spare);
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* MPI's own name for it: libraries that were linked with this one come here. StarPU-MPI asks for one message after the other. */
+int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+{
+    static _Thread_local uint32_t n_misses;
+    static _Thread_local int64_t woken_ns;
+    int error = PMPI_Test(request, done, status);
+    n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
+    if (n_misses == 0) {
+        atomic_fetch_add_explicit(&n_moves, 1, memory_order_relaxed);
+    }
+    if (n_misses > MISSES_BEFORE_NAP && !atomic_load_explicit(&spare, memory_order_relaxed) &&
+        now_ns() - woken_ns > NS_BETWEEN_NAPS) {
+        nap();
+        woken_ns = now_ns();
+    }
+    return error;
+}
+
+/* Sleep between looks: MPI's own calls spin until what they wait for is there. */
+static enum sl_status await(int error, MPI_Request *request)
+{
+    int done = 0;
+    while (error == MPI_SUCCESS && !done) {
+        error = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done) {
+            nap();
+        }
+    }
+    return error == MPI_SUCCESS ? SL_OK : sl_fail(SL_EIO, "MPI error %d in a message between all ranks", error);
+}
+
+/* ---- join, leave ---- */
+
+static bool ours; /* MPI was started here, and is ended here */
+
+static void leave(void)
+{
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (ours && !ended) {
+        MPI_Finalize();
+    }
+}
+
+static enum sl_status start_mpi(void)
+{
+    int begun = 0;
+    int level = MPI_THREAD_SERIALIZED;
+    MPI_Initialized(&begun);
+    if (begun) {
+        MPI_Query_thread(&level);
+    } else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS) {
+        return sl_fail(SL_EIO, "MPI does not start");
+    }
+    ours = !begun;
+    if (ours && atexit(leave) != 0) {
+        return sl_fail(SL_ENOMEM, "no memory for what is done at exit");
+    }
+    return level >= MPI_THREAD_SERIALIZED
+               ? SL_OK
+               : sl_fail(SL_ENOTSUP, "MPI: found thread level %d, expected at least MPI_THREAD_SERIALIZED", level);
+}
+
+/* Whose sets of processors have some in common with this rank's, on its machine. */
+static enum sl_status count_sharing(uint32_t *out)
+{
+    MPI_Comm machine;
+    cpu_set_t own;
+    cpu_set_t common;
+    cpu_set_t *of = NULL;
+    int n = 0;
+    enum sl_status st;
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &n);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "processors of ranks", &of), done);
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, of, sizeof own, MPI_BYTE, machine);
+    *out = 0;
+    for (int i = 0; i < n; i++) {
+        CPU_AND(&common, &own, &of[i]);
+        *out += CPU_COUNT(&common) > 0;
+    }
+done:
+    MPI_Comm_free(&machine);
+    sl_free(of);
+    return st;
+}
+
+enum sl_status sl_ranks_open(void)
+{
+    int n = 1;
+    int rank = 0;
+    enum sl_status st;
+    if (joined.open || sl_ranks_started() == 1) {
+        return SL_OK;
+    }
+    SL_TRY(st, start_mpi(), done);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if ((uint32_t)n != sl_ranks_started()) {
+        st = sl_fail(SL_EINVAL,
+                     "MPI found %d ranks, expected the %u that $%s speaks of; start with the mpirun of the MPI that "
+                     "Starling was built with, or with srun --mpi=pmix",
+                     n, sl_ranks_started(), launchers[launcher()].n);
+        goto done;
+    }
+    SL_TRY(st, count_sharing(&joined.n_sharing), done);
+    joined.open = true;
+    joined.rank = (uint32_t)rank;
+    joined.n = (uint32_t)n;
+done:
+    return st;
+}
+
+void sl_ranks_abort(int code)
+{
+    if (joined.n > 1) {
+        MPI_Abort(MPI_COMM_WORLD, code);
+        _exit(code);
+    }
+}
+
+/* ---- StarPU ---- */
+
+int sl_ranks_start_starpu(struct starpu_conf *conf)
+{
+    return joined.n > 1 ? starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf) : starpu_init(conf);
+}
+
+void sl_ranks_stop_starpu(void)
+{
+    (joined.n > 1 ? (void (*)(void))starpu_mpi_shutdown : starpu_shutdown)();
+}
+
+void sl_ranks_drain(void)
+{
+    if (joined.n > 1) {
+        starpu_mpi_wait_for_all(MPI_COMM_WORLD);
+    } else {
+        starpu_task_wait_for_all();
+    }
+}
+
+/* ---- collective ---- */
+
+enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
+{
+    MPI_Request request;
+    return joined.n == 1 ? SL_OK : await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
+}
+
+enum sl_status sl_ranks_sum(uint32_t n, double *data)
+{
+    MPI_Request request;
+    const void *from = joined.rank == 0 ? MPI_IN_PLACE : data;
+    return joined.n == 1
+               ? SL_OK
+               : await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
+}
+
+enum sl_status sl_ranks_meet(void)
+{
+    MPI_Request request;
+    return joined.n == 1 ? SL_OK : await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
+}
+
+/* ---- messages ---- */
+
+/* StarPU-MPI counts what arrives early in ints. */
+static enum sl_status check_size(starpu_data_handle_t handle)
+{
+    size_t bytes = starpu_data_get_size(handle);
+    return bytes <= INT32_MAX
+               ? SL_OK
+               : sl_fail(SL_EINVAL,
+                         "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
+                         "or --fanout, or more --pes",
+                         bytes);
+}
+
+static enum sl_status translate(int error)
+{
+    return error == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU-MPI refused a message (%d)", error);
+}
+
+enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag)
+{
+    enum sl_status st;
+    SL_TRY(st, check_size(handle), done);
+    if (starpu_data_get_interface_id(handle) != list_id) { /* of a list it is known when it is sent */
+        atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
+    }
+    st = translate(starpu_mpi_isend_detached(handle, (int)to, tag, MPI_COMM_WORLD, NULL, NULL));
+done:
+    return st;
+}
+
+enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag)
+{
+    enum sl_status st;
+    SL_TRY(st, check_size(handle), done);
+    st = translate(starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, NULL, NULL));
+done:
+    return st;
+}
+
+#else
+
+enum sl_status sl_ranks_open(void)
+{
+    return sl_ranks_started() == 1
+               ? SL_OK
+               : sl_fail(SL_ENOTSUP,
+                         "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
+                         "--with-mpi, or start one process",
+                         sl_ranks_started(), launchers[launcher()].n);
+}
+
+void sl_ranks_abort(int code)
+{
+    (void)code;
+}
+
+int sl_ranks_start_starpu(struct starpu_conf *conf)
+{
+    return starpu_init(conf);
+}
+
+void sl_ranks_stop_starpu(void)
+{
+    starpu_shutdown();
+}
+
+void sl_ranks_drain(void)
+{
+    starpu_task_wait_for_all();
+}
+
+enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
+{
+    (void)data, (void)bytes;
+    return SL_OK;
+}
+
+enum sl_status sl_ranks_sum(uint32_t n, double *data)
+{
+    (void)n, (void)data;
+    return SL_OK;
+}
+
+enum sl_status sl_ranks_meet(void)
+{
+    return SL_OK;
+}
+
+void sl_ranks_spare(bool spare)
+{
+    (void)spare;
+}
+
+static enum sl_status no_mpi(void)
+{
+    return sl_fail(SL_EINTERNAL, "a message to another rank in a build without MPI");
+}
+
+enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag)
+{
+    (void)handle, (void)to, (void)tag;
+    return no_mpi();
+}
+
+enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag)
+{
+    (void)handle, (void)from, (void)tag;
+    return no_mpi();
+}
+
+#endif
+
+/* ---- lists: StarPU's vector, of which a message carries what is used ---- */
+
+struct list {
+    struct starpu_vector_interface vector;
+    uint32_t n_parts;
+};
+
+static struct starpu_data_interface_ops list_ops;
+
+static void list_register(starpu_data_handle_t handle, int home, void *source)
+{
+    starpu_interface_vector_ops.register_data_handle(handle, home, source);
+    for (unsigned node = 0; node < STARPU_MAXNODES; node++) {
+        struct list *list = starpu_data_get_interface_on_node(handle, node);
+        list->n_parts = ((const struct list *)source)->n_parts;
+    }
+}
+
+/* Asked first with a NULL `out` for the size alone. */
+static int list_pack(starpu_data_handle_t handle, unsigned node, void **out, starpu_ssize_t *bytes)
+{
+    const struct list *list = starpu_data_get_interface_on_node(handle, node);
+    const uint32_t *data = (const uint32_t *)list->vector.ptr;
+    *bytes = (starpu_ssize_t)(sizeof *data * ((size_t)list->n_parts + 1 + data[list->n_parts]));
+    if (out != NULL) {
+        *out = (void *)starpu_malloc_on_node_flags(node, (size_t)*bytes, 0);
+        memcpy(*out, data, (size_t)*bytes);
+        atomic_fetch_add(&sent_bytes, (uint64_t)*bytes);
+    }
+    return 0;
+}
+
+static int list_peek(starpu_data_handle_t handle, unsigned node, void *data, size_t bytes)
+{
+    const struct list *list = starpu_data_get_interface_on_node(handle, node);
+    memcpy((void *)list->vector.ptr, data, bytes);
+    return 0;
+}
+
+static int list_unpack(starpu_data_handle_t handle, unsigned node, void *data, size_t bytes)
+{
+    list_peek(handle, node, data, bytes);
+    starpu_free_on_node_flags(node, (uintptr_t)data, bytes, 0);
+    return 0;
+}
+
+/* All but messages is as the vector has it. Of interfaces that it knows by their number StarPU-MPI sends all. */
+static void make_list_ops(void)
+{
+    list_ops = starpu_interface_vector_ops;
+    list_id = (enum starpu_data_interface_id)starpu_data_interface_get_next_id();
+    list_ops.interfaceid = list_id;
+    list_ops.interface_size = sizeof(struct list);
+    list_ops.register_data_handle = list_register;
+    list_ops.pack_data = list_pack;
+    list_ops.peek_data = list_peek;
+    list_ops.unpack_data = list_unpack;
+    list_ops.name = "SL_LIST";
+}
+
+void sl_list_register(void *memory, uint32_t room, uint32_t n_parts, starpu_data_handle_t *out)
+{
+    struct list list = {.vector = {.id = STARPU_VECTOR_INTERFACE_ID,
+                                   .ptr = (uintptr_t)memory,
+                                   .dev_handle = (uintptr_t)memory,
+                                   .nx = room,
+                                   .elemsize = sizeof(uint32_t),
+                                   .allocsize = room * sizeof(uint32_t)},
+                        .n_parts = n_parts};
+    if (list_ops.register_data_handle == NULL) {
+        make_list_ops();
+    }
+    starpu_data_register(out, STARPU_MAIN_RAM, &list, &list_ops);
+}

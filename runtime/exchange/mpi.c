@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Several ranks: what one reads and another has written is a message of StarPU-MPI's (codelets/ranks.h). Every rank walks through the
+ * same calls in the same order, of which each picks the messages that it sends or receives.
+ *
+ * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all.
+ * These are the additions of one process, in its order, so that the bits are those of one process, too. */
+#include <string.h>
+
+#include "codelets/loss.h"
+#include "codelets/ranks.h"
+#include "codelets/reduce.h"
+#include "codelets/rows.h"
+#include "runtime/exchange/door.h"
+#include "support/memory.h"
+
+/* Behind the door. */
+struct mpi {
+    starpu_data_handle_t *so_far; /* [parameter][replica]: the sum of the ranks before */
+    starpu_data_handle_t loss_so_far;
+    starpu_data_handle_t *list; /* that, and the partials of this rank */
+    uint32_t room;
+};
+
+/* ---- open, close ---- */
+
+static enum sl_status check(const struct sl_settings *settings)
+{
+    return settings->transport == SL_TRANSPORT_STARPU
+               ? SL_OK
+               : sl_fail(SL_ENOTSUP, "--transport: found nccl with %u ranks, expected starpu; NCCL is for one process",
+                         sl_n_ranks());
+}
+
+static enum sl_status open_door(struct sl_door *door)
+{
+    struct mpi *m;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the door to other ranks", &m), done);
+    door->own = m;
+    st = sl_alloc_zero((size_t)door->n_parameters * door->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
+                       &m->so_far);
+done:
+    return st;
+}
+
+static void close_door(struct sl_door *door)
+{
+    struct mpi *m = door->own;
+    for (uint32_t k = 0; m->so_far != NULL && k < door->n_parameters * door->plan->n_replicas; k++) {
+        sl_handle_close(m->so_far[k]);
+    }
+    sl_handle_close(m->loss_so_far);
+    sl_free(m->so_far);
+    sl_free(m->list);
+    sl_free(m);
+}
+
+/* ---- messages ---- */
+
+/* What a message is of; sl_topic's come first. */
+enum { ROWS = SL_N_TOPICS, RETURNED_ROWS, SUM, LOSS };
+
+/* A number for each handle that receives. Rows and lists have one for each slot of the ring and hop. */
+static int64_t tag_of(int topic, uint64_t slot, uint32_t hop, uint32_t a, uint32_t b)
+{
+    return (int64_t)topic << 56 | (int64_t)slot << 48 | (int64_t)hop << 40 | (int64_t)a << 20 | (int64_t)b;
+}
+
+static uint64_t slot_of(const struct sl_door *door, const struct sl_task_args *head)
+{
+    return head->step % door->depth;
+}
+
+/* From one rank to another, of which this may be one, or none. */
+static enum sl_status carry(const struct sl_door *door, uint32_t from, uint32_t to, starpu_data_handle_t what,
+                            int64_t tag)
+{
+    if (from == to) {
+        return SL_OK;
+    }
+    return from == door->plan->rank ? sl_ranks_send(what, to, tag)
+           : to == door->plan->rank ? sl_ranks_receive(what, from, tag)
+                                    : SL_OK;
+}
+
+/* ---- rows ---- */
+
+static enum sl_status carry_rows(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage,
+                                 struct sl_parcel *parcel)
+{
+    uint32_t from = sl_plan_rank(door->plan, parcel->from);
+    uint32_t to = sl_plan_rank(door->plan, parcel->to);
+    int64_t tag = tag_of(stage == SL_STAGE_BACKWARD ? RETURNED_ROWS : ROWS, slot_of(door, head), head->hop,
+                         parcel->from, parcel->to);
+    enum sl_status st = SL_OK;
+    if (from != to && to == door->plan->rank) {
+        SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, sizeof(sl_real), parcel->room), done);
+        *parcel->what = *parcel->room;
+    }
+    st = carry(door, from, to, *parcel->what, tag);
+done:
+    return st;
+}
+
+static enum sl_status rows(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
+                           struct sl_parcel *parcels)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        SL_TRY(st, carry_rows(door, head, stage, &parcels[i]), done);
+    }
+done:
+    return st;
+}
+
+/* What was last sent of a handle may not have left yet. */
+static enum sl_status reuse(const struct sl_door *door, uint32_t from, uint32_t to, starpu_data_handle_t handle)
+{
+    enum sl_status st = SL_OK;
+    if (handle != NULL && sl_plan_rank(door->plan, from) != sl_plan_rank(door->plan, to)) {
+        SL_TRY(st, sl_handle_acquire(handle, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
+        starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
+    }
+done:
+    return st;
+}
+
+/* ---- what several read ---- */
+
+static enum sl_status share(struct sl_door *door, const struct sl_task_args *head, const struct sl_shared *what)
+{
+    uint32_t from = sl_plan_rank(door->plan, what->from);
+    uint64_t slot = what->of_slot ? slot_of(door, head) : 0;
+    enum sl_status st = SL_OK;
+    for (uint32_t r = what->to.begin; r < what->to.end; r++) {
+        SL_TRY(st,
+               carry(door, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
+               done);
+    }
+done:
+    return st;
+}
+
+/* ---- sums ---- */
+
+/* The list that this rank adds up: what comes from the rank before, in *so_far, and its own partials. */
+static enum sl_status make_list(struct sl_door *door, const struct sl_partials *partials,
+                                const starpu_data_handle_t *so_far)
+{
+    struct mpi *m = door->own;
+    enum sl_status st = SL_OK;
+    if (partials->n + 1 > m->room) {
+        SL_TRY(st, sl_realloc(&m->list, partials->n + 1, sizeof *m->list, "partials"), done);
+        m->room = partials->n + 1;
+    }
+    m->list[0] = *so_far;
+    memcpy(m->list + 1, partials->handle, partials->n * sizeof *m->list);
+done:
+    return st;
+}
+
+typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
+                                  starpu_data_handle_t sum);
+
+/* A sum along a range of ranks. */
+struct chain {
+    struct sl_rank_range ranks;
+    size_t element;
+    starpu_data_handle_t *so_far; /* kept for the run, NULL yet */
+    int64_t tag;                  /* of what goes on; the result's is one more */
+    add_submit *add;
+};
+
+static enum sl_status add_up(struct sl_door *door, const struct sl_task_args *head, const struct chain *chain,
+                             const struct sl_partials *partials, starpu_data_handle_t sum)
+{
+    uint32_t rank = door->plan->rank;
+    uint32_t last = chain->ranks.end - 1;
+    bool first = rank == chain->ranks.begin;
+    enum sl_status st = SL_OK;
+    if (!first && *chain->so_far == NULL) {
+        SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->element, chain->so_far),
+               done);
+    }
+    SL_TRY(st, first ? SL_OK : sl_ranks_receive(*chain->so_far, rank - 1, chain->tag), done);
+    SL_TRY(st, make_list(door, partials, chain->so_far), done);
+    const starpu_data_handle_t *list = ((struct mpi *)door->own)->list;
+    SL_TRY(st, chain->add(head, partials->n + !first, list + first, sum), done);
+    SL_TRY(st, rank < last ? sl_ranks_send(sum, rank + 1, chain->tag) : SL_OK, done);
+    for (uint32_t r = chain->ranks.begin; r < last; r++) {
+        SL_TRY(st, carry(door, last, r, sum, chain->tag + 1), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *what)
+{
+    struct mpi *m = door->own;
+    struct chain chain = {.ranks = sl_plan_trainers(door->plan, what->replica),
+                          .element = sizeof(sl_real),
+                          .so_far = &m->so_far[what->parameter * door->plan->n_replicas + what->replica],
+                          .tag = tag_of(SUM, 0, 0, what->parameter, 2 * what->replica),
+                          .add = sl_reduce_submit};
+    return add_up(door, head, &chain, what->lists, what->sum);
+}
+
+static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                 starpu_data_handle_t total)
+{
+    return sl_loss_sum_submit(head, n, losses, false, total);
+}
+
+static enum sl_status loss(struct sl_door *door, const struct sl_task_args *head, const struct sl_partials *losses,
+                           starpu_data_handle_t total)
+{
+    struct chain chain = {.ranks = {0, door->plan->n_ranks},
+                          .element = sizeof(double),
+                          .so_far = &((struct mpi *)door->own)->loss_so_far,
+                          .tag = tag_of(LOSS, 0, 0, 0, 0),
+                          .add = add_losses};
+    return add_up(door, head, &chain, losses, total);
+}
+
+const struct sl_door_kind sl_door_mpi = {.name = "mpi",
+                                         .check = check,
+                                         .open = open_door,
+                                         .close = close_door,
+                                         .rows = rows,
+                                         .reuse = reuse,
+                                         .share = share,
+                                         .sum = sum,
+                                         .loss = loss};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A thread that sees, in a run of several ranks, whether anything moves: tasks that are submitted or end, messages that are sent or
+ * come. Where another rank has stopped for good nothing does, and this one would wait without end. One at a time in a process.
+ */
+#ifndef SL_RUNTIME_MACHINE_WATCHDOG_H
+#define SL_RUNTIME_MACHINE_WATCHDOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "support/status.h"
+
+/* Watch, until the end: where nothing has moved for so many seconds, >= 1, call `lost` in the watching thread, whose sl_message says
+ * what was seen. StarPU is up. SL_ENOMEM: no thread. */
+enum sl_status sl_watchdog_start(uint32_t seconds, void (*lost)(void));
+
+/* Look away while other ranks may be at work for long of which this one sees nothing, and watch again. */
+void sl_watchdog_rest(bool rests);
+
+/* Harmless where it was not started. */
+void sl_watchdog_end(void);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rank 0's word, and whether the others' is the same. */
+#include "runtime/train/ranks.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "codelets/ranks.h"
+#include "config.h"
+#include "runtime/machine/gpus.h"
+#include "support/memory.h"
+
+/* ---- what is not there ---- */
+
+enum sl_status sl_together_check(const struct sl_settings *s)
+{
+    uint32_t n = sl_ranks_started();
+    if (n == 1) {
+        return SL_OK;
+    }
+    if (s->schedule == SL_SCHEDULE_PIPE) {
+        return sl_fail(SL_ENOTSUP, "found %u processes of one run; full-graph training is for one", n);
+    }
+    if (s->trace != NULL) {
+        return sl_fail(SL_ENOTSUP, "--trace: found %u processes of one run, expected one; others are not traced yet",
+                       n);
+    }
+    if (s->transport == SL_TRANSPORT_NCCL) {
+        return sl_fail(SL_ENOTSUP, "--transport: found nccl in %u processes, expected starpu; NCCL is for one process",
+                       n);
+    }
+    if (s->feature_cache != 0 && s->feature_cache != SL_FEATURE_CACHE_AUTO) {
+        return sl_fail(SL_ENOTSUP, "--feature-cache: found %u in %u processes of one run, expected 0", s->feature_cache,
+                       n);
+    }
+    if (s->pes > 0 && s->pes < n) {
+        return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
+                       n);
+    }
+    return s->gpus == 0 || (s->gpus == SL_GPUS_ALL && sl_gpus_count() == 0)
+               ? SL_OK
+               : sl_fail(SL_ENOTSUP, "--gpus: expected 0 in %u processes of one run, which use CPUs only", n);
+}
+
+enum sl_status sl_process_join(const struct sl_settings *settings)
+{
+    enum sl_status st = sl_together_check(settings);
+    return st == SL_OK ? sl_ranks_open() : st;
+}
+
+/* ---- options ---- */
+
+/* Where files are, what one machine has, and what rank 0 alone does may differ. */
+static bool must_match(const struct sl_option *option)
+{
+    static const char *const free[] = {"data-path", "cache", "cpus", "gpus", "sched"};
+    for (size_t i = 0; i < sizeof free / sizeof *free; i++) {
+        if (strcmp(option->name, free[i]) == 0) {
+            return false;
+        }
+    }
+    return strcmp(option->group, "output") != 0 || strcmp(option->name, "resume") == 0;
+}
+
+/* This text, or rank 0's of the same kind, into `out`. */
+static enum sl_status of_first(const char *text, char **out)
+{
+    uint64_t bytes = strlen(text) + 1;
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_broadcast(&bytes, sizeof bytes), done);
+    SL_TRY(st, sl_alloc(bytes, 1, "rank 0's text", out), done);
+    if (sl_rank() == 0) {
+        memcpy(*out, text, bytes);
+    }
+    st = sl_ranks_broadcast(*out, bytes);
+done:
+    return st;
+}
+
+static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
+{
+    char *mine = NULL;
+    char *first = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_option_text(option, settings, &mine), done);
+    SL_TRY(st, of_first(mine, &first), done);
+    if (strcmp(mine, first) != 0) {
+        st =
+            sl_fail(SL_EINVAL, "--%s: found '%.100s', expected '%.100s' as rank 0 has; give all ranks the same options",
+                    option->name, mine, first);
+    }
+done:
+    sl_free(mine);
+    sl_free(first);
+    return st;
+}
+
+enum sl_status sl_together_match(const struct sl_settings *settings)
+{
+    const struct sl_option_table *table = sl_settings_table_of(settings);
+    char *first = NULL;
+    enum sl_status st;
+    SL_TRY(st, of_first(PACKAGE_VERSION, &first), done);
+    if (strcmp(first, PACKAGE_VERSION) != 0) {
+        st = sl_fail(SL_EINVAL, "found Starling %s, expected %.40s as rank 0 has; start the same program everywhere",
+                     PACKAGE_VERSION, first);
+        goto done;
+    }
+    for (size_t i = 0; sl_n_ranks() > 1 && i < table->n_options; i++) {
+        SL_TRY(st, must_match(&table->options[i]) ? match_option(&table->options[i], settings) : SL_OK, done);
+    }
+done:
+    sl_free(first);
+    return st;
+}
+
+enum sl_status sl_together_follow(struct sl_settings *s)
+{
+    struct {
+        uint32_t pes, group_size, chunks;
+        int placement;
+    } decided = {s->pes, s->group_size, s->chunks, s->placement};
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_broadcast(&decided, sizeof decided), done);
+    s->pes = decided.pes;
+    s->group_size = decided.group_size;
+    s->chunks = decided.chunks;
+    s->placement = decided.placement;
+    if (s->pes < sl_n_ranks()) {
+        st = sl_fail(SL_EINVAL, "found %u PEs, expected at least one for each of %u ranks; ask for more with --pes",
+                     s->pes, sl_n_ranks());
+    }
+done:
+    return st;
+}
+
+/* ---- data ---- */
+
+/* FNV-1a. */
+static uint64_t hash(uint64_t so_far, const void *data, size_t bytes)
+{
+    const uint8_t *byte = data;
+    for (size_t i = 0; i < bytes; i++) {
+        so_far = (so_far ^ byte[i]) * UINT64_C(1099511628211);
+    }
+    return so_far;
+}
+
+enum sl_status sl_together_match_data(const struct sl_session *t)
+{
+    const struct sl_partition *p = &t->partition;
+    const struct sl_shards *shards = &t->shards;
+    uint64_t n = shards->n_vertices;
+    uint64_t mine = UINT64_C(14695981039346656037);
+    uint64_t first;
+    uint64_t step = t->state.step;
+    enum sl_status st = SL_OK;
+    if (sl_n_ranks() == 1) {
+        return SL_OK;
+    }
+    mine = hash(mine, &shards->n_features, sizeof shards->n_features);
+    mine = hash(mine, &shards->n_train, sizeof shards->n_train);
+    mine = hash(mine, p->graph.offsets, (n + 1) * sizeof *p->graph.offsets);
+    mine = hash(mine, p->new_ids, n * sizeof *p->new_ids);
+    first = mine;
+    SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
+    SL_TRY(st, sl_ranks_broadcast(&step, sizeof step), done);
+    if (first != mine) {
+        st = sl_fail(SL_EFILE,
+                     "dataset %s: found other vertices, edges or parts than rank 0 has; give all ranks the "
+                     "same files and --cache",
+                     t->name);
+    } else if (step != t->state.step) {
+        st = sl_fail(SL_EFILE,
+                     "--resume: found a checkpoint of step %" PRIu64 ", expected step %" PRIu64
+                     " as rank 0 has; --checkpoint has to be a folder that all ranks share",
+                     t->state.step, step);
+    }
+done:
+    return st;
+}
+
+/* ---- turns ---- */
+
+enum sl_status sl_together_first(void)
+{
+    return sl_rank() == 0 ? SL_OK : sl_ranks_meet();
+}
+
+enum sl_status sl_together_then(void)
+{
+    return sl_rank() == 0 ? sl_ranks_meet() : SL_OK;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What a session of several ranks (codelets/ranks.h) sees to at its start: that all do the same. With one rank all of this does nothing.
+ *
+ * What is done by rank 0 alone, for all: what is left open is decided, vertices are scored, and files are written.
+ */
+#ifndef SL_RUNTIME_TRAIN_RANKS_H
+#define SL_RUNTIME_TRAIN_RANKS_H
+
+#include "runtime/train/session.h"
+
+/* Refuse what is not there over several ranks. SL_ENOTSUP. */
+enum sl_status sl_together_check(const struct sl_settings *settings);
+
+/* All ranks are of one version, with the same options: those that say where files are and what one machine has may differ. Collective.
+ * SL_EINVAL, naming the first that differs from rank 0's. */
+enum sl_status sl_together_match(const struct sl_settings *settings);
+
+/* Rank 0's PEs, group size, chunks and placement, once it has decided them. Collective. SL_EINVAL: fewer PEs than ranks. */
+enum sl_status sl_together_follow(struct sl_settings *settings);
+
+/* All have the same graph in the same parts, labels, and step to go on from. Collective. SL_EFILE. */
+enum sl_status sl_together_match_data(const struct sl_session *session);
+
+/* Before work that leaves a file behind which others find, and after it: rank 0 works first. */
+enum sl_status sl_together_first(void);
+enum sl_status sl_together_then(void);
+
+#endif

@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# coop_sage over several processes: the losses, scores and predictions of one process, to the bit; what is refused; what happens where
+# one of them fails, is killed or is asked to stop.
+
+set -u
+program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
+maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+failed=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# refuse PATTERN CODE COMMAND ...: the exit code and one line on standard error that matches.
+refuse()
+{
+    local pattern=$1 code=$2 status
+    shift 2
+    timeout 60 "$@" >stdout 2>stderr </dev/null
+    status=$?
+    [[ $status -eq $code && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code $code and a line, found $status: $(cat stderr)"
+    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
+}
+
+"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
+    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null || exit 99
+common=(--cache none --epochs 2 --batch-size 40 --hidden 12 --layers 2 --cpus 1 --chunks 2 --quiet)
+
+# ---- a launcher that MPI knows nothing of ----
+
+refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$program" --dataset dense "${common[@]}"
+env SLURM_NTASKS=4 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}" 2>stderr || complain "in a batch script of Slurm's: $(cat stderr)"
+env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$program" --dataset dense "${common[@]}" 2>stderr ||
+    complain "the only rank of its launcher: $(cat stderr)"
+if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
+    ((failed == 0)) || exit 1
+    echo "this build has no MPI: of several processes it was only seen that they are refused"
+    exit 77
+fi
+command -v mpirun >/dev/null || { echo "there is no mpirun"; exit $((failed == 0 ? 77 : 1)); }
+
+# ranks N ARGUMENT ...: coop_sage in N processes.
+ranks()
+{
+    local n=$1
+    shift
+    timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$program" "$@" </dev/null
+}
+mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
+    { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
+
+# ---- the same bits ----
+
+# figures FILE: all that the metrics tell of a run but its machine and its time.
+figures()
+{
+    grep -E '"event": ?"(step|epoch|summary)"' "$1" |
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/"stage_seconds": ?\{[^}]*\}//g'
+}
+
+# same NAME RANKS ARGUMENT ...: one process, and so many.
+same()
+{
+    local name=$1 n=$2
+    shift 2
+    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.npy "$@" 2>stderr || complain "$name: $(cat stderr)"
+    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.npy "$@" >stdout 2>&1 ||
+        complain "$name on $n ranks: $(tail -n 1 stdout)"
+    figures one >one.figures
+    figures many >many.figures
+    (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
+    cmp -s one.figures many.figures || complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
+    cmp -s one.npy many.npy || complain "$name: $n ranks give other predictions"
+    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+}
+
+while read -r name n options; do
+    # shellcheck disable=SC2086 # the options are words
+    same "$name" "$n" $options
+done <<'RUNS'
+sage 2 --dataset dense --pes 4 --dropout 0.3
+sage-by-3 3 --dataset dense --pes 7 --norm layer --residual --layers 3 --depth 4
+sage-by-4 4 --dataset sparse --pes 4 --input-dropout 0.2 --depth 1
+gcn 2 --dataset dense --pes 4 --group-size 2 --model gcn --norm batch
+gat 3 --dataset dense --pes 4 --model gat --heads 3 --dropout 0.2
+gcnii 2 --dataset sparse --pes 4 --model gcnii --layers 4 --norm layer
+resgcn 2 --dataset dense --pes 4 --model resgcn --layers 3
+groups 4 --dataset dense --pes 4 --group-size 1
+across 3 --dataset dense --pes 4 --group-size 2 --norm batch
+labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
+full 2 --dataset dense --pes 2 --sampler full --partition none
+gossip 4 --dataset dense --pes 4 --sync dissemination --norm batch
+gossip-across 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --gossip-what weight
+gossip-average 2 --dataset dense --pes 6 --sync cube --gossip-average-every 2 --gossip-ring
+gossip-nodes 2 --dataset dense --pes 8 --sync cube --gossip-local-size 2
+RUNS
+
+# The figures can differ: those of another seed do.
+ranks 2 "${common[@]}" --dataset dense --pes 4 --dropout 0.3 --metrics-steps --metrics other --seed 7 >stdout 2>&1
+"$program" "${common[@]}" --dataset dense --pes 4 --dropout 0.3 --metrics-steps --metrics one 2>stderr
+cmp -s <(figures one) <(figures other) && complain "another seed gives the same figures"
+
+# ---- refused ----
+
+for option in '--trace traced' '--transport nccl' '--feature-cache 10' '--gpus 1' '--pes 1' '--no-such-option'; do
+    # shellcheck disable=SC2086
+    refuse "${option%% *}:" 2 mpirun -q --oversubscribe -np 2 "$program" --dataset dense $option
+done
+refuse 'rank 1: --lr: found .* as rank 0 has' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" --lr 0.01 : \
+    -np 1 "$program" --dataset dense "${common[@]}" --lr 0.02
+"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out here/made >/dev/null
+"$maker" generate --vertices 600 --edges 4001 --features 20 --classes 5 --out there/made >/dev/null
+refuse 'rank 1: dataset made: .*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" : \
+    -np 1 "$program" --dataset made --data-path there "${common[@]}"
+
+# ---- a failure ----
+
+refuse 'rank [01]: .*loss' 1 mpirun -q --oversubscribe -np 2 "$program" --dataset dense "${common[@]}" --lr 1e30
+refuse 'rank 0: /proc/none: cannot make' 1 mpirun -q --oversubscribe -np 2 "$program" --dataset dense "${common[@]}" --checkpoint /proc/none/folder
+
+# long_run ARGUMENT ...: two ranks that have far to go, in the background; waits for its first figures. Sets `launcher` and `last`, a rank.
+long_run()
+{
+    rm -f long
+    mpirun -q --oversubscribe --bind-to none -np 2 "$program" "${common[@]}" --dataset dense --pes 4 --epochs 100000 --eval-every 0 \
+        --metrics-steps --metrics long "$@" </dev/null >stdout 2>stderr &
+    launcher=$!
+    for ((i = 0; i < 300; i++)); do
+        if grep -qs '"step"' long; then
+            last=$(pgrep -P "$launcher" | tail -n 1)
+            return
+        fi
+        sleep 0.1
+    done
+    complain "a run of two ranks has written nothing in 30 s: $(cat stderr)"
+}
+
+long_run
+start=$SECONDS
+kill -KILL "$last"
+wait "$launcher" && complain "a run of which a rank was killed ended well"
+((SECONDS - start <= 10)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
+
+# One that hangs: the other ends the run.
+long_run --watchdog 2
+start=$SECONDS
+kill -STOP "$last"
+wait "$launcher" && complain "a run of which a rank has hung ended well"
+((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
+grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
+
+# ---- stopped and resumed ----
+
+long_run --checkpoint kept
+kill -USR1 "$last"
+wait "$launcher" || complain "a run of which a rank was asked to stop: $? $(cat stderr)"
+ls kept/*.safetensors >/dev/null 2>&1 || complain "it has left no checkpoint"
+
+run=(--dataset dense --pes 4 --sync dissemination --norm batch --eval-every 1 --metrics-steps)
+"$program" "${common[@]}" "${run[@]}" --epochs 4 --metrics whole --predict whole.npy 2>stderr || complain "$(cat stderr)"
+ranks 2 "${common[@]}" "${run[@]}" --checkpoint parts --metrics pieces >stdout 2>&1 || complain "two epochs: $(cat stdout)"
+ranks 3 "${common[@]}" "${run[@]}" --epochs 3 --checkpoint parts --resume=yes --metrics pieces >stdout 2>&1 || complain "on three ranks: $(cat stdout)"
+"$program" "${common[@]}" "${run[@]}" --epochs 4 --checkpoint parts --resume=yes --metrics pieces --predict pieces.npy 2>stderr ||
+    complain "in one process: $(cat stderr)"
+cmp -s <(figures whole | grep '"step"') <(figures pieces | grep '"step"') || complain "a run that went on on other ranks has other losses"
+cmp -s whole.npy pieces.npy || complain "a run that went on on other ranks predicts otherwise"
+
+exit $failed
