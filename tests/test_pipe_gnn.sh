@@ -92,6 +92,8 @@ same 'a home for each stage' --stages 3 --chunks 8 --placement home --cpus 2
 # With one slot there is no history and no order.
 wanted=$(losses --ways 4 --chunks 4)
 same 'history without slots' --ways 4 --chunks 4 --history-every 1 --gradient-factor 1 --chunk-order fixed
+same 'recomputation in exact mode' --ways 4 --chunks 4 --recompute
+same 'recomputation in one stage of exact mode' --ways 4 --chunks 4 --stages 1 --recompute
 
 # As many chunks as METIS cannot fill, and directed edges.
 [[ $(losses --chunks 250 --ways 1 | wc -l) -eq 5 ]] || complain "250 chunks: $(cat stderr)"
@@ -156,7 +158,7 @@ if [[ -n $data ]]; then
 
     # A loss that is no number is the guard's to see; in exact mode it ends the run.
     collapse --epochs 40 --lr 1e20 >stdout && complain 'a loss that is no number passes'
-    [[ $(wc -l <stderr) -eq 1 ]] && grep -q 'the loss of step 2[3-9] is' stderr || complain "no line of the loss: $(cat stderr)"
+    [[ $(wc -l <stderr) -eq 1 ]] && grep -q 'step 2[3-9]: the loss is' stderr || complain "no line of the loss: $(cat stderr)"
     grep '"guard": *"fired"' stdout | grep -q '"epoch": *23,' || complain "the guard did not see it: $(tail -3 stdout)"
 else
     echo 'without STARLING_DATA the guard is tested by its thresholds alone (test_guard)'

@@ -17,7 +17,7 @@
 
 static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
 {
-    return (epoch + 1) % p->history_every == 0;
+    return p->order.n_slots > 1 && (epoch + 1) % p->history_every == 0;
 }
 
 /* The role of what travels back, which earlier slots read. */

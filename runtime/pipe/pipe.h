@@ -25,7 +25,7 @@ struct sl_pipe {
     uint32_t stage[SL_MAX_MODEL_LAYERS]; /* of each layer (deal.h) */
     uint32_t history_every;              /* R */
     double gradient_factor;
-    starpu_data_handle_t token[SL_MAX_MODEL_LAYERS][2]; /* by stage (recompute.h) */
+    starpu_data_handle_t token[SL_MAX_MODEL_LAYERS][2]; /* of the segment that begins with a layer (recompute.h) */
     bool watched; /* a guard looks at the losses: one that is no finite number does not end the run */
 };
 

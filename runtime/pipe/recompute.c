@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows stay; tokens, two to a stage, that tasks without work pass on. */
+ * Which rows stay; tokens, two to a segment, that tasks without work pass on. */
 #include "runtime/pipe/recompute.h"
+
+#include <math.h>
 
 #include "codelets/handle.h"
 #include "runtime/model/run.h"
@@ -26,38 +28,61 @@ enum sl_role sl_pipe_travelling(const struct sl_at *at)
     return at->layer->project_first ? SL_ROWS_PROJECTED : input;
 }
 
+/* ---- segments ---- */
+
+/* Where rows are kept: at the first layer of each stage, and within one after as many layers as there are then such places. */
+static bool begins_segment(const struct sl_pipe *p, uint32_t i)
+{
+    uint32_t length = (uint32_t)ceil(sqrt(p->work.model->n_layers));
+    uint32_t first = i;
+    while (first > 0 && p->stage[first - 1] == p->stage[i]) {
+        first--;
+    }
+    return (i - first) % length == 0;
+}
+
+static bool ends_segment(const struct sl_pipe *p, uint32_t i)
+{
+    return i + 1 == p->work.model->n_layers || begins_segment(p, i + 1);
+}
+
+static uint32_t first_of_segment(const struct sl_pipe *p, uint32_t i)
+{
+    while (!begins_segment(p, i)) {
+        i--;
+    }
+    return i;
+}
+
 /* ---- what stays ---- */
 
-static bool begins_stage(const struct sl_pipe *p, uint32_t i)
-{
-    return i == 0 || p->stage[i - 1] != p->stage[i];
-}
-
-static bool ends_stage(const struct sl_pipe *p, uint32_t i)
-{
-    return i + 1 == p->work.model->n_layers || begins_stage(p, i + 1);
-}
-
-/* Whether later layers, or the way back, read layer i's output as it was: the input of a stage or of an aggregation, or of all layers. */
+/* Whether later layers, or the way back, read layer i's output as it was: the input of a segment or of an aggregation, or of all layers. */
 static bool output_stays(struct sl_pipe *p, uint32_t i)
 {
     if (i + 1 == p->work.model->n_layers) {
         return true;
     }
     struct sl_at next = sl_pass_at(&p->pass, i + 1);
-    bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT;
+    bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT && p->order.n_slots > 1;
     bool read_again = i == 0 && next.layer->kind->reads_first;
-    return travels || read_again || ends_stage(p, i);
+    return travels || read_again || ends_segment(p, i);
+}
+
+/* Rows that travel are for later slots, and none of the way back. */
+static bool stays(struct sl_pipe *p, const struct sl_at *at, enum sl_role role)
+{
+    if (sl_pipe_aggregates(at) && role == sl_pipe_travelling(at)) {
+        return p->order.n_slots > 1;
+    }
+    return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
 }
 
 void sl_pipe_forget(struct sl_pipe *p, const struct sl_at *at)
 {
-    for (uint32_t way = 0; p->work.settings->recompute && way < at->n_pes; way++) {
+    for (uint32_t way = 0; way < at->n_pes; way++) {
         for (int role = 0; role < SL_N_ROLES; role++) {
-            bool travels = sl_pipe_aggregates(at) && (enum sl_role)role == sl_pipe_travelling(at);
-            bool stays = travels || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
-            if (!stays) {
-                sl_at_done(at, at->pes[way], (enum sl_role)role);
+            if (!stays(p, at, (enum sl_role)role)) {
+                sl_rows_drop(sl_at_rows(at, at->pes[way], (enum sl_role)role));
             }
         }
     }
@@ -75,9 +100,10 @@ static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
     return rc == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
 }
 
-static starpu_data_handle_t *token_of(struct sl_pipe *p, uint32_t i, uint32_t slot)
+/* Of the segment that begins with layer i. */
+static starpu_data_handle_t token_of(const struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    return &p->token[p->stage[i]][slot % 2];
+    return p->token[i][slot % 2];
 }
 
 void sl_pipe_recompute_open(struct sl_pipe *p)
@@ -96,22 +122,22 @@ void sl_pipe_recompute_close(struct sl_pipe *p)
 
 /* ---- again ---- */
 
-/* Whether a stage waits before layer i, and is free once that one's adjoint has given the gradient of its input: the stage's first, but the
- * features are nobody's to wait for. */
-static bool is_gate(const struct sl_pipe *p, uint32_t i)
+/* The layer of a segment at which it waits: its first, but for the features, which are nobody's to wait for. */
+static uint32_t gate_of(const struct sl_pipe *p, uint32_t first)
 {
-    return i > 0 && (begins_stage(p, i) || (i == 1 && p->stage[0] == p->stage[1]));
+    return first == 0 && !ends_segment(p, 0) ? 1 : first;
 }
 
-/* Layer i of the slot goes on once the stage is free. */
-static enum sl_status wait_for_stage(struct sl_pipe *p, uint32_t i, uint32_t slot)
+/* Layer i of the slot goes on once its segment is free. */
+static enum sl_status wait_for_segment(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     struct sl_at at = sl_pipe_at(p, i, slot);
+    starpu_data_handle_t token = token_of(p, first_of_segment(p, i), slot);
     enum sl_status st = SL_OK;
     for (uint32_t way = 0; st == SL_OK && way < at.n_pes; way++) {
         const struct sl_rows *input = sl_at_rows(&at, at.pes[way], SL_ROWS_INPUT);
         if (input->split.n_chunks > 0) {
-            st = pass(*token_of(p, i, slot), input->chunk[0]);
+            st = pass(token, input->chunk[0]);
         }
     }
     return st;
@@ -119,32 +145,37 @@ static enum sl_status wait_for_stage(struct sl_pipe *p, uint32_t i, uint32_t slo
 
 enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    uint32_t first = i;
     enum sl_status st = SL_OK;
-    if (!p->work.settings->recompute || !ends_stage(p, i)) {
+    if (!p->work.settings->recompute || !ends_segment(p, i)) {
         return SL_OK;
     }
-    while (!begins_stage(p, first)) {
-        first--;
-    }
+    uint32_t first = first_of_segment(p, i);
     for (uint32_t k = first; k <= i; k++) {
         struct sl_at at = sl_pipe_at(p, k, slot);
-        SL_TRY(st, is_gate(p, k) ? wait_for_stage(p, k, slot) : SL_OK, done);
+        SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
         SL_TRY(st, sl_layer_run(&at), done);
     }
 done:
     return st;
 }
 
+/* The gradient of layer i's input is there: the segment is free for the slot after the next, and the one before it for this slot. */
 enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     struct sl_at at = sl_pipe_at(p, i, slot);
+    uint32_t first = first_of_segment(p, i);
     enum sl_status st = SL_OK;
-    for (uint32_t way = 0; p->work.settings->recompute && is_gate(p, i) && st == SL_OK && way < at.n_pes; way++) {
+    if (!p->work.settings->recompute || i == 0 || i != gate_of(p, first)) {
+        return SL_OK;
+    }
+    for (uint32_t way = 0; way < at.n_pes; way++) {
         const struct sl_rows *gradient = sl_at_input_gradient(&at, at.pes[way]);
         if (gradient->split.n_chunks > 0) {
-            st = pass(gradient->chunk[0], *token_of(p, i, slot));
+            SL_TRY(st, pass(gradient->chunk[0], token_of(p, first, slot)), done);
+            SL_TRY(st, first == 0 ? SL_OK : pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)),
+                   done);
         }
     }
+done:
     return st;
 }

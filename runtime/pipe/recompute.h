@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --recompute: of a slot's forward only what travels and what each stage takes in is kept; on the way back a stage's layers run again just
- * before their adjoints. A stage has no more than two slots' rows again at a time: the next slot waits for the one but one before it.
+ * Which rows of a slot stay. What travels is for later slots alone; in exact mode, where there are none, it goes as soon as the layer has
+ * run. --recompute keeps besides only what each segment of layers takes in, a stage or, where stages are long, some sqrt(layers) of them;
+ * on the way back a segment's layers run again just before their adjoints. A segment has no more than two slots' rows again at a time: the
+ * next slot waits for the one but one before it, and a segment for the one after it.
  */
 #ifndef SL_RUNTIME_PIPE_RECOMPUTE_H
 #define SL_RUNTIME_PIPE_RECOMPUTE_H
@@ -20,12 +22,13 @@ enum sl_role sl_pipe_travelling(const struct sl_at *at);
 void sl_pipe_recompute_open(struct sl_pipe *pipe);
 void sl_pipe_recompute_close(struct sl_pipe *pipe);
 
-/* All without --recompute do nothing; submissions, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Submissions, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 
 /* The next layer has been submitted: keep of this one what has to be kept. */
 void sl_pipe_forget(struct sl_pipe *pipe, const struct sl_at *at);
 
-/* Before layer i's adjoint: where the layer is its stage's last, run the stage again. After it: the stage is free where it was the first. */
+/* Before layer i's adjoint: where the layer is its segment's last, run the segment again. After it: where it was the first, the segment is
+ * free. Without --recompute nothing. */
 enum sl_status sl_pipe_recompute(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 enum sl_status sl_pipe_recomputed(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 

@@ -197,28 +197,35 @@ static double feature_bytes(const struct sl_features *f, double n, bool sparse)
 
 /* ---- the full graph ---- */
 
-/* Numbers that training keeps of a vertex in a layer: on the way forward, for the way back, and of an earlier epoch. */
+/* Numbers of a vertex in a layer, all of the way forward but what travels, which is another layer's output where it has no rows of its own. */
 static double pipe_row(const struct sl_layer *layer)
 {
-    double before = layer->activates_input ? 1.25 * layer->n_in : 0;
-    double after = (layer->hidden || layer->last ? layer->n_out : 0) + (layer->hidden ? 0.25 * layer->n_out : 0);
-    double forward = before + layer->n_out + after;
-    if (!aggregates(layer)) {
-        return forward;
-    }
-    double returned = layer->project_first ? layer->n_out : layer->n_in;
-    return forward + (layer->project_first ? 0 : layer->n_in) + layer->travels + returned + layer->travels;
+    double gates = (layer->activates_input ? 0.25 * layer->n_in : 0) + (layer->hidden ? 0.25 * layer->n_out : 0);
+    double outputs = layer->n_out * (layer->hidden ? 2 : 1);
+    return outputs + gates + (aggregates(layer) && !layer->project_first ? layer->n_in : 0);
 }
 
-static double pipe_bytes(const struct sl_model *model, double n)
+/* With recomputation two slots' rows of all layers at the most, and the outputs that segments take in (runtime/pipe/recompute.h); several slots
+ * keep besides what travels, and that of an earlier epoch. And gradients of the layers in hand. */
+static double pipe_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
 {
+    double slots = (s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways) / s->ways;
     double row = 0;
+    double travelling = 0;
     double widest = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        row += pipe_row(&model->layer[i]);
-        widest = fmax(widest, model->layer[i].n_out);
+        const struct sl_layer *layer = &model->layer[i];
+        bool own = layer->project_first || layer->activates_input;
+        row += pipe_row(layer) + (own && !aggregates(layer) ? layer->n_in : 0);
+        travelling += aggregates(layer) ? (own || s->recompute ? 2.0 : 1.0) * layer->travels : 0;
+        widest = fmax(widest, layer->n_out);
     }
-    return CLASS_SHARE * (row + 4 * widest) * n * sizeof(sl_real); /* and gradients of the layer in hand */
+    if (s->recompute) {
+        double segments = s->stages + ceil(sqrt(model->n_layers));
+        double again = slots > 1 ? fmin(1, 2 / slots) : 1 / fmax(1, segments / 2);
+        row = again * row + segments * widest;
+    }
+    return CLASS_SHARE * (row + (slots > 1 ? travelling : 2 * widest) + 6 * widest) * n * sizeof(sl_real);
 }
 
 /* Instead of a minibatch's blocks and rows: out-neighbours, tables of chunks, all rows of all layers. */
@@ -229,7 +236,7 @@ static void term_pipe(const struct sl_settings *s, const struct sl_dataset *data
     double n_chunks = s->pes;
     terms->exchange = 0;
     terms->samples = (uint64_t)(12 * (double)dataset->graph.n_edges + 16 * n + n_chunks * n_chunks);
-    terms->rows = (uint64_t)pipe_bytes(model, n);
+    terms->rows = (uint64_t)pipe_bytes(s, model, n);
 }
 
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset)
