@@ -163,13 +163,14 @@ static void test_groups(void **state)
 
 /* ---- on cora ---- */
 
+/* Of gcnii the losses of one epoch after the twentieth are further apart by thirty times than those of the one before, for the same reason. */
 static const struct kind on_cora[] = {
     {"layers=2 hidden=64 fanout=10,10 norm=none", 48, FEW, 0},
     {"layers=2 hidden=64 fanout=10,10 norm=layer", 48, FEW, 0},
     {"layers=2 hidden=64 fanout=10,10 norm=batch", 48, ALL, 0},
     {"layers=2 hidden=64 fanout=10,10 norm=batch model=gcn", 48, FEW, 0},
     {"layers=2 hidden=64 fanout=10,10 norm=batch model=gat", 48, FEW, 0},
-    {"layers=2 hidden=64 fanout=10,10 norm=batch model=gcnii", 48, FEW, 0},
+    {"layers=2 hidden=64 fanout=10,10 norm=batch model=gcnii", 48, FEW, 16},
 };
 
 static void test_cora(void **state)
