@@ -356,6 +356,7 @@ static void open_initial(json_t *root, const struct sl_dataset *dataset, uint32_
     b->settings.dropout = 0.5;
     bench_open(dataset, 1, chunk_of, b);
     put_table(root, b);
+    sl_pipe_order_draw(&b->pipe.order, false, 0, 0);
 }
 
 static void copy_values(const struct sl_layer *from, struct sl_layer *to)
