@@ -38,7 +38,6 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     expect_ok(sl_door_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->door));
     struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->door, 0};
     expect_ok(sl_pipe_open(&work, &b->pipe));
-    expect_ok(sl_pipe_deal_layers(&b->pipe));
 }
 
 static void bench_close(struct bench *b)
@@ -210,6 +209,7 @@ static void check_case(const char *name)
     bench_open(&dataset, option(root, "chunks"), chunk_of, &b);
     put_table(root, &b);
     put_parameters(root, &b.model);
+    expect_ok(sl_pipe_deal_layers(&b.pipe)); /* once all is in place: GPUs keep what they have fetched */
     check_traffic(&b);
     check_epochs(root, &b);
     check_histories(root, &b);
@@ -334,6 +334,7 @@ static void test_stages_cut(void **state)
     b.settings.stages_cut[0] = 1;
     b.settings.stages_cut[1] = 4;
     bench_open(&dataset, 1, chunk_of, &b);
+    expect_ok(sl_pipe_deal_layers(&b.pipe));
     assert_int_equal(b.model.n_layers, 7);
     assert_memory_equal(b.pipe.stage, wanted, sizeof wanted);
     bench_close(&b);
