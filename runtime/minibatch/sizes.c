@@ -60,18 +60,6 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     sizes->feature_bytes += feature_bytes(s, p);
 }
 
-static uint64_t model_bytes(const struct sl_steps *s)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < s->model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            const struct sl_parameter *parameter = &s->model->layer[i].parameter[k];
-            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
-        }
-    }
-    return n * sizeof(sl_real);
-}
-
 void sl_step_take(struct sl_steps *s, uint64_t step)
 {
     uint64_t first = step % s->settings->depth * s->plan->n_pes;
@@ -84,7 +72,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
 {
     size_t bytes = sl_counts_size(s->plan->n_layers, s->plan->n_parts) * sizeof(uint32_t);
     struct sl_step_sizes sizes = {.n_seeds = sl_plan_seeds(s->plan, step).n};
-    sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * model_bytes(s);
+    sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * sl_model_trained_bytes(s->model);
     sizes.id_bytes = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {

@@ -575,6 +575,18 @@ void sl_model_release(struct sl_model *model)
     release_first(model, model->n_layers * LAYER_HANDLES);
 }
 
+uint64_t sl_model_trained_bytes(const struct sl_model *model)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            const struct sl_parameter *parameter = &model->layer[i].parameter[k];
+            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
+        }
+    }
+    return n * sizeof(sl_real);
+}
+
 size_t sl_model_entries(const struct sl_model *model)
 {
     struct item items[SL_MODEL_TENSORS];

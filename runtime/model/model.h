@@ -56,6 +56,9 @@ void sl_model_release(struct sl_model *model);
 
 /* Copies of all values and running statistics, for keeping the best; the array has sl_model_entries elements. */
 size_t sl_model_entries(const struct sl_model *model);
+
+/* What is trained: the bytes of one set of values, or of gradients. */
+uint64_t sl_model_trained_bytes(const struct sl_model *model);
 void sl_model_read(const struct sl_model *model, sl_real *values_out);
 void sl_model_write(struct sl_model *model, const sl_real *values);
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Dynamic programming over the layers before and the stages they fill; a clock around each layer's tasks. */
+ * Dynamic programming over the layers before and the stages they fill. */
 #include "runtime/pipe/deal.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "runtime/model/run.h"
 #include "runtime/pipe/epoch.h"
-#include "support/clock.h"
 
 /* ---- the best way ---- */
 

@@ -44,34 +44,10 @@ done:
     return st;
 }
 
-/* The loss of one chunk's training vertices, and the gradient of its logits. */
-static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_at *at, uint32_t q)
-{
-    const struct sl_shards *shards = p->work.shards;
-    struct sl_rows *last = p->pass.pe[q].layer[at->i];
-    struct sl_task_args head = sl_at_head(at, q);
-    struct sl_labels_handles labels = {
-        .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
-    starpu_data_handle_t share;
-    enum sl_status st;
-    SL_TRY(st, sl_rows_reshape(&p->pass.pe[q].split[0], shards->n_classes, sizeof(sl_real), &last[SL_ROWS_GZ]), done);
-    if (last[SL_ROWS_Z].split.n_chunks > 0) {
-        SL_TRY(st, sl_partials_next(&p->losses, 1, 1, sizeof(double), &share), done);
-        st = sl_loss_submit(&head, last[SL_ROWS_Z].chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
-                            last[SL_ROWS_GZ].chunk[0], share);
-    }
-done:
-    return st;
-}
-
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
     struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
-    enum sl_status st = SL_OK;
-    for (uint32_t way = 0; st == SL_OK && way < at.n_pes; way++) {
-        st = lose_chunk(p, &at, at.pes[way]);
-    }
-    return st;
+    return sl_pipe_loss(p, &at);
 }
 
 /* ---- rows that nobody reads any more ---- */

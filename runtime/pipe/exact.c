@@ -75,27 +75,41 @@ done:
     return st;
 }
 
+/* The loss of one chunk's training vertices, and the gradient of its logits. */
+static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_at *at, uint32_t q)
+{
+    const struct sl_shards *shards = p->work.shards;
+    const struct sl_rows *z = sl_at_rows(at, q, SL_ROWS_Z);
+    struct sl_task_args head = sl_at_head(at, q);
+    struct sl_labels_handles labels = {
+        .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
+    starpu_data_handle_t share;
+    enum sl_status st;
+    SL_TRY(st, sl_at_shape(at, q, SL_ROWS_GZ, at->level, shards->n_classes), done);
+    if (z->split.n_chunks > 0) {
+        SL_TRY(st, sl_partials_next(&p->losses, 1, 1, sizeof(double), &share), done);
+        st = sl_loss_submit(&head, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
+                            sl_at_rows(at, q, SL_ROWS_GZ)->chunk[0], share);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_pipe_loss(struct sl_pipe *p, const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, q = 0; st == SL_OK && sl_at_pe(at, k, &q); k++) {
+        st = lose_chunk(p, at, q);
+    }
+    return st;
+}
+
 static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
 {
-    const struct sl_shards *shards = view->work.shards;
     struct sl_at at = sl_pass_at(&view->pass, view->work.model->n_layers - 1);
     struct sl_task_args head = sl_at_head(&at, 0);
-    enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
-        const struct sl_rows *z = sl_at_rows(&at, q, SL_ROWS_Z);
-        struct sl_labels_handles labels = {
-            .part_labels = view->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
-        starpu_data_handle_t share;
-        SL_TRY(st, sl_at_shape(&at, q, SL_ROWS_GZ, at.level, shards->n_classes), done);
-        if (z->split.n_chunks > 0) {
-            struct sl_task_args here = sl_at_head(&at, q);
-            SL_TRY(st, sl_partials_next(&view->losses, 1, 1, sizeof(double), &share), done);
-            SL_TRY(st,
-                   sl_loss_submit(&here, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
-                                  sl_at_rows(&at, q, SL_ROWS_GZ)->chunk[0], share),
-                   done);
-        }
-    }
+    enum sl_status st;
+    SL_TRY(st, sl_pipe_loss(view, &at), done);
     st = sl_loss_sum_submit(&head, view->losses.n, view->losses.handle, view->watched, loss);
 done:
     return st;

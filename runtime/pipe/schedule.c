@@ -421,6 +421,21 @@ static void close_pipeline(void *own)
     sl_free(l);
 }
 
+/* How many layers each has. */
+static void describe_stages(const struct sl_pipe *p, FILE *stream)
+{
+    uint32_t n = 0;
+    fprintf(stream, "stages    of");
+    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+        n++;
+        if (i + 1 == p->work.model->n_layers || p->stage[i + 1] != p->stage[i]) {
+            fprintf(stream, " %u", n);
+            n = 0;
+        }
+    }
+    fprintf(stream, " layers\n");
+}
+
 static void describe(const void *own, FILE *stream)
 {
     const struct sl_pipe *p = &((const struct pipeline *)own)->pipe;
@@ -432,16 +447,7 @@ static void describe(const void *own, FILE *stream)
             s->chunk_order == SL_CHUNK_ORDER_SHUFFLE ? "shuffled" : "fixed",
             n_edges > 0 ? (double)partition->n_cut / (double)n_edges : 0);
     if (s->stages > 1) {
-        fprintf(stream, "stages    of");
-        for (uint32_t i = 0, n = 0; i < p->work.model->n_layers; i++) {
-            bool ends = i + 1 == p->work.model->n_layers || p->stage[i + 1] != p->stage[i];
-            n++;
-            if (ends) {
-                fprintf(stream, " %u", n);
-                n = 0;
-            }
-        }
-        fprintf(stream, " layers\n");
+        describe_stages(p, stream);
     }
     if (p->order.n_slots == 1) {
         fprintf(stream, "exact     one slot: all rows are of the epoch itself\n");

@@ -35,18 +35,6 @@ static enum sl_status count_mirrors(const struct sl_pipe *p, uint64_t *out)
     return st;
 }
 
-static uint64_t model_bytes(const struct sl_model *model)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            const struct sl_parameter *parameter = &model->layer[i].parameter[k];
-            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
-        }
-    }
-    return n * sizeof(sl_real);
-}
-
 /* Columns that cross into the stage that layer i begins, if it does. */
 static uint64_t crossing_columns(const struct sl_pipe *p, uint32_t i)
 {
@@ -74,7 +62,7 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     }
     out->stages = 2 * sizeof(sl_real) * stage_columns * p->work.shards->n_vertices;
     out->rows = out->row_gradients = sizeof(sl_real) * way_columns * out->mirrors;
-    out->weights = 2 * (uint64_t)(p->work.settings->ways - 1) * model_bytes(model);
+    out->weights = 2 * (uint64_t)(p->work.settings->ways - 1) * sl_model_trained_bytes(model);
 done:
     return st;
 }
