@@ -46,6 +46,9 @@ static long disarm(struct fault *fault)
     return atomic_load(&fault->seen);
 }
 
+/* Visible: the linker refuses hidden ones where another library, such as StarPU-MPI's, calls what is wrapped. */
+#pragma GCC visibility push(default)
+
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes)
@@ -80,6 +83,8 @@ int __wrap_starpu_data_acquire_on_node(starpu_data_handle_t handle, int node, en
 {
     return fails(&acquisitions) ? -ENOMEM : __real_starpu_data_acquire_on_node(handle, node, mode);
 }
+
+#pragma GCC visibility pop
 
 /* ---- in front of the tasks: those of one codelet fail ---- */
 

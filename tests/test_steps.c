@@ -22,6 +22,9 @@ static void see_handle(starpu_data_handle_t handle)
     }
 }
 
+/* Visible: the linker refuses hidden ones where another library, such as StarPU-MPI's, calls what is wrapped. */
+#pragma GCC visibility push(default)
+
 int __real_starpu_task_submit(struct starpu_task *task);
 int __wrap_starpu_task_submit(struct starpu_task *task);
 int __wrap_starpu_task_submit(struct starpu_task *task)
@@ -53,6 +56,8 @@ int __wrap_starpu_data_acquire_on_node_try(starpu_data_handle_t handle, int node
     see_handle(handle);
     return __real_starpu_data_acquire_on_node_try(handle, node, mode);
 }
+
+#pragma GCC visibility pop
 
 /* ---- a small world ---- */
 
