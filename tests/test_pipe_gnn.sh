@@ -124,6 +124,32 @@ for model in gcnii resgcn; do
         complain "$model with 64 layers: the losses are $found $(cat stderr)"
 done
 
+# ---- memory ------------------------------------------------------------------------------------------------------------------------
+
+# peak ARGUMENT...: bytes of memory at most, of a deep model on a graph whose rows rule them.
+peak()
+{
+    "$program" --dataset wide --data-path . --cache none --model resgcn --layers 24 --hidden 64 --eval-every 0 --lr 0.01 --cpus 2 \
+        --stages 3 --json "$@" 2>stderr | sed -n 's/.*"event": *"summary".*"peak_rss_bytes": *\([0-9]*\).*/\1/p'
+}
+
+# less A B PERCENT WHAT: A is less than so many hundredths of B.
+less()
+{
+    ((${1:-0} > 0 && ${2:-0} > 0 && $1 * 100 < $2 * $3)) || complain "$4: $1 bytes against $2 $(cat stderr)"
+}
+
+# A sanitizer's own memory would stand in for the program's.
+if (ulimit -v 8000000 && "$program" --version >/dev/null 2>&1); then
+    "$maker" generate --vertices 20000 --edges 90000 --classes 5 --features 16 --seed 3 --out wide >/dev/null 2>stderr ||
+        complain "starling_data generate: $(cat stderr)"
+    exact=$(peak --epochs 2 --ways 4 --chunks 4)
+    less "$(peak --epochs 2 --ways 4 --chunks 4 --recompute)" "$exact" 80 'recomputation saves no memory in exact mode'
+    early=$(peak --epochs 2 --chunks 8 --recompute)
+    less "$early" "$exact" 80 'recomputation saves no memory in a pipeline'
+    less "$(peak --epochs 6 --chunks 8 --recompute)" "$early" 125 'memory grows with the epochs'
+fi
+
 # ---- checkpoints -------------------------------------------------------------------------------------------------------------------
 
 wanted=$(losses --chunks 8)

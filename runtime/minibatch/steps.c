@@ -186,6 +186,7 @@ static void open_pass(struct sl_steps *s, const struct sl_source *source)
                                .shards = s->shards,
                                .model = s->model,
                                .training = true,
+                               .keeps = true,
                                .dropout = s->settings->dropout,
                                .input_dropout = s->settings->input_dropout,
                                .seed = s->settings->seed,

@@ -65,13 +65,16 @@ enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role
     const struct sl_split *split = &at->pass->pe[p].split[level];
     struct sl_rows *rows = sl_at_rows(at, p, role);
     size_t element = role == SL_ROWS_GATE || role == SL_ROWS_GATE_BEFORE ? 1 : sizeof(sl_real);
-    return at->pass->training ? sl_rows_reshape(split, width, element, rows)
-                              : sl_rows_register(split, width, element, rows);
+    if (at->pass->keeps) {
+        return sl_rows_reshape(split, width, element, rows);
+    }
+    bool there = rows->split.n_chunks > 0; /* to be computed again */
+    return there ? SL_OK : sl_rows_register(split, width, element, rows);
 }
 
 void sl_at_done(const struct sl_at *at, uint32_t p, enum sl_role role)
 {
-    (at->pass->training ? sl_rows_keep : sl_rows_drop)(sl_at_rows(at, p, role));
+    (at->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_at_rows(at, p, role));
 }
 
 uint32_t sl_at_chunk_row(const struct sl_at *at, uint32_t p, uint32_t level, uint32_t c)

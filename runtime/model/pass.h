@@ -70,8 +70,8 @@ struct sl_pass {
     struct sl_model *model; /* the plan's replicas of it; shapes are read off the first */
     uint64_t step;
     enum sl_stage stage; /* SL_STAGE_EVALUATE, or the tasks' own */
-    bool
-        training; /* rows are kept for the way back; batch norm's statistics are of these rows, else the running ones */
+    bool training;       /* there is a way back; batch norm's statistics are of these rows, else the running ones */
+    bool keeps;          /* rows that are done with keep their handles, and their memory, for the next step */
     double dropout, input_dropout;
     uint64_t seed;
     const struct sl_source *source;
@@ -154,7 +154,8 @@ enum sl_role sl_at_result_gradient(const struct sl_at *at);
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p);
 
-/* Give a role's rows the shape of a level: [rows x width] of sl_real, or of bytes (the gate). */
+/* Give a role's rows the shape of a level: [rows x width] of sl_real, or of bytes (the gate). Rows that are computed again
+ * (runtime/pipe/recompute.h) keep the handles that they have. */
 enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width);
 
 /* The last reader has been submitted: kept for the next step, or dropped where there is none. */

@@ -32,8 +32,8 @@ void sl_pipe_close(struct sl_pipe *pipe);
 enum sl_status sl_pipe_epoch(struct sl_pipe *pipe, uint64_t epoch, const struct sl_adam *adam,
                              starpu_data_handle_t loss, starpu_data_handle_t exact);
 
-/* Forward and back of the first slot's chunks in their fixed order, layer by layer, waiting for each: the seconds of each layer. Nothing
- * is learned, no row is kept. No task is running. SL_EINVAL, SL_ESTARPU, SL_ENOMEM, and the tasks' own. */
+/* Forward and back of the largest chunk by itself, layer by layer, waiting for each: the seconds of each layer. Nothing is learned, no
+ * row is kept, and there is never more than one chunk's. No task is running. SL_EINVAL, SL_ESTARPU, SL_ENOMEM, and the tasks' own. */
 enum sl_status sl_pipe_time(struct sl_pipe *pipe, double *seconds_out);
 
 #endif
