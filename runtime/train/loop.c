@@ -12,6 +12,7 @@
 #include "runtime/machine/pool.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/train/outputs.h"
+#include "runtime/train/ranks.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
@@ -341,10 +342,13 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best_valid_acc = t->state.best_valid_acc,
                                          .test_acc_at_best = t->state.test_acc_at_best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
-                                         .seconds = t->state.seconds + t->state.epoch_seconds,
-                                         .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
+                                         .seconds = t->state.seconds + t->state.epoch_seconds};
+    enum sl_status st;
+    SL_TRY(st, sl_together_most(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
     sl_progress_summary(&t->reports.progress, &summary);
-    return sl_metrics_summary(&t->reports.metrics, &summary);
+    st = sl_metrics_summary(&t->reports.metrics, &summary);
+done:
+    return st;
 }
 
 /* Of a run that goes on, the metrics go on where its checkpoint was; one that starts afresh all the same was at the start. */

@@ -187,6 +187,24 @@ done:
     return st;
 }
 
+/* ---- numbers of all ---- */
+
+enum sl_status sl_together_most(uint64_t mine, uint64_t *most_out)
+{
+    size_t each[SL_MAX_PES];
+    uint64_t of[SL_MAX_PES] = {mine};
+    enum sl_status st;
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        each[r] = sizeof mine;
+    }
+    st = sl_ranks_gather(&mine, sizeof mine, each, of);
+    *most_out = 0;
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        *most_out = of[r] > *most_out ? of[r] : *most_out;
+    }
+    return st;
+}
+
 /* ---- turns ---- */
 
 enum sl_status sl_together_first(void)

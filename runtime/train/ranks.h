@@ -27,6 +27,9 @@ uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_part
 enum sl_status sl_together_match_data(const struct sl_session *session);
 enum sl_status sl_together_match_step(const struct sl_session *session);
 
+/* The largest of all ranks' numbers, at rank 0. Collective. SL_EIO. */
+enum sl_status sl_together_most(uint64_t mine, uint64_t *most_out);
+
 /* Before work that leaves a file behind which others find, and after it: rank 0 works first. */
 enum sl_status sl_together_first(void);
 enum sl_status sl_together_then(void);
