@@ -117,6 +117,31 @@ ranks 2 "${common[@]}" --dataset dense --pes 4 --dropout 0.3 --metrics-steps --m
 "$program" "${common[@]}" --dataset dense --pes 4 --dropout 0.3 --metrics-steps --metrics one 2>stderr
 cmp -s <(figures one) <(figures other) && complain "another seed gives the same figures"
 
+# ---- bytes between ranks ----
+
+# sum_of NAME: of all epochs of `many`.
+sum_of()
+{
+    grep '"epoch"' many | sed -n "s/.*\"$1\": *\([0-9][0-9]*\).*/\1/p" | awk '{ n += $1 } END { print n }'
+}
+
+# All edges go from one of two parts to the other: what PEs ask for is what they need.
+# What evaluation sends is not counted.
+cp -R dense crossed && gzip -dc dense/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 300, 300 + $2 % 300 }' | gzip >crossed/raw/edge.csv.gz
+n_ranks=2 n_hops=2
+ranks $n_ranks --dataset ./crossed "${common[@]}" --pes $n_ranks --partition none --eval-every 1 --metrics-steps --metrics many >stdout 2>&1 ||
+    complain "edges that all cross: $(tail -n 1 stdout)"
+n_steps=$(grep -c '"step"' many)
+weights=$((4 * (2 * 20 * 12 + 12 + 2 * 12 * 5 + 5)))
+list_head=$((4 * (n_ranks + 1))) # positions, before the ids
+counts=$((4 * 14)) # codelets/sample.h: rows, edges, positions of two hops, nonzeros
+asked=$(($(sum_of ids) + n_steps * n_ranks * n_hops * list_head))
+told=$((n_steps * n_ranks * (counts + 4))) # and whether to stop
+summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: along the chain, and back from its end
+expected=$((asked + told + summed + $(sum_of rows) + $(sum_of row_gradients)))
+found=$(sum_of between_ranks)
+((found == expected)) || complain "between ranks went $found bytes, expected $expected"
+
 # ---- memory ----
 
 # peak FILE: what the process, or the rank that had most, has held, KiB.
@@ -126,13 +151,12 @@ peak()
 }
 
 # Of what the program holds of a dataset whose edges and features are most of it, in the cache: rank 0 has made that.
-held=(--dataset arxiv-synthetic --data-path none --cache cache --pes 4 --batch-size 4096 --fanout 3,3 --hidden 16 --layers 2 --epochs 1 --cpus 1)
-ranks 4 "${held[@]}" --metrics made >stdout 2>&1 || complain "four ranks without a cache: $(tail -n 1 stdout)"
+held=(--dataset arxiv-synthetic --data-path none --cache cache --pes 4 --batch-size 1024 --fanout 3,3 --hidden 16 --layers 2 --epochs 1 --cpus 1)
+ranks 4 "${held[@]}" --epochs 0 >stdout 2>&1 || complain "four ranks without a cache: $(tail -n 1 stdout)"
 "$program" "${held[@]}" --metrics one >stdout 2>stderr || complain "one process: $(cat stderr)"
 ranks 4 "${held[@]}" --metrics many >stdout 2>&1 || complain "four ranks with a cache: $(tail -n 1 stdout)"
 "$program" --dataset dense "${common[@]}" --pes 4 --metrics one.least 2>stderr
 ranks 4 --dataset dense "${common[@]}" --pes 4 --metrics many.least >stdout 2>&1
-cmp -s <(figures made) <(figures many) || complain "four ranks that find a cache give other figures"
 cmp -s <(figures one) <(figures many) || complain "four ranks that find a cache give other figures than one process"
 one=$(($(peak one) - $(peak one.least)))
 many=$(($(peak many) - $(peak many.least)))
