@@ -296,6 +296,80 @@ enum sl_status sl_ranks_sum(uint32_t n, double *data)
                : await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
 }
 
+/* Counts and places of lists that lie one after the other, as MPI wants them. */
+struct layout {
+    int *count, *place;
+};
+
+static enum sl_status open_layout(struct layout *out)
+{
+    enum sl_status st = sl_alloc_zero(2 * (size_t)joined.n, sizeof *out->count, "places of messages", &out->count);
+    out->place = st == SL_OK ? out->count + joined.n : NULL;
+    return st;
+}
+
+static void lay_out(uint32_t r, size_t count, const struct layout *out)
+{
+    out->count[r] = (int)count;
+    out->place[r] = r == 0 ? 0 : out->place[r - 1] + out->count[r - 1];
+}
+
+enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all)
+{
+    struct layout from = {0};
+    MPI_Request request;
+    enum sl_status st;
+    if (joined.n == 1) {
+        memcpy(all, mine, bytes);
+        return SL_OK;
+    }
+    SL_TRY(st, open_layout(&from), done);
+    for (uint32_t r = 0; joined.rank == 0 && r < joined.n; r++) {
+        lay_out(r, bytes_of[r], &from);
+    }
+    st = await(
+        MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.place, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+        &request);
+    sl_free(from.count);
+done:
+    return st;
+}
+
+enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from)
+{
+    MPI_Request request;
+    if (joined.n == 1) {
+        *n_from = *n_to;
+        return SL_OK;
+    }
+    return await(MPI_Ialltoall(n_to, 1, MPI_UINT32_T, n_from, 1, MPI_UINT32_T, MPI_COMM_WORLD, &request), &request);
+}
+
+enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from)
+{
+    struct layout sent = {0};
+    struct layout received = {0};
+    MPI_Request request;
+    enum sl_status st;
+    if (joined.n == 1) {
+        memcpy(from, to, *n_to * sizeof *to);
+        return SL_OK;
+    }
+    SL_TRY(st, open_layout(&sent), done);
+    SL_TRY(st, open_layout(&received), done);
+    for (uint32_t r = 0; r < joined.n; r++) {
+        lay_out(r, n_to[r], &sent);
+        lay_out(r, n_from[r], &received);
+    }
+    st = await(MPI_Ialltoallv(to, sent.count, sent.place, MPI_UINT32_T, from, received.count, received.place,
+                              MPI_UINT32_T, MPI_COMM_WORLD, &request),
+               &request);
+done:
+    sl_free(sent.count);
+    sl_free(received.count);
+    return st;
+}
+
 enum sl_status sl_ranks_meet(void)
 {
     MPI_Request request;
@@ -383,6 +457,26 @@ enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
 enum sl_status sl_ranks_sum(uint32_t n, double *data)
 {
     (void)n, (void)data;
+    return SL_OK;
+}
+
+enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all)
+{
+    (void)bytes_of;
+    memcpy(all, mine, bytes);
+    return SL_OK;
+}
+
+enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from)
+{
+    *n_from = *n_to;
+    return SL_OK;
+}
+
+enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from)
+{
+    (void)n_from;
+    memcpy(from, to, *n_to * sizeof *to);
     return SL_OK;
 }
 

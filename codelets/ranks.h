@@ -62,6 +62,13 @@ enum sl_status sl_ranks_broadcast(void *data, size_t bytes);
 /* n sums over the ranks, at rank 0; elsewhere `data` stays. SL_EIO. */
 enum sl_status sl_ranks_sum(uint32_t n, double *data);
 
+/* Each rank's bytes at rank 0, one rank's after the other's. bytes_of[R] and all: rank 0's alone. SL_EIO. */
+enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all);
+
+/* To each rank r a list of n_to[r] numbers, list after list in `to`, and one from each, of n_from[r]. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from);
+enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from);
+
 /* All have come here. SL_EIO. */
 enum sl_status sl_ranks_meet(void);
 
@@ -72,6 +79,9 @@ uint64_t sl_ranks_sent_bytes(void);
 
 /* A number that changes with each message that has left or come. Any thread. */
 uint64_t sl_ranks_moves(void);
+
+/* Tags from here on are those of evaluation (runtime/full/halo.h); those below the door's. */
+#define SL_RANKS_TAGS_OF_EVALUATION (INT64_C(1) << 62)
 
 /* SL_ESTARPU; SL_EINVAL: a message of 2 GiB or more. */
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);

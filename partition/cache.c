@@ -68,6 +68,7 @@ _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 32 + 128
 struct summing {
     const unsigned char *data;
     size_t bytes;
+    bool sparing; /* they are of a map, and given back when they have been read */
     _Atomic uint64_t sum;
 };
 
@@ -80,13 +81,16 @@ static void sum_chunks(void *context, uint64_t begin, uint64_t end)
         size_t left = summing->bytes - start;
         size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
         atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
+        if (summing->sparing) {
+            sl_file_forget(summing->data + start, bytes);
+        }
     }
 }
 
 /* The checksum of an array, continuing from `start`: several threads read it. */
-static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes)
+static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool sparing)
 {
-    struct summing summing = {.data = data, .bytes = bytes};
+    struct summing summing = {.data = data, .bytes = bytes, .sparing = sparing};
     sl_parallel_for((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, 1, sum_chunks, &summing);
     const uint64_t result[] = {bytes, atomic_load(&summing.sum)};
     return sl_checksum(start, result, sizeof result);
@@ -130,7 +134,7 @@ static void finish(struct draft *draft)
         at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         header->place[i] = at;
         at += header->bytes[i];
-        header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i]);
+        header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i], false);
     }
     header->file_bytes = at;
     header->header_checksum = header_checksum(header);
@@ -243,17 +247,25 @@ static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_m
     return false;
 }
 
+/* A file that is open for reading. */
+struct reading {
+    struct sl_map map;
+    struct header header;
+    bool sparing;
+};
+
 /* The bytes of a section that must hold `count` elements of `size` bytes; NULL: it does not, or they are damaged. */
-static const void *section(const struct sl_map *map, const struct header *header, enum section which, uint64_t count,
-                           uint64_t size)
+static const void *section(const struct reading *file, enum section which, uint64_t count, uint64_t size)
 {
+    const struct header *header = &file->header;
     uint64_t bytes;
     uint64_t place = header->place[which];
     if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || place < sizeof *header ||
-        place % ALIGNMENT != 0 || place > map->bytes || bytes > map->bytes - place) {
+        place % ALIGNMENT != 0 || place > file->map.bytes || bytes > file->map.bytes - place) {
         return NULL;
     }
-    return array_checksum(0, map->data + place, bytes) == header->checksum[which] ? map->data + place : NULL;
+    const unsigned char *data = file->map.data + place;
+    return array_checksum(0, data, bytes, file->sparing) == header->checksum[which] ? data : NULL;
 }
 
 /* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
@@ -264,6 +276,7 @@ struct lists {
     const uint32_t *entries;
     uint64_t n_entries;
     uint32_t limit;
+    bool sparing;
     atomic_bool wrong;
 };
 
@@ -288,56 +301,67 @@ static void check_lists(void *context, uint64_t begin, uint64_t end)
             return;
         }
     }
+    if (lists->sparing) {
+        sl_file_forget(offsets + begin, (end - begin) * sizeof *offsets);
+        sl_file_forget(lists->entries + offsets[begin], (offsets[end] - offsets[begin]) * sizeof *lists->entries);
+    }
 }
 
-/* offsets[n + 1] ascend from 0 to n_entries, and each list's entries ascend, below `limit`. */
-static bool lists_fit(const uint64_t *offsets, uint64_t n, const uint32_t *entries, uint64_t n_entries, uint32_t limit)
+/* The n lists' offsets ascend from 0 to n_entries, and each list's entries ascend, below `limit`. */
+static bool lists_fit(struct lists *lists, uint64_t n)
 {
-    struct lists lists = {.offsets = offsets, .entries = entries, .n_entries = n_entries, .limit = limit};
-    if (offsets[0] != 0 || offsets[n] != n_entries) {
+    if (lists->offsets[0] != 0 || lists->offsets[n] != lists->n_entries) {
         return false;
     }
-    sl_parallel_for(n, CHECK_GRAIN, check_lists, &lists);
-    return !atomic_load(&lists.wrong);
+    sl_parallel_for(n, CHECK_GRAIN, check_lists, lists);
+    return !atomic_load(&lists->wrong);
 }
 
-static bool read_graph(const struct sl_map *map, const struct header *header, struct sl_graph *graph)
+static bool read_graph(const struct reading *file, struct sl_graph *graph)
 {
+    const struct header *header = &file->header;
     uint64_t n = header->n_vertices;
-    const uint64_t *offsets = section(map, header, SECTION_OFFSETS, n + 1, sizeof *offsets);
-    const sl_vertex *sources = section(map, header, SECTION_SOURCES, header->n_edges, sizeof *sources);
-    if (offsets == NULL || sources == NULL || !lists_fit(offsets, n, sources, header->n_edges, header->n_vertices)) {
+    struct lists lists = {.n_entries = header->n_edges, .limit = header->n_vertices, .sparing = file->sparing};
+    lists.offsets = section(file, SECTION_OFFSETS, n + 1, sizeof *lists.offsets);
+    lists.entries = section(file, SECTION_SOURCES, header->n_edges, sizeof *lists.entries);
+    if (lists.offsets == NULL || lists.entries == NULL || !lists_fit(&lists, n)) {
         return false;
     }
     *graph = (struct sl_graph){.n_vertices = header->n_vertices,
                                .n_edges = header->n_edges,
-                               .offsets = (uint64_t *)offsets,
-                               .sources = (sl_vertex *)sources};
+                               .offsets = (uint64_t *)lists.offsets,
+                               .sources = (sl_vertex *)lists.entries};
     return true;
 }
 
-static bool read_features(const struct sl_map *map, const struct header *header, struct sl_features *features)
+static bool read_features(const struct reading *file, struct sl_features *features)
 {
+    const struct header *header = &file->header;
     uint64_t n = header->n_vertices;
+    uint64_t n_nonzeros = header->n_nonzeros;
     struct sl_features read = {.n_rows = header->n_vertices, .n_columns = header->n_columns};
     if (header->place[SECTION_DENSE] != 0) {
-        read.dense = (float *)section(map, header, SECTION_DENSE, n * header->n_columns, sizeof *read.dense);
+        read.dense = (float *)section(file, SECTION_DENSE, n * header->n_columns, sizeof *read.dense);
         *features = read;
         return read.dense != NULL;
     }
-    uint64_t n_nonzeros = header->n_nonzeros;
-    read.offsets = (uint64_t *)section(map, header, SECTION_FEATURE_OFFSETS, n + 1, sizeof *read.offsets);
-    read.columns = (uint32_t *)section(map, header, SECTION_COLUMNS, n_nonzeros, sizeof *read.columns);
-    read.values = (float *)section(map, header, SECTION_VALUES, n_nonzeros, sizeof *read.values);
+    read.offsets = (uint64_t *)section(file, SECTION_FEATURE_OFFSETS, n + 1, sizeof *read.offsets);
+    read.columns = (uint32_t *)section(file, SECTION_COLUMNS, n_nonzeros, sizeof *read.columns);
+    read.values = (float *)section(file, SECTION_VALUES, n_nonzeros, sizeof *read.values);
     *features = read;
-    return read.offsets != NULL && read.columns != NULL && read.values != NULL &&
-           lists_fit(read.offsets, n, read.columns, n_nonzeros, header->n_columns);
+    struct lists lists = {.offsets = read.offsets,
+                          .entries = read.columns,
+                          .n_entries = n_nonzeros,
+                          .limit = header->n_columns,
+                          .sparing = file->sparing};
+    return read.offsets != NULL && read.columns != NULL && read.values != NULL && lists_fit(&lists, n);
 }
 
-static bool read_labels(const struct sl_map *map, const struct header *header, struct sl_dataset *dataset)
+static bool read_labels(const struct reading *file, struct sl_dataset *dataset)
 {
+    const struct header *header = &file->header;
     dataset->n_classes = header->n_classes;
-    dataset->labels = (int32_t *)section(map, header, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
+    dataset->labels = (int32_t *)section(file, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
     for (uint64_t v = 0; dataset->labels != NULL && v < header->n_vertices; v++) {
         if (dataset->labels[v] < -1 || (int64_t)dataset->labels[v] >= (int64_t)header->n_classes) {
             return false;
@@ -346,13 +370,15 @@ static bool read_labels(const struct sl_map *map, const struct header *header, s
     return dataset->labels != NULL;
 }
 
-static bool read_lists(const struct sl_map *map, const struct header *header, struct sl_dataset *dataset)
+static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
 {
     struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     for (int i = 0; i < 3; i++) {
-        uint64_t n = header->n_lists[i];
-        const sl_vertex *ids = section(map, header, SECTION_TRAIN + i, n, sizeof *ids);
-        if (ids == NULL || !lists_fit((const uint64_t[]){0, n}, 1, ids, n, header->n_vertices)) {
+        uint64_t n = file->header.n_lists[i];
+        const sl_vertex *ids = section(file, SECTION_TRAIN + i, n, sizeof *ids);
+        struct lists list = {
+            .offsets = (const uint64_t[]){0, n}, .entries = ids, .n_entries = n, .limit = file->header.n_vertices};
+        if (ids == NULL || !lists_fit(&list, 1)) {
             return false;
         }
         for (uint64_t k = 0; k < n; k++) {
@@ -365,26 +391,36 @@ static bool read_lists(const struct sl_map *map, const struct header *header, st
     return true;
 }
 
-bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
+static bool read_dataset(const char *path, uint64_t key, bool sparing, struct sl_dataset *out)
 {
-    struct sl_map map;
-    struct header header;
+    struct reading file = {.sparing = sparing};
     *out = (struct sl_dataset){0};
-    if (!open_map(path, KIND_DATASET, key, &map, &header)) {
+    if (!open_map(path, KIND_DATASET, key, &file.map, &file.header)) {
         return false;
     }
-    struct sl_dataset read = {.synthetic = header.synthetic != 0};
-    memcpy(read.name, header.name, sizeof read.name);
-    memcpy(read.split, header.split, sizeof read.split);
-    if (!read_graph(&map, &header, &read.graph) || !read_features(&map, &header, &read.features) ||
-        !read_labels(&map, &header, &read) || !read_lists(&map, &header, &read)) {
-        sl_file_unmap(&map);
+    struct sl_dataset read = {.synthetic = file.header.synthetic != 0, .sparing = sparing};
+    memcpy(read.name, file.header.name, sizeof read.name);
+    memcpy(read.split, file.header.split, sizeof read.split);
+    if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) || !read_labels(&file, &read) ||
+        !read_lists(&file, &read)) {
+        sl_file_unmap(&file.map);
         return false;
     }
-    read.mapping = (void *)map.data;
-    read.mapping_bytes = map.bytes;
+    read.mapping = (void *)file.map.data;
+    read.mapping_bytes = file.map.bytes;
+    sl_dataset_forget(&read);
     *out = read;
     return true;
+}
+
+bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
+{
+    return read_dataset(path, key, false, out);
+}
+
+bool sl_cache_read_dataset_sparingly(const char *path, uint64_t key, struct sl_dataset *out)
+{
+    return read_dataset(path, key, true, out);
 }
 
 /* ---- Parts ------------------------------------------------------------------------------------------------------- */
@@ -396,27 +432,27 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
     const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,   (uint64_t)method, n_parts, seed,
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
-    key = array_checksum(key, graph->offsets, ((uint64_t)graph->n_vertices + 1) * sizeof *graph->offsets);
-    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources);
+    uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
+    key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->sparing);
+    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->sparing);
     for (int i = 0; i < 3; i++) {
-        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids);
+        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->sparing);
     }
     return key;
 }
 
 bool sl_cache_read_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
 {
-    struct sl_map map;
-    struct header header;
-    if (!open_map(path, KIND_PARTS, key, &map, &header)) {
+    struct reading file = {.sparing = false};
+    if (!open_map(path, KIND_PARTS, key, &file.map, &file.header)) {
         return false;
     }
-    const uint32_t *stored = section(&map, &header, SECTION_PARTS, n_vertices, sizeof *stored);
-    bool fits = stored != NULL && header.n_vertices == n_vertices && header.n_parts == n_parts;
+    const uint32_t *stored = section(&file, SECTION_PARTS, n_vertices, sizeof *stored);
+    bool fits = stored != NULL && file.header.n_vertices == n_vertices && file.header.n_parts == n_parts;
     for (uint64_t v = 0; fits && v < n_vertices; v++) {
         parts[v] = stored[v];
         fits = stored[v] < n_parts;
     }
-    sl_file_unmap(&map);
+    sl_file_unmap(&file.map);
     return fits;
 }

@@ -22,6 +22,10 @@
  * such valid file, or another user may have written it (sl_file_trusted), and *out is empty. */
 bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
 
+/* The same, for a process that needs a part of it: little of the file is in memory at a time, here and, if those who read *out see to it
+ * (sl_dataset_forget), afterwards. */
+bool sl_cache_read_dataset_sparingly(const char *path, uint64_t key, struct sl_dataset *out);
+
 /* Write a dataset (atomically), the folder too where needed. False: it could not be written. */
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
 

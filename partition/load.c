@@ -352,7 +352,8 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
         return st;
     }
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
-    if (file != NULL && sl_cache_read_dataset(file, origin.state, out)) {
+    if (file != NULL &&
+        (options->sparing ? sl_cache_read_dataset_sparingly : sl_cache_read_dataset)(file, origin.state, out)) {
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, out), done);
@@ -363,6 +364,13 @@ done:
     sl_free(file);
     free_origin(&origin);
     return st;
+}
+
+void sl_dataset_forget(const struct sl_dataset *dataset)
+{
+    if (dataset->sparing) {
+        sl_file_forget(dataset->mapping, dataset->mapping_bytes);
+    }
 }
 
 void sl_dataset_free(struct sl_dataset *dataset)

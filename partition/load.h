@@ -23,6 +23,9 @@ struct sl_dataset_options {
     bool directed;        /* do not add reverse edges */
     enum sl_normalize normalize;
     uint64_t seed; /* of the generator */
+    bool
+        sparing; /* for a process that needs a part of it: little of a cache file is in memory at a time. A dataset that is not in
+                      the cache, or may not be, is in memory as ever */
 };
 
 /* Load a dataset: from the cache where a valid one is there, else from the files (and then write the cache), else, for

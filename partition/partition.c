@@ -15,7 +15,8 @@
 #include "support/random.h"
 
 #define MAX_PARTS 65535
-#define GRAIN 1024 /* vertices whose lists one thread renumbers at a time */
+#define GRAIN 1024           /* vertices whose lists one thread renumbers at a time */
+#define STRETCH (16 * GRAIN) /* vertices after which a sparing reader gives back what it has read */
 
 /* Which list of the split a vertex is in. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
@@ -134,10 +135,11 @@ static void number(uint32_t n_vertices, const uint32_t *parts, struct sl_partiti
 
 /* The graph in old numbers and in new ones, whose offsets are known. */
 struct renumbering {
-    const struct sl_graph *old;
+    const struct sl_dataset *dataset;
     const struct sl_partition *partition;
     const uint32_t *parts;
-    sl_vertex *sources;     /* of the new graph */
+    uint64_t first;         /* id from which a loop counts */
+    sl_vertex *sources;     /* of the new graph; NULL: of a part that is not held */
     _Atomic uint64_t n_cut; /* edges seen that cross */
 };
 
@@ -145,30 +147,56 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
 {
     struct renumbering *r = context;
     const struct sl_partition *partition = r->partition;
+    const struct sl_graph *old = &r->dataset->graph;
     uint64_t n_cut = 0;
-    for (uint64_t id = begin; id < end; id++) {
+    for (uint64_t id = r->first + begin; id < r->first + end; id++) {
         sl_vertex v = partition->dataset_ids[id];
-        uint64_t e = partition->graph.offsets[id];
-        for (uint64_t i = r->old->offsets[v]; i < r->old->offsets[v + 1]; i++) {
-            sl_vertex u = r->old->sources[i];
-            r->sources[e++] = partition->new_ids[u];
+        sl_vertex *list = r->sources == NULL ? NULL : r->sources + partition->graph.offsets[id];
+        for (uint64_t i = old->offsets[v]; i < old->offsets[v + 1]; i++) {
+            sl_vertex u = old->sources[i];
+            if (list != NULL) {
+                *list++ = partition->new_ids[u];
+            }
             n_cut += r->parts[u] != r->parts[v];
         }
     }
     atomic_fetch_add(&r->n_cut, n_cut);
 }
 
-/* Copy the graph in new numbers, lists in the order they had, and count the edges between parts. */
-static void renumber(const struct sl_graph *old, const uint32_t *parts, struct sl_partition *partition)
+/* Where the lists of part q begin, which is where those of the part before end. Returns where they end. */
+static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_held, uint64_t begin,
+                             struct sl_partition *partition)
 {
-    struct renumbering r = {.old = old, .partition = partition, .parts = parts, .sources = partition->graph.sources};
     uint64_t *offsets = partition->graph.offsets;
-    offsets[0] = 0;
-    for (uint32_t id = 0; id < old->n_vertices; id++) {
+    for (uint32_t id = partition->first[q]; id < partition->first[q + 1]; id++) {
         sl_vertex v = partition->dataset_ids[id];
-        offsets[id + 1] = offsets[id] + old->offsets[v + 1] - old->offsets[v];
+        if (is_held) {
+            offsets[id] = begin;
+        }
+        begin += old->offsets[v + 1] - old->offsets[v];
     }
-    sl_parallel_for(old->n_vertices, GRAIN, renumber_lists, &r);
+    return begin;
+}
+
+/* Copy the graph in new numbers, lists in the order they had, and count the edges between parts. */
+static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, const bool *held,
+                     struct sl_partition *partition)
+{
+    struct renumbering r = {.dataset = dataset, .partition = partition, .parts = parts};
+    uint64_t n_edges = 0;
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        uint64_t end = partition->first[q + 1];
+        bool is_held = held == NULL || held[q];
+        partition->graph.offsets[partition->first[q]] = n_edges;
+        n_edges = find_offsets(&dataset->graph, q, is_held, n_edges, partition);
+        partition->graph.offsets[end] = n_edges;
+        r.sources = is_held ? partition->graph.sources : NULL;
+        for (r.first = partition->first[q]; r.first < end; r.first += STRETCH) {
+            uint64_t n = end - r.first < STRETCH ? end - r.first : STRETCH;
+            sl_parallel_for(n, GRAIN, renumber_lists, &r);
+            sl_dataset_forget(dataset);
+        }
+    }
     partition->n_cut = atomic_load(&r.n_cut);
 }
 
@@ -230,21 +258,21 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, s
     SL_TRY(st, sl_alloc_zero((size_t)n_parts + 1, sizeof *out->first, "partition", &out->first), done);
     SL_TRY(st, sl_alloc(n, sizeof *out->dataset_ids, "partition", &out->dataset_ids), done);
     SL_TRY(st, sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids), done);
-    SL_TRY(st, sl_alloc(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets), done);
+    SL_TRY(st, sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets), done);
     SL_TRY(st, sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources), done);
 done:
     return st;
 }
 
-enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
-                               struct sl_partition *out)
+static enum sl_status make_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
+                              const bool *held, struct sl_partition *out)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st;
     *out = (struct sl_partition){0};
     SL_TRY(st, allocate(graph, n_parts, out), undo);
     number(graph->n_vertices, parts, out);
-    renumber(graph, parts, out);
+    renumber(dataset, parts, held, out);
     SL_TRY(st, weigh(dataset, parts, out), undo);
     return SL_OK;
 undo:
@@ -252,8 +280,21 @@ undo:
     return st;
 }
 
+enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
+                               struct sl_partition *out)
+{
+    return make_of(dataset, n_parts, parts, NULL, out);
+}
+
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out)
+{
+    return sl_partition_make_held(dataset, method, n_parts, seed, cache_file, NULL, out);
+}
+
+enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                      uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                      struct sl_partition *out)
 {
     *out = (struct sl_partition){0};
     const struct sl_graph *graph = &dataset->graph;
@@ -266,7 +307,7 @@ enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_parti
     if (n_parts > 1) {
         SL_TRY(st, choose_or_recall(dataset, method, n_parts, seed, cache_file, parts), free_parts);
     }
-    st = sl_partition_of(dataset, n_parts, parts, out);
+    st = make_of(dataset, n_parts, parts, held, out);
 free_parts:
     sl_free(parts);
 fail:

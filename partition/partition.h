@@ -9,6 +9,7 @@
 #ifndef SL_PARTITION_PARTITION_H
 #define SL_PARTITION_PARTITION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "partition/dataset.h"
@@ -17,7 +18,8 @@ enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION
 
 /* Part q of G holds the ids first[q] .. first[q + 1] - 1; within a part vertices keep the order of their dataset ids.
  * graph is the whole graph in new numbers: in-neighbour lists hold new ids, but keep the order of the dataset's ids,
- * because draws address positions in them and sums run along them. */
+ * because draws address positions in them and sums run along them. Of a process that holds some parts alone (sl_partition_make_held) the
+ * lists of the others are not there, and of their offsets only those where parts begin; memory that nobody touches costs nothing. */
 struct sl_partition {
     uint32_t n_parts;
     uint32_t *first;        /* G + 1 */
@@ -36,6 +38,11 @@ struct sl_partition {
  * output is caught. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out);
+
+/* The same, with the edges of those parts q alone for which held[q]; NULL: of all. */
+enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                      uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                      struct sl_partition *out);
 
 /* The part that owns an id, by binary search. */
 static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_parts, sl_vertex id)

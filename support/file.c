@@ -90,6 +90,16 @@ close_fd:
     return st;
 }
 
+void sl_file_forget(const void *data, size_t bytes)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+    if (begin < end) {
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+}
+
 void sl_file_unmap(struct sl_map *map)
 {
     if (map->data != NULL) {

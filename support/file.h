@@ -28,6 +28,10 @@ struct sl_map {
 /* Map a whole regular file, read-only. SL_EIO: it cannot be opened or mapped, or is no regular file. */
 enum sl_status sl_file_map(const char *path, struct sl_map *out);
 
+/* Bytes of a map, of which whole pages are given back to the system: they are read from the file again when somebody looks at them, and
+ * count as nobody's memory until then. */
+void sl_file_forget(const void *data, size_t bytes);
+
 /* Undo sl_file_map; an empty map is allowed. */
 void sl_file_unmap(struct sl_map *map);
 

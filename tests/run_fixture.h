@@ -183,8 +183,9 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, &out->shards));
-    expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? sl_shards_weigh(&out->shards)
-                                                                                 : SL_OK);
+    expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC
+                  ? sl_shards_weigh(dataset, &out->shards)
+                  : SL_OK);
     sl_shards_pin(&out->shards);
     expect_ok(
         sl_model_init(settings, out->shards.n_features, out->shards.n_classes, out->shards.is_sparse, &out->model));

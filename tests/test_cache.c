@@ -78,6 +78,12 @@ static void brings_it_back(void **state)
         assert_same(&made, &read);
         assert_int_equal((uintptr_t)read.graph.offsets % 64, 0);
         sl_dataset_free(&read);
+        assert_true(sl_cache_read_dataset_sparingly(path, KEY, &read));
+        assert_same(&made, &read);
+        sl_dataset_forget(&read);
+        assert_same(&made, &read);
+        assert_int_equal(sl_cache_parts_key(&read, 0, 2, 1), sl_cache_parts_key(&made, 0, 2, 1));
+        sl_dataset_free(&read);
         assert_false(sl_cache_read_dataset(path, KEY + 1, &read)); /* of other files or options */
         assert_null(read.labels);
         sl_dataset_free(&read);

@@ -323,6 +323,38 @@ static void believes_its_cache(void **state)
     sl_dataset_free(&d);
 }
 
+/* Of parts that are held all is as ever; of the others it is known how many edges they have, and no more. */
+static void holds_some_parts(void **state)
+{
+    (void)state;
+    static const bool held[5] = {false, true, true, false, true};
+    struct sl_dataset d;
+    struct sl_partition all;
+    struct sl_partition some;
+    generate(600, true, &d);
+    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 5, 5, NULL, &all));
+    assert_ok(sl_partition_make_held(&d, SL_PARTITION_RANDOM, 5, 5, NULL, held, &some));
+    assert_int_equal(all.n_cut, some.n_cut);
+    assert_memory_equal(all.balance, some.balance, sizeof all.balance);
+    assert_memory_equal(all.new_ids, some.new_ids, 600 * sizeof(sl_vertex));
+    for (uint32_t q = 0; q < 5; q++) {
+        uint32_t first = all.first[q];
+        uint32_t n = all.first[q + 1] - first;
+        uint64_t edge = all.graph.offsets[first];
+        uint64_t n_edges = all.graph.offsets[first + n] - edge;
+        assert_int_equal(some.graph.offsets[first], edge);
+        assert_int_equal(some.graph.offsets[first + n], edge + n_edges);
+        assert_int_equal(memcmp(all.graph.offsets + first, some.graph.offsets + first, n * sizeof(uint64_t)) == 0,
+                         held[q]);
+        if (held[q]) {
+            assert_memory_equal(all.graph.sources + edge, some.graph.sources + edge, n_edges * sizeof(sl_vertex));
+        }
+    }
+    sl_partition_free(&some);
+    sl_partition_free(&all);
+    sl_dataset_free(&d);
+}
+
 static void survives_no_memory(void **state)
 {
     (void)state;
@@ -381,6 +413,7 @@ int main(void)
         with_folder(metis_is_quiet),
         with_folder(caches_parts),
         with_folder(believes_its_cache),
+        cmocka_unit_test(holds_some_parts),
         cmocka_unit_test(survives_no_memory),
         cmocka_unit_test(real_arxiv),
     };

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# coop_sage over several processes: the losses, scores and predictions of one process, to the bit; what is refused; what happens where
-# one of them fails, is killed or is asked to stop.
+# coop_sage over several processes: the losses, scores and files of one process, to the bit; what each holds in memory; what is refused;
+# what happens where one of them fails, is killed or is asked to stop. SL_LONG=1: killed at twenty moments instead of two.
 
 set -u
 program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
@@ -73,16 +73,21 @@ same()
 {
     local name=$1 n=$2
     shift 2
-    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.npy "$@" 2>stderr || complain "$name: $(cat stderr)"
-    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.npy "$@" >stdout 2>&1 ||
+    "$program" "${common[@]}" --metrics-steps --metrics one --predict one.scores --embed one.rows --save one.model "$@" 2>stderr ||
+        complain "$name: $(cat stderr)"
+    ranks "$n" "${common[@]}" --metrics-steps --metrics many --predict many.scores --embed many.rows --save many.model "$@" >stdout 2>&1 ||
         complain "$name on $n ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures
     (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
     cmp -s one.figures many.figures || complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    cmp -s one.npy many.npy || complain "$name: $n ranks give other predictions"
+    for file in scores rows model; do
+        cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
+    done
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
 }
+
+"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 2 --out two >/dev/null || exit 99 # whose scores have an area
 
 while read -r name n options; do
     # shellcheck disable=SC2086 # the options are words
@@ -96,6 +101,8 @@ gat 3 --dataset dense --pes 4 --model gat --heads 3 --dropout 0.2
 gcnii 2 --dataset sparse --pes 4 --model gcnii --layers 4 --norm layer
 resgcn 2 --dataset dense --pes 4 --model resgcn --layers 3
 groups 4 --dataset dense --pes 4 --group-size 1
+classes 3 --dataset two --pes 5
+few-parts 3 --dataset sparse --pes 6 --group-size 2 --model gcn --partition random
 across 3 --dataset dense --pes 4 --group-size 2 --norm batch
 labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
 full 2 --dataset dense --pes 2 --sampler full --partition none
@@ -109,6 +116,52 @@ RUNS
 ranks 2 "${common[@]}" --dataset dense --pes 4 --dropout 0.3 --metrics-steps --metrics other --seed 7 >stdout 2>&1
 "$program" "${common[@]}" --dataset dense --pes 4 --dropout 0.3 --metrics-steps --metrics one 2>stderr
 cmp -s <(figures one) <(figures other) && complain "another seed gives the same figures"
+
+# ---- bytes between ranks ----
+
+# sum_of NAME: of all epochs of `many`.
+sum_of()
+{
+    grep '"epoch"' many | sed -n "s/.*\"$1\": *\([0-9][0-9]*\).*/\1/p" | awk '{ n += $1 } END { print n }'
+}
+
+# All edges go from one of two parts to the other: what PEs ask for is what they need.
+# What evaluation sends is not counted.
+cp -R dense crossed && gzip -dc dense/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 300, 300 + $2 % 300 }' | gzip >crossed/raw/edge.csv.gz
+n_ranks=2 n_hops=2
+ranks $n_ranks --dataset ./crossed "${common[@]}" --pes $n_ranks --partition none --eval-every 1 --metrics-steps --metrics many >stdout 2>&1 ||
+    complain "edges that all cross: $(tail -n 1 stdout)"
+n_steps=$(grep -c '"step"' many)
+weights=$((4 * (2 * 20 * 12 + 12 + 2 * 12 * 5 + 5)))
+list_head=$((4 * (n_ranks + 1))) # positions, before the ids
+counts=$((4 * 14)) # codelets/sample.h: rows, edges, positions of two hops, nonzeros
+asked=$(($(sum_of ids) + n_steps * n_ranks * n_hops * list_head))
+told=$((n_steps * n_ranks * (counts + 4))) # and whether to stop
+summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: along the chain, and back from its end
+expected=$((asked + told + summed + $(sum_of rows) + $(sum_of row_gradients)))
+found=$(sum_of between_ranks)
+((found == expected)) || complain "between ranks went $found bytes, expected $expected"
+
+# ---- memory ----
+
+# peak FILE: what the process, or the rank that had most, has held, KiB.
+peak()
+{
+    echo $(($(sed -n 's/.*"peak_rss_bytes": *\([0-9]*\).*/\1/p' "$1") / 1024))
+}
+
+# Of what the program holds of a dataset whose edges and features are most of it, in the cache: rank 0 has made that.
+held=(--dataset arxiv-synthetic --data-path none --cache cache --pes 4 --batch-size 1024 --fanout 3,3 --hidden 16 --layers 2 --epochs 1 --cpus 1)
+ranks 4 "${held[@]}" --epochs 0 >stdout 2>&1 || complain "four ranks without a cache: $(tail -n 1 stdout)"
+"$program" "${held[@]}" --metrics one >stdout 2>stderr || complain "one process: $(cat stderr)"
+ranks 4 "${held[@]}" --metrics many >stdout 2>&1 || complain "four ranks with a cache: $(tail -n 1 stdout)"
+"$program" --dataset dense "${common[@]}" --pes 4 --metrics one.least 2>stderr
+ranks 4 --dataset dense "${common[@]}" --pes 4 --metrics many.least >stdout 2>&1
+cmp -s <(figures one) <(figures many) || complain "four ranks that find a cache give other figures than one process"
+one=$(($(peak one) - $(peak one.least)))
+many=$(($(peak many) - $(peak many.least)))
+((one > 100000 && 100 * many <= 35 * one)) ||
+    complain "a rank of four holds $many KiB of data and work, expected at most 0.35 of one process's $one KiB"
 
 # ---- refused ----
 
@@ -174,5 +227,52 @@ ranks 3 "${common[@]}" "${run[@]}" --epochs 3 --checkpoint parts --resume=yes --
     complain "in one process: $(cat stderr)"
 cmp -s <(figures whole | grep '"step"') <(figures pieces | grep '"step"') || complain "a run that went on on other ranks has other losses"
 cmp -s whole.npy pieces.npy || complain "a run that went on on other ranks predicts otherwise"
+
+# ---- killed at any moment, and resumed ----
+
+run=(--dataset dense --pes 4 --norm batch --eval-every 1 --metrics-steps --epochs 20)
+"$program" "${common[@]}" "${run[@]}" --metrics whole --predict whole.npy --save whole.model 2>stderr || complain "$(cat stderr)"
+
+# milliseconds: since some time ago.
+milliseconds()
+{
+    echo $((${EPOCHREALTIME/[.,]/} / 1000))
+}
+
+start=$(milliseconds)
+ranks 2 "${common[@]}" "${run[@]}" --checkpoint timed --metrics timed.metrics >stdout 2>&1 || complain "two ranks: $(tail -n 1 stdout)"
+length=$(($(milliseconds) - start))
+
+# kill_one: start the run, or go on with it, and kill one of its two ranks at some moment of the time that a whole run takes.
+kill_one()
+{
+    local launcher victim wait_ms=$((RANDOM * length / 32768))
+    mpirun -q --oversubscribe --bind-to none -np 2 "$program" "${common[@]}" "${run[@]}" --checkpoint killed --resume=auto \
+        --metrics killed.metrics </dev/null >stdout 2>stderr &
+    launcher=$!
+    sleep "$((wait_ms / 1000)).$(printf %03d $((wait_ms % 1000)))"
+    victim=$(pgrep -P "$launcher" | sed -n "$((RANDOM % 2 + 1))p")
+    if [[ -n $victim ]] && kill -KILL "$victim" 2>/dev/null; then
+        n_killed=$((n_killed + 1))
+    fi
+    wait "$launcher"
+}
+
+RANDOM=20
+n_killed=0
+n_rounds=$([[ -n ${SL_LONG:-} ]] && echo 10 || echo 1)
+for ((round = 0; round < n_rounds; round++)); do
+    rm -rf killed killed.metrics
+    for ((tries = 0; n_killed < 2 * round + 2 && tries < 20; tries++)); do
+        kill_one
+    done
+    ranks 2 "${common[@]}" "${run[@]}" --checkpoint killed --resume=auto --metrics killed.metrics --predict killed.npy \
+        --save killed.model >stdout 2>&1 || complain "killed, and resumed: $(tail -n 1 stdout)"
+    cmp -s <(figures whole | grep '"step"') <(figures killed.metrics | grep '"step"') ||
+        complain "a run that was killed has other losses: $(diff <(figures whole) <(figures killed.metrics) | head -n 4 | cut -c 1-200)"
+    cmp -s whole.npy killed.npy || complain "a run that was killed predicts otherwise"
+    cmp -s whole.model killed.model || complain "a run that was killed has another model"
+done
+((n_killed == 2 * round)) || complain "$n_killed runs were killed, expected $((2 * round))"
 
 exit $failed

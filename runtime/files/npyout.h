@@ -13,8 +13,8 @@
 #include "support/status.h"
 
 /* Write an array of n_rows x n_columns to `path`, atomically. fetch(context, i) gives row i, n_columns numbers on the host,
- * which must stay as they are until the next call; rows are asked for in ascending order, each once.
- * SL_EIO, SL_ENOMEM; the target is then as before. */
+ * which must stay as they are until the next call; rows are asked for in ascending order, each once. NULL: it has failed, and said why
+ * (SL_EIO). SL_EIO, SL_ENOMEM; the target is then as before. */
 enum sl_status sl_npy_write(const char *path, uint64_t n_rows, uint32_t n_columns,
                             const sl_real *(*fetch)(void *context, uint64_t row), void *context);
 

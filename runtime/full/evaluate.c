@@ -8,17 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "codelets/score.h"
 #include "runtime/full/full.h"
+#include "runtime/full/halo.h"
 #include "support/memory.h"
 
-/* Copy rows of all parts to `out`, N x n_columns by renumbered id. */
+struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
+{
+    const uint32_t *first = shards->partition->first;
+    uint32_t begin = shards->halo != NULL ? first[sl_halo_begin(shards->halo)] : 0;
+    uint32_t end = shards->halo != NULL ? first[sl_halo_end(shards->halo)] : shards->n_vertices;
+    return (struct sl_evaluated){.first = begin, .n = end - begin};
+}
+
+/* Copy rows of the parts to `out`, n_columns each, by renumbered id. */
 static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *out)
 {
-    for (uint32_t q = 0; q < a->pass.shards->n_parts; q++) {
+    sl_vertex start = sl_evaluated_here(a->pass.shards).first;
+    for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         const struct sl_rows *rows = sl_full_rows(a, i, q);
         for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-            size_t first = a->pass.shards->part[q].first + ((size_t)c << rows->split.shift);
+            size_t first = a->pass.shards->part[q].first - start + ((size_t)c << rows->split.shift);
             size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
             if (starpu_data_acquire(rows->chunk[c], STARPU_R) != 0) {
                 return sl_fail(SL_ESTARPU, "StarPU refused to hand out the rows of part %u", q);
@@ -68,17 +79,17 @@ static double area(struct margin *margins, size_t n)
 }
 
 /* Accuracy and macro F1 of one set from its counts, C x (right, of the class, answers). */
-static void rate(const uint64_t *counts, uint32_t n_classes, double *accuracy_out, double *f1_out)
+static void rate(const double *counts, uint32_t n_classes, double *accuracy_out, double *f1_out)
 {
     double right = 0;
     double total = 0;
     double f1 = 0;
     double n_seen = 0;
     for (uint32_t c = 0; c < n_classes; c++) {
-        double hits = (double)counts[3 * c];
-        double seen = (double)counts[3 * c + 1] + (double)counts[3 * c + 2];
+        double hits = counts[3 * c];
+        double seen = counts[3 * c + 1] + counts[3 * c + 2];
         right += hits;
-        total += (double)counts[3 * c + 1];
+        total += counts[3 * c + 1];
         f1 += seen > 0 ? 2 * hits / seen : 0;
         n_seen += seen > 0;
     }
@@ -96,21 +107,24 @@ struct tally {
     uint32_t n_chunks;
     size_t n_counts;               /* of one chunk */
     uint64_t *counts;              /* n_chunks x n_counts */
-    float *margins;                /* N, two classes only */
+    sl_vertex first;               /* of the margins */
+    float *margins;                /* of all vertices here, two classes only */
     starpu_data_handle_t *handles; /* counts, then margins, of each chunk */
 };
 
 static enum sl_status open_tally(const struct sl_full *a, struct tally *t)
 {
+    struct sl_evaluated here = sl_evaluated_here(a->pass.shards);
     enum sl_status st;
-    for (uint32_t q = 0; q < a->pass.shards->n_parts; q++) {
+    for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         t->n_chunks += logits_of(a, q)->split.n_chunks;
     }
+    t->first = here.first;
     t->n_counts = (size_t)SL_N_SETS * 3 * a->pass.shards->n_classes;
     SL_TRY(st, sl_alloc(t->n_chunks * t->n_counts, sizeof *t->counts, "score counts", &t->counts), done);
     SL_TRY(st, sl_alloc_zero(2 * (size_t)t->n_chunks, sizeof *t->handles, "score handles", &t->handles), done);
     if (a->pass.shards->n_classes == 2) {
-        SL_TRY(st, sl_alloc(a->pass.shards->n_vertices, sizeof *t->margins, "margins", &t->margins), done);
+        SL_TRY(st, sl_alloc(here.n, sizeof *t->margins, "margins", &t->margins), done);
     }
 done:
     return st;
@@ -120,7 +134,7 @@ static enum sl_status submit_scores(const struct sl_full *a, struct tally *t)
 {
     enum sl_status st = SL_OK;
     uint32_t n = 0;
-    for (uint32_t q = 0; q < a->pass.shards->n_parts; q++) {
+    for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         const struct sl_shard *part = &a->pass.shards->part[q];
         struct sl_task_args head = {.run = a->pass.run, .pe = q, .stage = SL_STAGE_EVALUATE};
         for (uint32_t c = 0; c < logits_of(a, q)->split.n_chunks; c++, n++) {
@@ -129,7 +143,8 @@ static enum sl_status submit_scores(const struct sl_full *a, struct tally *t)
             starpu_vector_data_register(&handle[0], STARPU_MAIN_RAM, (uintptr_t)(t->counts + n * t->n_counts),
                                         (uint32_t)t->n_counts, sizeof *t->counts);
             if (t->margins != NULL) {
-                starpu_vector_data_register(&handle[1], STARPU_MAIN_RAM, (uintptr_t)(t->margins + part->first + row),
+                starpu_vector_data_register(&handle[1], STARPU_MAIN_RAM,
+                                            (uintptr_t)(t->margins + (part->first - t->first) + row),
                                             sl_split_size(&logits_of(a, q)->split, c), sizeof *t->margins);
             }
             SL_TRY(
@@ -153,29 +168,58 @@ static void finish_scores(struct tally *t)
     }
 }
 
-static enum sl_status set_area(const struct sl_shards *shards, const float *margins, uint8_t set, double *out)
+/* The margins of all ranks at rank 0, in the order of ids. */
+static enum sl_status gather_margins(const struct margin *mine, size_t n, struct margin **all, size_t *n_out)
 {
-    struct margin *list;
-    size_t n = 0;
-    enum sl_status st = sl_alloc(shards->n_vertices, sizeof *list, "margins of a set", &list);
-    if (st != SL_OK) {
-        return st;
+    size_t bytes = n * sizeof *mine;
+    size_t each[SL_MAX_PES];
+    size_t bytes_of[SL_MAX_PES] = {0};
+    enum sl_status st;
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        each[r] = sizeof bytes;
     }
-    for (uint32_t v = 0; v < shards->n_vertices; v++) {
-        if (shards->set_of[v] == set && !isnan(margins[v])) {
-            list[n++] = (struct margin){margins[v], shards->label_of[v] == 1};
+    SL_TRY(st, sl_ranks_gather(&bytes, sizeof bytes, each, bytes_of), done);
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        *n_out += bytes_of[r] / sizeof *mine;
+    }
+    SL_TRY(st, sl_alloc(*n_out, sizeof **all, "margins of all ranks", all), done);
+    st = sl_ranks_gather(mine, bytes, bytes_of, *all);
+done:
+    return st;
+}
+
+static enum sl_status set_area(const struct sl_shards *shards, const struct tally *t, uint8_t set, double *out)
+{
+    struct sl_evaluated here = sl_evaluated_here(shards);
+    struct margin *mine = NULL;
+    struct margin *all = NULL;
+    size_t n = 0;
+    size_t n_all = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(here.n, sizeof *mine, "margins of a set", &mine), done);
+    for (uint32_t i = 0; i < here.n; i++) {
+        sl_vertex v = here.first + i;
+        if (shards->set_of[v] == set && !isnan(t->margins[i])) {
+            mine[n++] = (struct margin){t->margins[i], shards->label_of[v] == 1};
         }
     }
-    *out = area(list, n);
-    sl_free(list);
-    return SL_OK;
+    SL_TRY(st, gather_margins(mine, n, &all, &n_all), done);
+    *out = area(all, n_all);
+done:
+    sl_free(mine);
+    sl_free(all);
+    return st;
 }
 
 /* Sum of the cross entropies of a chunk's validation vertices, and their number. */
-static double chunk_loss(const struct sl_full *a, uint32_t first, uint32_t n_rows, const sl_real *z, uint64_t *n)
+struct chunk_loss {
+    double sum, n;
+};
+
+static struct chunk_loss chunk_loss(const struct sl_full *a, uint32_t first, uint32_t n_rows, const sl_real *z)
 {
     uint32_t n_classes = a->pass.shards->n_classes;
-    double loss = 0;
+    struct chunk_loss loss = {0};
     for (uint32_t i = 0; i < n_rows; i++, z += n_classes) {
         int32_t label = a->pass.shards->label_of[first + i];
         if (a->pass.shards->set_of[first + i] == SL_SET_VALID && (uint32_t)label < n_classes) {
@@ -187,49 +231,82 @@ static double chunk_loss(const struct sl_full *a, uint32_t first, uint32_t n_row
             for (uint32_t c = 0; c < n_classes; c++) {
                 sum += exp((double)z[c] - (double)top);
             }
-            loss += log(sum) + (double)top - (double)z[label];
-            ++*n;
+            loss.sum += log(sum) + (double)top - (double)z[label];
+            loss.n++;
         }
     }
     return loss;
 }
 
-static enum sl_status valid_loss(const struct sl_full *a, double *out)
+/* Of each chunk here. */
+static enum sl_status find_losses(const struct sl_full *a, struct chunk_loss *out)
 {
-    double loss = 0;
-    uint64_t n = 0;
-    for (uint32_t q = 0; q < a->pass.shards->n_parts; q++) {
+    for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         for (uint32_t c = 0; c < logits_of(a, q)->split.n_chunks; c++) {
             starpu_data_handle_t z = logits_of(a, q)->chunk[c];
             uint32_t first = a->pass.shards->part[q].first + (c << logits_of(a, q)->split.shift);
             if (starpu_data_acquire(z, STARPU_R) != 0) {
                 return sl_fail(SL_ESTARPU, "StarPU refused to hand out the logits of part %u", q);
             }
-            loss += chunk_loss(a, first, sl_split_size(&logits_of(a, q)->split, c), starpu_data_get_local_ptr(z), &n);
+            *out++ = chunk_loss(a, first, sl_split_size(&logits_of(a, q)->split, c), starpu_data_get_local_ptr(z));
             starpu_data_release(z);
         }
     }
-    *out = n > 0 ? loss / (double)n : NAN;
     return SL_OK;
 }
 
-static enum sl_status add_up(const struct sl_full *a, struct tally *t, struct sl_metrics_scores *out)
+/* Chunks of the parts before `end`, whoever evaluates them. */
+static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
+{
+    const struct sl_shards *shards = a->pass.shards;
+    uint32_t n = 0;
+    for (uint32_t q = 0; q < end; q++) {
+        n += sl_evaluate_split(a->pass.run, shards->n_parts, shards->part[q].end - shards->part[q].first).n_chunks;
+    }
+    return n;
+}
+
+/* What all ranks have found, at rank 0: the counts, and then the losses of all chunks, which are added in their order. */
+static enum sl_status add_up(const struct sl_full *a, const struct tally *t, struct sl_metrics_scores *out)
 {
     uint32_t n_classes = a->pass.shards->n_classes;
-    enum sl_status st = SL_OK;
-    for (uint32_t c = 1; c < t->n_chunks; c++) {
+    uint32_t n_chunks = chunks_before(a, a->plan.n_parts);
+    size_t n_numbers = t->n_counts + 2 * (size_t)n_chunks;
+    double *counts;
+    struct chunk_loss all = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n_numbers, sizeof *counts, "scores", &counts), done);
+    struct chunk_loss *loss = (struct chunk_loss *)(counts + t->n_counts);
+    for (uint32_t c = 0; c < t->n_chunks; c++) {
         for (size_t k = 0; k < t->n_counts; k++) {
-            t->counts[k] += t->counts[c * t->n_counts + k];
+            counts[k] += (double)t->counts[c * t->n_counts + k];
         }
     }
-    struct sl_metrics_scores scores = {.valid_auc = NAN, .test_auc = NAN};
-    rate(t->counts + (size_t)SL_SET_VALID * 3 * n_classes, n_classes, &scores.valid_acc, &scores.valid_f1);
-    rate(t->counts + (size_t)SL_SET_TEST * 3 * n_classes, n_classes, &scores.test_acc, &scores.test_f1);
-    if (t->margins != NULL) {
-        SL_TRY(st, set_area(a->pass.shards, t->margins, SL_SET_VALID, &scores.valid_auc), done);
-        SL_TRY(st, set_area(a->pass.shards, t->margins, SL_SET_TEST, &scores.test_auc), done);
+    SL_TRY(st, find_losses(a, loss + chunks_before(a, a->plan.first_pe)), free_counts);
+    if (a->pass.shards->halo != NULL) {
+        sl_ranks_drain();
     }
-    *out = scores;
+    SL_TRY(st, sl_ranks_sum((uint32_t)n_numbers, counts), free_counts);
+    for (uint32_t c = 0; c < n_chunks; c++) {
+        all.sum += loss[c].sum;
+        all.n += loss[c].n;
+    }
+    *out =
+        (struct sl_metrics_scores){.valid_loss = all.n > 0 ? all.sum / all.n : NAN, .valid_auc = NAN, .test_auc = NAN};
+    rate(counts + (size_t)SL_SET_VALID * 3 * n_classes, n_classes, &out->valid_acc, &out->valid_f1);
+    rate(counts + (size_t)SL_SET_TEST * 3 * n_classes, n_classes, &out->test_acc, &out->test_f1);
+free_counts:
+    sl_free(counts);
+done:
+    return st;
+}
+
+/* Of two classes. */
+static enum sl_status find_areas(const struct sl_full *a, const struct tally *t, struct sl_metrics_scores *out)
+{
+    enum sl_status st;
+    SL_TRY(st, set_area(a->pass.shards, t, SL_SET_VALID, &out->valid_auc), done);
+    st = set_area(a->pass.shards, t, SL_SET_TEST, &out->test_auc);
 done:
     return st;
 }
@@ -241,6 +318,9 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     struct tally t = {0};
     uint32_t last = model->n_layers - 1;
     enum sl_status st;
+    if (shards->halo != NULL) {
+        sl_halo_enter(shards->halo, shards);
+    }
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, sl_full_layer(&a, i), done);
@@ -252,10 +332,15 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     finish_scores(&t);
     SL_TRY(st, sl_failure_status(&run->failure), done);
     SL_TRY(st, add_up(&a, &t, scores_out), done);
-    SL_TRY(st, valid_loss(&a, &scores_out->valid_loss), done);
+    SL_TRY(st, t.margins != NULL ? find_areas(&a, &t, scores_out) : SL_OK, done);
+    st = sl_ranks_broadcast(scores_out, sizeof *scores_out);
 done:
     finish_scores(&t);
     sl_full_close(&a);
+    if (shards->halo != NULL) {
+        starpu_task_wait_for_all();
+        sl_halo_leave(shards->halo, shards);
+    }
     sl_free(t.counts);
     sl_free(t.margins);
     sl_free(t.handles);

@@ -12,13 +12,21 @@
 #include "runtime/report/metrics.h"
 #include "runtime/store/shards.h"
 
-/* Where the rows of all vertices are wanted, by renumbered id; NULL: not wanted. */
+/* The vertices that are evaluated here, by renumbered id: first .. first + n - 1; all of them with one rank. */
+struct sl_evaluated {
+    sl_vertex first;
+    uint32_t n;
+};
+struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
+
+/* Where their rows are wanted; NULL: not wanted. */
 struct sl_inference {
-    sl_real *scores; /* N x C: logits */
-    sl_real *hidden; /* N x width of the last hidden layer; a model of one layer has none */
+    sl_real *scores; /* n x C: logits */
+    sl_real *hidden; /* n x width of the last hidden layer; a model of one layer has none */
 };
 
-/* Run the model on all vertices and score it. Reads the parameters as of the tasks submitted before. Waits for its own tasks.
+/* Run the model on all vertices and score it. With several ranks all call it, each has the same parameters and runs its own parts, and all
+ * get the scores. Reads the parameters as of the tasks submitted before. Waits for its own tasks.
  * seconds of work count as SL_STAGE_EVALUATE. scores: fractions; macro F1 is the mean over the classes that occur among the
  * set's labels or answers (Opitz, Burst 2019, variant of scikit-learn); AUC where there are two classes, ties counted half.
  * valid_loss is the mean cross entropy of the

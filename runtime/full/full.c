@@ -6,6 +6,7 @@
 
 #include "codelets/aggregate.h"
 #include "codelets/attend.h"
+#include "runtime/full/halo.h"
 #include "runtime/model/run.h"
 #include "support/memory.h"
 
@@ -22,11 +23,23 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
     return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
 }
 
-/* Rows are read where they are. */
+static struct sl_full *full_of(const struct sl_at *at)
+{
+    return at->pass->owner;
+}
+
+/* Rows are read where they are, but those of other ranks. */
 static enum sl_status send(const struct sl_at *at)
 {
-    (void)at;
-    return SL_OK;
+    const struct sl_halo *halo = at->pass->shards->halo;
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, q = 0; halo != NULL && sl_at_pe(at, k, &q); k++) {
+        struct sl_task_args head = sl_at_head(at, q);
+        SL_TRY(st, sl_halo_send(halo, &head, at->i, q, sl_at_travels(at, q)), done);
+    }
+    st = halo != NULL ? sl_halo_receive(halo, at->i, at->layer->travels, full_of(at)->received) : SL_OK;
+done:
+    return st;
 }
 
 /* Attention's are dropped with the layer's others. */
@@ -35,6 +48,24 @@ static void arrived(const struct sl_at *at)
     if (at->layer->kind->weigh != SL_WEIGH_ATTENTION) {
         sl_project_done(at);
     }
+}
+
+/* In-edges of a part, as a task of the pass reads them. */
+static struct sl_full_sources sources_of(const struct sl_at *at, uint32_t q)
+{
+    const struct sl_shards *shards = at->pass->shards;
+    const struct sl_shard *part = &shards->part[q];
+    const struct sl_halo *halo = shards->halo;
+    struct sl_full_sources what = {.offsets = part->graph.offsets,
+                                   .sources = part->graph.sources,
+                                   .first = shards->first,
+                                   .n_parts = shards->n_parts,
+                                   .first_id = part->first};
+    if (halo != NULL) {
+        what.first = halo->first_handle;
+        what.first_id = halo->first[q];
+    }
+    return what;
 }
 
 static enum sl_status attend(const struct sl_at *at, uint32_t q, uint32_t row, const struct sl_full_sources *what,
@@ -53,18 +84,16 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
     const struct sl_split *split = &at->pass->pe[q].split[at->level];
     uint32_t row = sl_at_chunk_row(at, q, at->level, c);
     struct sl_rows rows[SL_MAX_PES];
-    struct sl_edge_weights weights = {.factors = shards->factors, .scale = at->layer->scale};
+    struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
+                                      .scale = at->layer->scale};
     struct sl_task_args head = sl_at_head(at, q);
-    struct sl_full_sources what = {.offsets = part->graph.offsets,
-                                   .sources = part->graph.sources,
-                                   .first = shards->first,
-                                   .n_parts = shards->n_parts,
-                                   .rows = rows,
-                                   .n_edges = offsets[row + sl_split_size(split, c)] - offsets[row],
-                                   .first_id = part->first,
-                                   .weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL};
+    struct sl_full_sources what = sources_of(at, q);
+    what.rows = rows;
+    what.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
+    what.weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
-        rows[p] = *sl_at_travels(at, p);
+        rows[p] = sl_plan_here(at->pass->plan, p) ? *sl_at_travels(at, p) : full_of(at)->received[p];
+        rows[p].n_columns = at->layer->travels;
     }
     return at->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(at, q, row, &what, beta, out)
                                                         : sl_aggregate_full_submit(&head, &what, row, beta, out);
@@ -100,9 +129,15 @@ enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, 
                                      .model = (struct sl_model *)(uintptr_t)model,
                                      .stage = SL_STAGE_EVALUATE,
                                      .source = &all_edges,
+                                     .owner = out,
                                      .group = &out->group}};
+    if (shards->halo != NULL) {
+        out->plan.first_pe = sl_halo_begin(shards->halo);
+        out->plan.end_pe = sl_halo_end(shards->halo);
+    }
     SL_TRY(st, sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe), done);
-    for (uint32_t q = 0; q < shards->n_parts; q++) {
+    SL_TRY(st, sl_alloc_zero(shards->n_parts, sizeof *out->received, "rows of other ranks", &out->received), done);
+    for (uint32_t q = out->plan.first_pe; q < out->plan.end_pe; q++) {
         SL_TRY(st, open_part(&out->pass, q), done);
     }
 done:
@@ -115,13 +150,21 @@ static enum sl_role result_of(const struct sl_layer *layer)
     return layer->last ? SL_ROWS_Z : SL_ROWS_H;
 }
 
+static void drop_received(struct sl_full *full)
+{
+    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
+        sl_rows_drop(&full->received[q]);
+    }
+}
+
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
 {
     struct sl_at at = sl_pass_at(&full->pass, i);
     enum sl_status st;
     SL_TRY(st, sl_layer_derive(&at), done);
     SL_TRY(st, sl_layer_run(&at), done);
-    for (uint32_t q = 0; q < full->pass.plan->n_pes; q++) {
+    drop_received(full);
+    for (uint32_t q = full->plan.first_pe; q < full->plan.end_pe; q++) {
         if (i != 1 || !at.layer->kind->reads_first) {
             sl_at_done(&at, q, SL_ROWS_INPUT);
         }
@@ -143,7 +186,7 @@ const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint3
 
 void sl_full_close(struct sl_full *full)
 {
-    for (uint32_t q = 0; full->pass.pe != NULL && q < full->pass.plan->n_pes; q++) {
+    for (uint32_t q = 0; full->pass.pe != NULL && q < full->plan.n_parts; q++) {
         sl_rows_drop(&full->pass.pe[q].features);
         for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
             for (int role = 0; role < SL_N_ROLES; role++) {
@@ -154,6 +197,9 @@ void sl_full_close(struct sl_full *full)
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_drop(&full->group.statistics[i]);
     }
+    drop_received(full);
+    sl_free(full->received);
     sl_free(full->pass.pe);
+    full->received = NULL;
     full->pass = (struct sl_pass){0};
 }

@@ -18,7 +18,9 @@ struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, ui
 
 /* A pass without a way back. */
 struct sl_full {
-    struct sl_plan plan; /* a PE for each part */
+    struct sl_plan
+        plan; /* a PE for each part: first_pe .. end_pe - 1 are evaluated here, by other ranks the others (shards->halo) */
+    struct sl_rows *received; /* of each part of the others: rows of the layer in hand */
     struct sl_pass pass;
     struct sl_pass_group group;
 };

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "codelets/ranks.h"
+
 #define N_CLASSES 512
 #define NEAR_CLASSES 16      /* a block of up to four times the size serves too */
 #define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
@@ -215,7 +217,7 @@ void sl_pool_remove(void)
 void sl_pool_trim(void)
 {
     pthread_mutex_lock(&lock);
-    if (n_free_bytes > SL_POOL_KEPT_BYTES) {
+    if (n_free_bytes > (sl_n_ranks() == 1 ? SL_POOL_KEPT_BYTES : 0)) {
         release_free_blocks(true);
     }
     pthread_mutex_unlock(&lock);

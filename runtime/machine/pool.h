@@ -26,12 +26,13 @@ void sl_pool_reserve(void);
 /* The smallest block. */
 #define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
 
-/* Free blocks that sl_pool_trim leaves alone, bytes; a reserve that was never used does not count. */
+/* Free blocks that sl_pool_trim leaves alone, bytes; a reserve that was never used does not count. With several ranks, which are there
+ * to hold little each, none. */
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 
 /* Between training and evaluation, whose blocks have other sizes: give the free blocks back to the system where they are more than
- * SL_POOL_KEPT_BYTES, so that the run holds the larger of the two needs, not their sum. Below that they are kept, since blocks
- * fresh from the system cost time. Thread safe. */
+ * these, so that the run holds the larger of the two needs, not their sum. Below that they are kept, since blocks fresh from the system
+ * cost time. Thread safe. */
 void sl_pool_trim(void);
 
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */

@@ -23,6 +23,12 @@ bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
     return holds;
 }
 
+/* With several groups each rank holds several parts, or all: groups take turns. */
+uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q)
+{
+    return sl_plan_rank(plan, sl_spread(q, plan->n_parts, plan->n_groups) * plan->n_parts + q);
+}
+
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train)
 {
     struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};

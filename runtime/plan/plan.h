@@ -84,6 +84,9 @@ uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank);
 /* Whether a PE of this rank holds part q. */
 bool sl_plan_holds(const struct sl_plan *plan, uint32_t q);
 
+/* The rank that evaluates part q: one that holds it. Ascends with q. */
+uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q);
+
 /* The ranks that PEs first .. first + n - 1 are of: begin .. end - 1, without a gap. */
 struct sl_rank_range {
     uint32_t begin, end;

@@ -113,7 +113,7 @@ struct sl_metrics_summary {
     double test_acc_at_best;
     uint32_t best_epoch;     /* the earliest of equal ones */
     double seconds;          /* training, all epochs */
-    uint64_t peak_rss_bytes; /* of this process */
+    uint64_t peak_rss_bytes; /* of this process; with several ranks, of the one that had most */
 };
 
 /* Start writing to the file `path` (NULL: none) and to `stream` (NULL: none; stays the caller's and open). An existing file is

@@ -14,7 +14,8 @@
 #include "support/memory.h"
 #include "support/parallel.h"
 
-#define COPY_GRAIN 1024 /* rows that one thread copies at a time */
+#define COPY_GRAIN 1024           /* rows that one thread copies at a time */
+#define STRETCH (16 * COPY_GRAIN) /* rows after which a sparing reader gives back what it has read */
 
 /* ---- copies in the order of new ids ---- */
 
@@ -46,29 +47,46 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static enum sl_status copy_dense(const struct sl_features *from, const struct sl_partition *partition, const bool *held,
-                                 sl_real **out)
+static bool holds(const bool *held, uint32_t q)
 {
-    size_t n = (size_t)from->n_rows * from->n_columns + 1;
+    return held == NULL || held[q];
+}
+
+static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
+                            sl_real *table)
+{
+    struct dense_copy copy = {.from = &dataset->features, .partition = partition, .table = table};
+    uint64_t end = partition->first[q + 1];
+    for (copy.first = partition->first[q]; copy.first < end; copy.first += STRETCH) {
+        uint64_t n = end - copy.first < STRETCH ? end - copy.first : STRETCH;
+        sl_parallel_for(n, COPY_GRAIN, copy_dense_rows, &copy);
+        sl_dataset_forget(dataset);
+    }
+}
+
+static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct sl_partition *partition,
+                                 const bool *held, sl_real **out)
+{
+    size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
     size_t least =
         SL_OWN_PAGES_BYTES / sizeof **out; /* pages of their own, to be locked; what is not touched costs nothing */
     enum sl_status st = sl_alloc_zero(n > least ? n : least, sizeof **out, "features in part order", out);
     for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
-        struct dense_copy copy = {.from = from, .partition = partition, .first = partition->first[q], .table = *out};
-        if (held == NULL || held[q]) {
-            sl_parallel_for(partition->first[q + 1] - partition->first[q], COPY_GRAIN, copy_dense_rows, &copy);
+        if (holds(held, q)) {
+            copy_dense_part(dataset, partition, q, *out);
         }
     }
     return st;
 }
 
 /* Part q's offsets start at entry first[q] + q and at zero: each part has its own end. */
-static enum sl_status copy_sparse(const struct sl_features *from, const struct sl_partition *partition,
+static enum sl_status copy_sparse(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   const bool *held, struct sl_shards *out)
 {
+    const struct sl_features *from = &dataset->features;
     enum sl_status st;
     uint64_t n_values = from->offsets[from->n_rows];
-    SL_TRY(st, sl_alloc((size_t)from->n_rows + out->n_parts, 8, "feature offsets", &out->sparse_offsets), done);
+    SL_TRY(st, sl_alloc_zero((size_t)from->n_rows + out->n_parts, 8, "feature offsets", &out->sparse_offsets), done);
     SL_TRY(st, sl_alloc(n_values + 1, 4, "feature columns", &out->sparse_columns), done);
     SL_TRY(st, sl_alloc(n_values + 1, 4, "feature values", &out->sparse_values), done);
     SL_TRY(st, sl_alloc((size_t)out->n_parts + 1, 8, "feature parts", &out->sparse_first), done);
@@ -76,17 +94,18 @@ static enum sl_status copy_sparse(const struct sl_features *from, const struct s
     for (uint32_t q = 0; q < out->n_parts; q++) {
         uint64_t *offsets = out->sparse_offsets + partition->first[q] + q;
         out->sparse_first[q] = n;
-        *offsets = 0;
         for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
             uint64_t begin = from->offsets[partition->dataset_ids[v]];
             uint64_t count = from->offsets[partition->dataset_ids[v] + 1] - begin;
-            if (held == NULL || held[q]) {
-                memcpy(out->sparse_columns + n, from->columns + begin, count * sizeof *from->columns);
-                memcpy(out->sparse_values + n, from->values + begin, count * sizeof *from->values);
-            }
             n += count;
-            offsets++;
-            *offsets = n - out->sparse_first[q];
+            if (holds(held, q)) {
+                memcpy(out->sparse_columns + n - count, from->columns + begin, count * sizeof *from->columns);
+                memcpy(out->sparse_values + n - count, from->values + begin, count * sizeof *from->values);
+                *++offsets = n - out->sparse_first[q];
+            }
+            if (v % STRETCH == 0) {
+                sl_dataset_forget(dataset);
+            }
         }
     }
     out->sparse_first[out->n_parts] = n;
@@ -94,10 +113,24 @@ done:
     return st;
 }
 
-static void mark_set(const struct sl_ids *ids, const sl_vertex *new_ids, uint8_t set, uint8_t *set_of)
+/* The set of those ids that are held. */
+static void mark_set(const struct sl_ids *ids, const struct sl_partition *partition, const bool *held, uint8_t set,
+                     uint8_t *set_of)
 {
     for (uint32_t i = 0; i < ids->n; i++) {
-        set_of[new_ids[ids->ids[i]]] = set;
+        sl_vertex id = partition->new_ids[ids->ids[i]];
+        if (held == NULL || held[sl_partition_owner(partition->first, partition->n_parts, id)]) {
+            set_of[id] = set;
+        }
+    }
+}
+
+static void copy_labels(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
+                        struct sl_shards *out)
+{
+    for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
+        out->label_of[v] = dataset->labels[partition->dataset_ids[v]];
+        out->iota[v] = v;
     }
 }
 
@@ -108,22 +141,24 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     uint32_t n = dataset->graph.n_vertices;
     out->is_sparse = dataset->features.dense == NULL && !dense;
     if (out->is_sparse) {
-        SL_TRY(st, copy_sparse(&dataset->features, partition, held, out), done);
+        SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st, copy_dense(&dataset->features, partition, held, &out->table), done);
+        SL_TRY(st, copy_dense(dataset, partition, held, &out->table), done);
     }
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
     SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
     memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
-    for (uint32_t v = 0; v < n; v++) {
-        out->label_of[v] = dataset->labels[partition->dataset_ids[v]];
-        out->iota[v] = v;
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        if (holds(held, q)) {
+            copy_labels(dataset, partition, q, out);
+        }
     }
-    mark_set(&dataset->train, partition->new_ids, SL_SET_TRAIN, out->set_of);
-    mark_set(&dataset->valid, partition->new_ids, SL_SET_VALID, out->set_of);
-    mark_set(&dataset->test, partition->new_ids, SL_SET_TEST, out->set_of);
+    mark_set(&dataset->train, partition, held, SL_SET_TRAIN, out->set_of);
+    mark_set(&dataset->valid, partition, held, SL_SET_VALID, out->set_of);
+    mark_set(&dataset->test, partition, held, SL_SET_TEST, out->set_of);
+    sl_dataset_forget(dataset);
 done:
     return st;
 }
@@ -197,9 +232,6 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q)
     part->first = partition->first[q];
     part->end = partition->first[q + 1];
     uint32_t n = part->end - part->first;
-    for (uint32_t v = part->first; v < part->end; v++) {
-        part->n_train += out->set_of[v] == SL_SET_TRAIN;
-    }
     uint64_t n_edges = offsets[part->end] - offsets[part->first];
     enum sl_status st = check_size("in-edges", q, n_edges);
     if (st != SL_OK) {
@@ -242,6 +274,9 @@ enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_p
     for (uint32_t q = 0; q < out->n_parts; q++) {
         SL_TRY(st, register_part(out, q), undo);
     }
+    for (uint32_t i = 0; i < out->n_train; i++) {
+        out->part[sl_partition_owner(partition->first, out->n_parts, partition->new_ids[out->train[i]])].n_train++;
+    }
     return SL_OK;
 undo:
     sl_shards_close(out);
@@ -260,13 +295,17 @@ static uint64_t others(const struct sl_graph *graph, uint32_t v)
     return n;
 }
 
-enum sl_status sl_shards_weigh(struct sl_shards *s)
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *s)
 {
-    const struct sl_graph *graph = &s->partition->graph;
+    const struct sl_graph *graph = &dataset->graph;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
-        s->factor_of[2 * (size_t)v] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
-        s->factor_of[2 * (size_t)v + 1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        sl_real *of = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
+        of[0] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
+        of[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        if (v % STRETCH == 0) {
+            sl_dataset_forget(dataset);
+        }
     }
     if (st == SL_OK) {
         starpu_matrix_data_register(&s->factors, STARPU_MAIN_RAM, (uintptr_t)s->factor_of, 2, 2,

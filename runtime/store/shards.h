@@ -24,6 +24,8 @@ struct sl_shard {
     starpu_data_handle_t sets;     /* uint8, by row: SL_SET_TRAIN .. */
 };
 
+struct sl_halo; /* runtime/full/halo.h */
+
 struct sl_shards {
     uint32_t n_parts;
     uint32_t n_vertices;
@@ -33,11 +35,12 @@ struct sl_shards {
     struct sl_shard *part;
     starpu_data_handle_t dataset_ids; /* uint32, N */
     starpu_data_handle_t new_ids;     /* uint32, N */
-    starpu_data_handle_t ids;         /* uint32, N: 0, 1, 2, .. : a frontier of everything */
+    starpu_data_handle_t ids;         /* uint32, N: 0, 1, 2, .. : a frontier of everything that is held */
     starpu_data_handle_t first;       /* uint32, G + 1 */
     starpu_data_handle_t train_ids;   /* uint32: dataset ids */
     starpu_data_handle_t factors;     /* sl_real [N x 2]: codelets/aggregate.h; NULL unless asked for */
     struct sl_partition *partition;   /* borrowed */
+    const struct sl_halo *halo;       /* borrowed: this rank evaluates its own parts only; NULL: it evaluates all */
     /* memory behind the handles */
     sl_real *table;           /* dense features by new id, or NULL */
     uint64_t *sparse_offsets; /* part after part, each from zero, n + 1 of them */
@@ -58,13 +61,14 @@ struct sl_shards {
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out);
 
-/* The same, with the features of those parts q alone for which held[q], if held is not NULL; the memory of the others' is never touched. */
+/* The same, with the tables of those parts q alone for which held[q], if held is not NULL; the memory of the others' is never touched, nor
+ * may tasks read it. The partition is of the same parts (sl_partition_make_held). */
 enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                                    const bool *held, struct sl_shards *out);
 
 /* For layers with the graph convolution's weights: each vertex's factor 1/sqrt(d + 1), d its in-neighbours other than itself, and the
- * length of its list. SL_ENOMEM. */
-enum sl_status sl_shards_weigh(struct sl_shards *shards);
+ * length of its list. Of all vertices, as neighbours are any rank's. SL_ENOMEM. */
+enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *shards);
 
 /* Where there are several NUMA nodes: put each part's edges, features and labels on the node of its PE's worker (`by_part`: PEs
  * are pinned, and PE q has part q), or spread all pages over all nodes. No task is reading. Returns the ranges the system would

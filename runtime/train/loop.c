@@ -12,6 +12,7 @@
 #include "runtime/machine/pool.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/train/outputs.h"
+#include "runtime/train/ranks.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"
@@ -177,8 +178,7 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     enum sl_status st;
     sl_pool_trim();
     SL_TRY(st, sl_state_average(t), done);
-    SL_TRY(st, sl_rank() == 0 ? sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores) : SL_OK, done);
-    SL_TRY(st, sl_ranks_broadcast(&out->scores, sizeof out->scores), done);
+    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
@@ -251,7 +251,7 @@ done:
 static enum sl_status drain(struct sl_session *t)
 {
     sl_ranks_drain();
-    sl_watchdog_rest(true); /* rank 0 scores and saves alone */
+    sl_watchdog_rest(true); /* rank 0 saves alone */
     return sl_failure_status(&t->run.failure);
 }
 
@@ -279,7 +279,8 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     t->n_reported = 0;
     starpu_task_wait_for_all(); /* a GPU's task is counted after its data is given free */
     sl_run_log_reset(&t->run);
-    st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
+    SL_TRY(st, t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK, done);
+    t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
 done:
     return st;
 }
@@ -341,10 +342,13 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best_valid_acc = t->state.best_valid_acc,
                                          .test_acc_at_best = t->state.test_acc_at_best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
-                                         .seconds = t->state.seconds + t->state.epoch_seconds,
-                                         .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
+                                         .seconds = t->state.seconds + t->state.epoch_seconds};
+    enum sl_status st;
+    SL_TRY(st, sl_together_most(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
     sl_progress_summary(&t->reports.progress, &summary);
-    return sl_metrics_summary(&t->reports.metrics, &summary);
+    st = sl_metrics_summary(&t->reports.metrics, &summary);
+done:
+    return st;
 }
 
 /* Of a run that goes on, the metrics go on where its checkpoint was; one that starts afresh all the same was at the start. */
@@ -402,7 +406,7 @@ static enum sl_status train(struct sl_session *t)
         SL_TRY(st, only_evaluate(t), done);
     }
     SL_TRY(st, sl_outputs_settle(t), done);
-    SL_TRY(st, sl_rank() == 0 ? sl_outputs_write(t) : SL_OK, done);
+    SL_TRY(st, sl_outputs_write(t), done);
     SL_TRY(st, sl_ranks_meet(), done);
     st = summarise(t);
 done:

@@ -71,7 +71,8 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .cache = s->cache,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
-                                       .seed = DATASET_SEED};
+                                       .seed = DATASET_SEED,
+                                       .sparing = sl_n_ranks() > 1};
 }
 
 /* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is then. */
@@ -117,7 +118,8 @@ done:
     return st;
 }
 
-static enum sl_status make_partition(struct sl_session *t)
+/* held: of each part, or NULL where all are. */
+static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     static const char *const names[] = {"metis", "random", "none"};
     const struct sl_settings *s = t->settings;
@@ -127,8 +129,8 @@ static enum sl_status make_partition(struct sl_session *t)
     enum sl_status st;
     snprintf(stem, sizeof stem, "%s-%u", names[s->partition], s->group_size);
     SL_TRY(st, t->dataset == &t->loaded ? sl_dataset_cache_file(&options, stem, &file) : SL_OK, done);
-    st = sl_partition_make(t->dataset, (enum sl_partition_method)s->partition, s->group_size, s->seed, file,
-                           &t->partition);
+    st = sl_partition_make_held(t->dataset, (enum sl_partition_method)s->partition, s->group_size, s->seed, file, held,
+                                &t->partition);
 done:
     sl_free(file);
     return st;
@@ -286,17 +288,22 @@ static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
-    bool held[SL_MAX_PES];
+    bool of[SL_MAX_PES];
+    const bool *held = t->plan.n_ranks > 1 ? of : NULL;
     enum sl_status st;
-    SL_TRY(st, sl_together_first(), done);
-    SL_TRY(st, make_partition(t), done);
-    SL_TRY(st, sl_together_then(), done);
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
-        held[q] = sl_rank() == 0 || sl_plan_holds(&t->plan, q); /* rank 0 scores all vertices */
+        of[q] = sl_plan_holds(&t->plan, q);
     }
+    SL_TRY(st, sl_together_first(), done);
+    SL_TRY(st, make_partition(t, held), done);
+    SL_TRY(st, sl_together_then(), done);
     SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, held, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    SL_TRY(st, weighed ? sl_shards_weigh(&t->shards) : SL_OK, done);
+    SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
+    t->data_hash = sl_together_hash(t->dataset, &t->partition);
+    SL_TRY(st, held != NULL ? sl_together_match_data(t) : SL_OK, done);
+    SL_TRY(st, held != NULL ? sl_halo_open(&t->plan, &t->shards, &t->halo) : SL_OK, done);
+    t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* it goes on in part order */
     sl_dataset_free(&t->loaded);
     SL_TRY(st, place_parts(t), done);
@@ -331,7 +338,7 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     SL_TRY(st, check_memory(t), done);
     SL_TRY(st, open_shards(t), done);
     SL_TRY(st, open_model(t, checkpoint), done);
-    st = sl_together_match_data(t);
+    st = sl_together_match_step(t);
 done:
     starpu_resume();
     return st;
@@ -423,6 +430,7 @@ void sl_session_close(struct sl_session *t)
         sl_replicas_free(t->replica, t->n_replicas);
     }
     sl_model_free(&t->model);
+    sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
     sl_door_close(&t->door);
     sl_machine_stop(&t->machine);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "codelets/ranks.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/model/kinds.h"
@@ -140,27 +141,101 @@ done:
     return st;
 }
 
-static enum sl_status write_inference(struct sl_session *t)
+#define WINDOW_BYTES ((size_t)4 << 20) /* of rows that rank 0 has of others at a time */
+
+/* Rows on their way to a file, a window of the dataset's vertices after the other. */
+struct window {
+    const struct sl_session *t;
+    uint32_t n_columns;
+    const sl_real *rows;     /* of the vertices that are evaluated here */
+    uint32_t n_rows;         /* of a window */
+    uint32_t end;            /* of the one in hand */
+    sl_real *mine, *all;     /* all: rank by rank, at rank 0 */
+    size_t next[SL_MAX_PES]; /* of each rank in `all`: the next row that goes to the file */
+};
+
+static uint32_t rank_of(const struct sl_session *t, sl_vertex vertex)
+{
+    sl_vertex id = t->partition.new_ids[vertex];
+    return sl_plan_scorer(&t->plan, sl_partition_owner(t->partition.first, t->plan.n_parts, id));
+}
+
+static enum sl_status turn_window(struct window *w)
+{
+    uint32_t begin = w->end;
+    uint32_t left = w->t->shards.n_vertices - begin;
+    size_t row_bytes = w->n_columns * sizeof *w->rows;
+    size_t bytes_of[SL_MAX_PES] = {0};
+    size_t n_mine = 0;
+    sl_vertex first = sl_evaluated_here(&w->t->shards).first;
+    w->end += left < w->n_rows ? left : w->n_rows;
+    for (uint32_t v = begin; v < w->end; v++) {
+        uint32_t rank = rank_of(w->t, v);
+        bytes_of[rank] += row_bytes;
+        if (rank == sl_rank()) {
+            const sl_real *row = w->rows + (size_t)(w->t->partition.new_ids[v] - first) * w->n_columns;
+            memcpy(w->mine + n_mine++ * w->n_columns, row, row_bytes);
+        }
+    }
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        w->next[r] = r == 0 ? 0 : w->next[r - 1] + bytes_of[r - 1] / row_bytes;
+    }
+    return sl_ranks_gather(w->mine, n_mine * row_bytes, bytes_of, w->all);
+}
+
+/* At rank 0. */
+static const sl_real *row_of(void *context, uint64_t vertex)
+{
+    struct window *w = context;
+    if (vertex == w->end && turn_window(w) != SL_OK) {
+        return NULL;
+    }
+    return w->all + w->next[rank_of(w->t, (sl_vertex)vertex)]++ * w->n_columns;
+}
+
+/* The rows of all vertices, of which each rank has some, as a file of rank 0's. */
+static enum sl_status write_rows(const struct sl_session *t, const char *path, uint32_t n_columns, const sl_real *rows)
+{
+    size_t n = WINDOW_BYTES / (n_columns * sizeof *rows) + 1;
+    struct window w = {.t = t, .n_columns = n_columns, .rows = rows};
+    enum sl_status st;
+    w.n_rows = n < t->shards.n_vertices ? (uint32_t)n : t->shards.n_vertices;
+    SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.mine, "rows for a file", &w.mine), done);
+    SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.all, "rows for a file", &w.all), done);
+    if (sl_rank() == 0) {
+        st = sl_npy_write(path, t->shards.n_vertices, n_columns, row_of, &w);
+    }
+    while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
+        st = turn_window(&w);
+    }
+done:
+    sl_free(w.mine);
+    sl_free(w.all);
+    return st;
+}
+
+/* Rank 0's options count. */
+struct wanted_files {
+    bool predict, embed;
+};
+
+static enum sl_status write_inference(struct sl_session *t, struct wanted_files files)
 {
     const struct sl_settings *s = t->settings;
-    uint32_t n = t->shards.n_vertices;
+    size_t n = sl_evaluated_here(&t->shards).n;
     uint32_t n_classes = t->shards.n_classes;
     struct sl_inference wanted = {0};
     struct sl_metrics_scores scores;
     enum sl_status st;
-    if (s->predict != NULL) {
-        SL_TRY(st, sl_alloc((size_t)n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
+    if (files.predict) {
+        SL_TRY(st, sl_alloc(n * n_classes, sizeof *wanted.scores, "class scores", &wanted.scores), done);
     }
-    if (s->embed != NULL) {
-        SL_TRY(st, sl_alloc((size_t)n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
+    if (files.embed) {
+        SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
     }
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
-    if (s->predict != NULL) {
-        SL_TRY(st, sl_npy_write_block(s->predict, n, n_classes, wanted.scores, n_classes, t->partition.new_ids), done);
-    }
-    if (s->embed != NULL) {
-        SL_TRY(st, sl_npy_write_block(s->embed, n, s->hidden, wanted.hidden, s->hidden, t->partition.new_ids), done);
-    }
+    SL_TRY(st, files.predict ? write_rows(t, s->predict, n_classes, wanted.scores) : SL_OK, done);
+    SL_TRY(st, files.embed ? write_rows(t, s->embed, s->hidden, wanted.hidden) : SL_OK, done);
 done:
     sl_free(wanted.scores);
     sl_free(wanted.hidden);
@@ -170,9 +245,11 @@ done:
 enum sl_status sl_outputs_write(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
+    struct wanted_files files = {s->predict != NULL, s->embed != NULL};
     enum sl_status st;
-    SL_TRY(st, s->save != NULL ? save_model(t) : SL_OK, done);
-    SL_TRY(st, s->predict != NULL || s->embed != NULL ? write_inference(t) : SL_OK, done);
+    SL_TRY(st, s->save != NULL && sl_rank() == 0 ? save_model(t) : SL_OK, done);
+    SL_TRY(st, sl_ranks_broadcast(&files, sizeof files), done);
+    st = files.predict || files.embed ? write_inference(t, files) : SL_OK;
 done:
     return st;
 }

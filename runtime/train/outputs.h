@@ -16,7 +16,8 @@ enum sl_status sl_outputs_check(const struct sl_settings *settings);
  * their average). SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_outputs_settle(struct sl_session *session);
 
-/* Write --save, --predict and --embed, once the model is settled. SL_EIO, SL_ENOMEM, a failure of the inference. */
+/* Write --save, --predict and --embed, once the model is settled. With several ranks all call it and rank 0 writes, which gets the
+ * others' rows a few at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */
 enum sl_status sl_outputs_write(struct sl_session *session);
 
 /* Load --load into the model. SL_EFILE, SL_EIO. */

@@ -10,6 +10,7 @@
 #include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/machine/gpus.h"
+#include "support/file.h"
 #include "support/memory.h"
 
 /* ---- what is not there ---- */
@@ -138,47 +139,69 @@ done:
 
 /* ---- data ---- */
 
-/* FNV-1a. */
-static uint64_t hash(uint64_t so_far, const void *data, size_t bytes)
+uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_partition *partition)
 {
-    const uint8_t *byte = data;
-    for (size_t i = 0; i < bytes; i++) {
-        so_far = (so_far ^ byte[i]) * UINT64_C(1099511628211);
+    const struct sl_graph *graph = &dataset->graph;
+    uint64_t n = graph->n_vertices;
+    const uint64_t numbers[] = {graph->n_edges, partition->n_cut, dataset->features.n_columns, dataset->n_classes,
+                                dataset->train.n};
+    uint64_t sum = sl_checksum(0, numbers, sizeof numbers);
+    if (sl_n_ranks() == 1) {
+        return 0;
     }
-    return so_far;
+    sum = sl_checksum(sum, graph->offsets, (n + 1) * sizeof *graph->offsets);
+    sum = sl_checksum(sum, dataset->labels, n * sizeof *dataset->labels);
+    sum = sl_checksum(sum, dataset->train.ids, dataset->train.n * sizeof *dataset->train.ids);
+    sum = sl_checksum(sum, partition->new_ids, n * sizeof *partition->new_ids);
+    sl_dataset_forget(dataset);
+    return sum;
 }
 
 enum sl_status sl_together_match_data(const struct sl_session *t)
 {
-    const struct sl_partition *p = &t->partition;
-    const struct sl_shards *shards = &t->shards;
-    uint64_t n = shards->n_vertices;
-    uint64_t mine = UINT64_C(14695981039346656037);
-    uint64_t first;
-    uint64_t step = t->state.step;
-    enum sl_status st = SL_OK;
-    if (sl_n_ranks() == 1) {
-        return SL_OK;
-    }
-    mine = hash(mine, &shards->n_features, sizeof shards->n_features);
-    mine = hash(mine, &shards->n_train, sizeof shards->n_train);
-    mine = hash(mine, p->graph.offsets, (n + 1) * sizeof *p->graph.offsets);
-    mine = hash(mine, p->new_ids, n * sizeof *p->new_ids);
-    first = mine;
+    uint64_t first = t->data_hash;
+    enum sl_status st;
     SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
-    SL_TRY(st, sl_ranks_broadcast(&step, sizeof step), done);
-    if (first != mine) {
+    if (first != t->data_hash) {
         st = sl_fail(SL_EFILE,
                      "dataset %s: found other vertices, edges or parts than rank 0 has; give all ranks the "
                      "same files and --cache",
                      t->name);
-    } else if (step != t->state.step) {
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_together_match_step(const struct sl_session *t)
+{
+    uint64_t step = t->state.step;
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_broadcast(&step, sizeof step), done);
+    if (step != t->state.step) {
         st = sl_fail(SL_EFILE,
                      "--resume: found a checkpoint of step %" PRIu64 ", expected step %" PRIu64
                      " as rank 0 has; --checkpoint has to be a folder that all ranks share",
                      t->state.step, step);
     }
 done:
+    return st;
+}
+
+/* ---- numbers of all ---- */
+
+enum sl_status sl_together_most(uint64_t mine, uint64_t *most_out)
+{
+    size_t each[SL_MAX_PES];
+    uint64_t of[SL_MAX_PES] = {mine};
+    enum sl_status st;
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        each[r] = sizeof mine;
+    }
+    st = sl_ranks_gather(&mine, sizeof mine, each, of);
+    *most_out = 0;
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        *most_out = of[r] > *most_out ? of[r] : *most_out;
+    }
     return st;
 }
 

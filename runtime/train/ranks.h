@@ -3,7 +3,7 @@
  *
  * What a session of several ranks (codelets/ranks.h) sees to at its start: that all do the same. With one rank all of this does nothing.
  *
- * What is done by rank 0 alone, for all: what is left open is decided, vertices are scored, and files are written.
+ * What is done by rank 0 alone, for all: what is left open is decided, and files are written.
  */
 #ifndef SL_RUNTIME_TRAIN_RANKS_H
 #define SL_RUNTIME_TRAIN_RANKS_H
@@ -20,8 +20,15 @@ enum sl_status sl_together_match(const struct sl_settings *settings);
 /* Rank 0's PEs, group size, chunks and placement, once it has decided them. Collective. SL_EINVAL: fewer PEs than ranks. */
 enum sl_status sl_together_follow(struct sl_settings *settings);
 
-/* All have the same graph in the same parts, labels, and step to go on from. Collective. SL_EFILE. */
+/* A number for the graph, labels, split and parts, of all vertices. 0 with one rank. */
+uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_partition *partition);
+
+/* All have the same of these; the same step to go on from. Collective. SL_EFILE. */
 enum sl_status sl_together_match_data(const struct sl_session *session);
+enum sl_status sl_together_match_step(const struct sl_session *session);
+
+/* The largest of all ranks' numbers, at rank 0. Collective. SL_EIO. */
+enum sl_status sl_together_most(uint64_t mine, uint64_t *most_out);
 
 /* Before work that leaves a file behind which others find, and after it: rank 0 works first. */
 enum sl_status sl_together_first(void);

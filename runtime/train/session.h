@@ -11,6 +11,7 @@
 
 #include "partition/partition.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/full/halo.h"
 #include "runtime/machine/machine.h"
 #include "runtime/report/progress.h"
 #include "runtime/report/trace.h"
@@ -45,9 +46,11 @@ struct sl_session {
     const struct sl_dataset *dataset; /* that, or the caller's; gone when it is laid out in shards */
     char name[64], split[64];         /* the dataset's */
     bool synthetic;
-    bool given; /* the caller's, made of arrays */
+    uint64_t data_hash; /* of all of it and its parts: sl_together_match_data */
+    bool given;         /* the caller's, made of arrays */
     struct sl_partition partition;
     struct sl_shards shards;
+    struct sl_halo halo; /* with several ranks */
     struct sl_model
         model; /* what is scored and saved: with several replicas their average, as of the last evaluation */
     struct sl_model *replica; /* what is trained: the plan's n_replicas of them, or the model itself */

@@ -145,6 +145,24 @@ static void free_labels(struct labels *labels)
     }
 }
 
+/* Rank 0's model to all. */
+static enum sl_status share_model(struct sl_session *t)
+{
+    size_t n = sl_model_entries(&t->model);
+    sl_real *values;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *values, "rank 0's model", &values), done);
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), free_values);
+    sl_model_read(&t->model, values);
+    st = sl_ranks_broadcast(values, n * sizeof *values);
+    sl_model_write(&t->model, values);
+    sl_model_release(&t->model);
+free_values:
+    sl_free(values);
+done:
+    return st;
+}
+
 enum sl_status sl_state_average(struct sl_session *t)
 {
     enum sl_status st;
@@ -154,6 +172,7 @@ enum sl_status sl_state_average(struct sl_session *t)
     SL_TRY(st, sl_replicas_gather(&t->door, t->replica, false), done);
     SL_TRY(st, sl_rank() == 0 ? sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model) : SL_OK, done);
     sl_ranks_drain();
+    st = t->plan.n_ranks > 1 ? share_model(t) : SL_OK;
 done:
     return st;
 }

@@ -197,19 +197,19 @@ enum sl_status __wrap_sl_machine_start(const struct sl_settings *settings, struc
     return st;
 }
 
-enum sl_status __real_sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                        uint32_t n_parts, uint64_t seed, const char *cache_file,
-                                        struct sl_partition *out);
-enum sl_status __wrap_sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                        uint32_t n_parts, uint64_t seed, const char *cache_file,
-                                        struct sl_partition *out);
+enum sl_status __real_sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                             uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                             struct sl_partition *out);
+enum sl_status __wrap_sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                             uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                             struct sl_partition *out);
 
-enum sl_status __wrap_sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                        uint32_t n_parts, uint64_t seed, const char *cache_file,
-                                        struct sl_partition *out)
+enum sl_status __wrap_sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                             uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                             struct sl_partition *out)
 {
     enter("partition");
-    enum sl_status st = __real_sl_partition_make(dataset, method, n_parts, seed, cache_file, out);
+    enum sl_status st = __real_sl_partition_make_held(dataset, method, n_parts, seed, cache_file, held, out);
     leave();
     return st;
 }
@@ -230,16 +230,16 @@ enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint3
 
 static bool dense_features; /* --dense-features */
 
-enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                     struct sl_shards *out);
-enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                     struct sl_shards *out);
+enum sl_status __real_sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                          const bool *held, struct sl_shards *out);
+enum sl_status __wrap_sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                          const bool *held, struct sl_shards *out);
 
-enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                     struct sl_shards *out)
+enum sl_status __wrap_sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
+                                          const bool *held, struct sl_shards *out)
 {
     enter("tables in part order");
-    enum sl_status st = __real_sl_shards_open(dataset, partition, dense || dense_features, out);
+    enum sl_status st = __real_sl_shards_open_held(dataset, partition, dense || dense_features, held, out);
     leave();
     return st;
 }

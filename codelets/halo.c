@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows of a part for another rank. */
+#include "codelets/halo.h"
+
+#include "codelets/aggregate.h"
+#include "codelets/exchange.h"
+
+struct halo_args {
+    struct sl_task_args head;
+    uint32_t n_chunks, shift;
+    uint32_t i0;
+};
+
+static void pack_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct halo_args *args = cl_arg;
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
+    double start_s;
+    if (sl_task_enter(&args->head, &start_s)) {
+        return;
+    }
+    for (uint32_t c = 0; c < args->n_chunks; c++) {
+        chunk[c] = sl_buffer_data(buffers[2 + c]);
+    }
+    const uint32_t *list = sl_buffer_data(buffers[0]);
+    struct sl_view rows = {chunk, args->shift, list + args->i0};
+    sl_pack_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]), &rows, sl_buffer_data(buffers[1]));
+    sl_task_leave(&args->head, start_s);
+}
+
+static struct starpu_perfmodel halo_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_halo_pack", .size_base = sl_task_size_base};
+
+static struct starpu_codelet halo_cl = {
+    .name = "sl_halo_pack",
+    .cpu_funcs = {pack_cpu_task},
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R list; W packed; R all chunks of the rows */
+    .model = &halo_model,
+};
+
+enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows,
+                                   starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed)
+{
+    struct halo_args args = {.head = *head, .n_chunks = rows->split.n_chunks, .shift = rows->split.shift, .i0 = i0};
+    struct sl_task task;
+    uint32_t n = sl_handle_rows(packed);
+    uint64_t end = (uint64_t)i0 + n;
+    if (end > starpu_vector_get_nx(list) || sl_handle_columns(packed) != rows->n_columns ||
+        rows->split.n_chunks > SL_MAX_FULL_CHUNKS) {
+        return sl_fail(
+            SL_EINVAL,
+            "sl_halo_pack: %u x %u from entry %u of a list of %u, rows of width %u in %u chunks (at most %d)", n,
+            sl_handle_columns(packed), i0, starpu_vector_get_nx(list), rows->n_columns, rows->split.n_chunks,
+            SL_MAX_FULL_CHUNKS);
+    }
+    args.head.stage = sl_task_stage(head, SL_STAGE_EXCHANGE);
+    args.head.work = 2 * sizeof(sl_real) * (uint64_t)n * rows->n_columns;
+    sl_task_begin(&task, &halo_cl);
+    sl_task_add(&task, list, STARPU_R);
+    sl_task_add(&task, packed, STARPU_W);
+    for (uint32_t c = 0; c < args.n_chunks; c++) {
+        sl_task_add(&task, rows->chunk[c], STARPU_R);
+    }
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Which rows go to whom, and the messages of a layer. */
+#include "runtime/full/halo.h"
+
+#include <string.h>
+
+#include "codelets/aggregate.h"
+#include "codelets/halo.h"
+#include "codelets/ranks.h"
+#include "support/memory.h"
+
+/* ---- which rows are needed ---- */
+
+static bool is_own(const struct sl_halo_ids *ids, sl_vertex id)
+{
+    return id >= ids->own && id < ids->own_end;
+}
+
+static bool is_needed(const struct sl_halo_ids *ids, sl_vertex id)
+{
+    return (ids->words[id / 64] >> id % 64 & 1) != 0;
+}
+
+static void mark_needed(const struct sl_graph *graph, struct sl_halo_ids *ids)
+{
+    for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+        sl_vertex id = graph->sources[e];
+        ids->words[id / 64] |= (uint64_t)!is_own(ids, id) << id % 64;
+    }
+}
+
+static enum sl_status find_needed(const struct sl_partition *partition, uint32_t begin, uint32_t end,
+                                  struct sl_halo_ids *out)
+{
+    size_t n_words = (size_t)partition->graph.n_vertices / 64 + 1;
+    uint32_t n = 0;
+    enum sl_status st;
+    out->own = partition->first[begin];
+    out->own_end = partition->first[end];
+    SL_TRY(st, sl_alloc_zero(n_words, sizeof *out->words, "vertices of other ranks", &out->words), done);
+    SL_TRY(st, sl_alloc(n_words, sizeof *out->before, "vertices of other ranks", &out->before), done);
+    mark_needed(&partition->graph, out);
+    for (size_t w = 0; w < n_words; w++) {
+        out->before[w] = out->n;
+        out->n += (uint32_t)__builtin_popcountll(out->words[w]);
+    }
+    SL_TRY(st, sl_alloc((size_t)out->n + 1, sizeof *out->list, "vertices of other ranks", &out->list), done);
+    for (size_t w = 0; w < n_words; w++) {
+        for (uint64_t bits = out->words[w]; bits != 0; bits &= bits - 1) {
+            out->list[n++] = (sl_vertex)(64 * w) + (sl_vertex)__builtin_ctzll(bits);
+        }
+    }
+done:
+    return st;
+}
+
+/* How many needed vertices have ids below this one. */
+static uint32_t n_below(const struct sl_halo_ids *ids, sl_vertex id)
+{
+    uint64_t below = ids->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
+    return ids->before[id / 64] + (uint32_t)__builtin_popcountll(below);
+}
+
+/* The number that a vertex has in a pass: own rows stand between those of ranks before and after. And its way back. */
+static uint32_t number_of(const struct sl_halo_ids *ids, sl_vertex id)
+{
+    uint32_t n = n_below(ids, id);
+    return is_own(ids, id) ? n + id - ids->own : id < ids->own ? n : n + ids->own_end - ids->own;
+}
+
+static sl_vertex id_of(const struct sl_halo_ids *ids, uint32_t n_before, uint32_t number)
+{
+    uint32_t n_own = ids->own_end - ids->own;
+    return number < n_before           ? ids->list[number]
+           : number - n_before < n_own ? ids->own + number - n_before
+                                       : ids->list[number - n_own];
+}
+
+void sl_halo_enter(const struct sl_halo *halo, const struct sl_shards *shards)
+{
+    const struct sl_graph *graph = &shards->partition->graph;
+    const struct sl_halo_ids *ids = &halo->ids;
+    for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+        graph->sources[e] = number_of(ids, graph->sources[e]);
+    }
+}
+
+void sl_halo_leave(const struct sl_halo *halo, const struct sl_shards *shards)
+{
+    const struct sl_graph *graph = &shards->partition->graph;
+    const struct sl_halo_ids *ids = &halo->ids;
+    uint32_t n_before = n_below(ids, ids->own);
+    for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+        graph->sources[e] = id_of(ids, n_before, graph->sources[e]);
+    }
+}
+
+/* ---- open ---- */
+
+/* Read only, as the shards' own. */
+static starpu_data_handle_t readable(const void *memory, uint64_t n)
+{
+    starpu_data_handle_t handle;
+    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, 4);
+    starpu_data_set_sequential_consistency_flag(handle, 0);
+    return handle;
+}
+
+static enum sl_status find_parts(const struct sl_plan *plan, struct sl_halo *out)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero((size_t)plan->n_ranks + 1, sizeof *out->first_part, "parts of ranks", &out->first_part),
+           done);
+    for (uint32_t q = 0; q < plan->n_parts; q++) {
+        out->first_part[sl_plan_scorer(plan, q) + 1] = q + 1;
+    }
+    for (uint32_t r = 0; r < plan->n_ranks; r++) {
+        if (out->first_part[r + 1] < out->first_part[r]) { /* it has none */
+            out->first_part[r + 1] = out->first_part[r];
+        }
+    }
+done:
+    return st;
+}
+
+/* Where each part's rows begin. */
+static enum sl_status number_parts(const struct sl_partition *partition, struct sl_halo *out)
+{
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)out->n_parts + 1, sizeof *out->first, "rows of other ranks", &out->first), done);
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        out->first[q] = number_of(&out->ids, partition->first[q]);
+    }
+    out->first[out->n_parts] = out->ids.n + out->ids.own_end - out->ids.own;
+    out->first_handle = readable(out->first, (uint64_t)out->n_parts + 1);
+done:
+    return st;
+}
+
+/* The factors of own and needed vertices by their numbers. */
+static enum sl_status copy_factors(const struct sl_shards *shards, struct sl_halo *out)
+{
+    uint32_t n = out->first[out->n_parts];
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)n + 1, 2 * sizeof *out->factor_of, "vertex weights", &out->factor_of), done);
+    for (sl_vertex id = 0; id < shards->n_vertices; id++) {
+        if (is_own(&out->ids, id) || is_needed(&out->ids, id)) {
+            memcpy(out->factor_of + 2 * (size_t)number_of(&out->ids, id), shards->factor_of + 2 * (size_t)id,
+                   2 * sizeof *out->factor_of);
+        }
+    }
+    starpu_matrix_data_register(&out->factors, STARPU_MAIN_RAM, (uintptr_t)out->factor_of, 2, 2, n == 0 ? 1 : n,
+                                sizeof *out->factor_of);
+    starpu_data_set_sequential_consistency_flag(out->factors, 0);
+done:
+    return st;
+}
+
+/* How many ids are needed of each rank; the list has them rank after rank. */
+static void count_needed(const struct sl_shards *shards, const struct sl_halo *halo, uint32_t *n_of)
+{
+    const uint32_t *first = shards->partition->first;
+    for (uint32_t r = 0; r < halo->n_ranks; r++) {
+        n_of[r] = n_below(&halo->ids, first[halo->first_part[r + 1]]) - n_below(&halo->ids, first[halo->first_part[r]]);
+    }
+}
+
+/* What rank r asks of this one, ascending ids, becomes a list of rows for each part that it is of. */
+static void cut_list(const struct sl_shards *shards, uint32_t r, uint32_t n, uint32_t *ids, struct sl_halo *out)
+{
+    const uint32_t *first = shards->partition->first;
+    for (uint32_t q = sl_halo_begin(out), i = 0; q < sl_halo_end(out); q++) {
+        uint32_t begin = i;
+        for (; i < n && ids[i] < first[q + 1]; i++) {
+            ids[i] -= first[q];
+        }
+        if (i > begin) {
+            out->list[out->n_lists++] =
+                (struct sl_halo_list){.part = q, .rank = r, .n = i - begin, .rows = readable(ids + begin, i - begin)};
+        }
+    }
+}
+
+/* Tell each rank what is needed of it, and learn what it needs. */
+static enum sl_status swap_lists(const struct sl_shards *shards, struct sl_halo *out)
+{
+    size_t n_ranks = out->n_ranks;
+    size_t n_asked = 0;
+    uint32_t *counts = NULL; /* needed of each, then asked by each */
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(2 * n_ranks, sizeof *counts, "rows of other ranks", &counts), done);
+    count_needed(shards, out, counts);
+    SL_TRY(st, sl_ranks_swap_counts(counts, counts + n_ranks), done);
+    for (size_t r = 0; r < n_ranks; r++) {
+        n_asked += counts[n_ranks + r];
+    }
+    SL_TRY(st, sl_alloc(n_asked + 1, sizeof *out->asked, "rows for other ranks", &out->asked), done);
+    SL_TRY(st, sl_ranks_swap(counts, out->ids.list, counts + n_ranks, out->asked), done);
+    SL_TRY(st, sl_alloc(n_ranks * out->n_parts, sizeof *out->list, "rows for other ranks", &out->list), done);
+    n_asked = 0;
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        cut_list(shards, r, counts[n_ranks + r], out->asked + n_asked, out);
+        n_asked += counts[n_ranks + r];
+    }
+done:
+    sl_free(counts);
+    return st;
+}
+
+enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_halo *out)
+{
+    enum sl_status st;
+    *out = (struct sl_halo){.n_parts = plan->n_parts, .n_ranks = plan->n_ranks, .rank = plan->rank};
+    SL_TRY(st, find_parts(plan, out), undo);
+    SL_TRY(st, find_needed(shards->partition, sl_halo_begin(out), sl_halo_end(out), &out->ids), undo);
+    SL_TRY(st, number_parts(shards->partition, out), undo);
+    SL_TRY(st, shards->factor_of != NULL ? copy_factors(shards, out) : SL_OK, undo);
+    SL_TRY(st, swap_lists(shards, out), undo);
+    return SL_OK;
+undo:
+    sl_halo_close(out);
+    return st;
+}
+
+void sl_halo_close(struct sl_halo *halo)
+{
+    for (uint32_t i = 0; i < halo->n_lists; i++) {
+        sl_handle_close(halo->list[i].rows);
+    }
+    sl_handle_close(halo->first_handle);
+    sl_handle_close(halo->factors);
+    sl_free(halo->first_part);
+    sl_free(halo->ids.list);
+    sl_free(halo->ids.words);
+    sl_free(halo->ids.before);
+    sl_free(halo->first);
+    sl_free(halo->list);
+    sl_free(halo->factor_of);
+    sl_free(halo->asked);
+    *halo = (struct sl_halo){0};
+}
+
+/* ---- messages ---- */
+
+#define PIECE_SHIFT 14 /* 2^14 rows or more */
+#define N_WAITING 3    /* pieces of a list */
+
+/* Both sides cut the rows that go from one part to a rank into the same pieces. */
+static struct sl_split pieces_of(const struct sl_halo *halo, uint32_t n_rows)
+{
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
+}
+
+/* A number for each handle that receives in an evaluation. */
+static int64_t tag_of(uint32_t layer, uint32_t q, uint32_t to, uint32_t piece)
+{
+    return SL_RANKS_TAGS_OF_EVALUATION + ((int64_t)layer << 48 | (int64_t)piece << 32 | (int64_t)q << 16 | (int64_t)to);
+}
+
+/* A piece is packed when the one before that had its memory has left. */
+static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head, uint32_t layer,
+                                const struct sl_halo_list *list, const struct sl_rows *rows)
+{
+    struct sl_split pieces = pieces_of(halo, list->n);
+    starpu_data_handle_t packed[N_WAITING] = {NULL};
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < pieces.n_chunks; c++) {
+        uint32_t n = sl_split_size(&pieces, c);
+        starpu_data_handle_t *piece = &packed[c % N_WAITING];
+        if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
+            sl_handle_drop(piece);
+        }
+        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, rows->n_columns, sizeof(sl_real), piece) : SL_OK, done);
+        SL_TRY(st, sl_halo_pack_submit(head, rows, list->rows, c << pieces.shift, *piece), done);
+        SL_TRY(st, sl_ranks_send(*piece, list->rank, tag_of(layer, list->part, list->rank, c)), done);
+    }
+done:
+    for (uint32_t i = 0; i < N_WAITING; i++) {
+        sl_handle_drop(&packed[i]);
+    }
+    return st;
+}
+
+enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head, uint32_t layer, uint32_t q,
+                            const struct sl_rows *rows)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; i < halo->n_lists; i++) {
+        SL_TRY(st, halo->list[i].part == q ? send_list(halo, head, layer, &halo->list[i], rows) : SL_OK, done);
+    }
+done:
+    return st;
+}
+
+/* The rank that evaluates part q. */
+static uint32_t rank_of(const struct sl_halo *halo, uint32_t q)
+{
+    uint32_t r = 0;
+    while (halo->first_part[r + 1] <= q) {
+        r++;
+    }
+    return r;
+}
+
+static enum sl_status receive_part(const struct sl_halo *halo, uint32_t layer, uint32_t q, uint32_t n_columns,
+                                   struct sl_rows *out)
+{
+    struct sl_split pieces = pieces_of(halo, halo->first[q + 1] - halo->first[q]);
+    uint32_t from = rank_of(halo, q);
+    enum sl_status st;
+    SL_TRY(st, sl_rows_register(&pieces, n_columns, sizeof(sl_real), out), done);
+    for (uint32_t c = 0; c < pieces.n_chunks; c++) {
+        SL_TRY(st, sl_ranks_receive(out->chunk[c], from, tag_of(layer, q, halo->rank, c)), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_halo_receive(const struct sl_halo *halo, uint32_t layer, uint32_t n_columns, struct sl_rows *received)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < halo->n_parts; q++) {
+        bool here = q >= sl_halo_begin(halo) && q < sl_halo_end(halo);
+        SL_TRY(st, here ? SL_OK : receive_part(halo, layer, q, n_columns, &received[q]), done);
+    }
+done:
+    return st;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Evaluation over several ranks: each computes the rows of its own parts, layer by layer, and gets of the others' those that its edges
+ * come from, its halo. Which these are does not change: the lists are made once for a run.
+ *
+ * A message is a piece of the rows. Few pieces wait to be sent at a time: the next ones are packed into their memory.
+ *
+ * In a pass the rows of another rank's part q are those of the halo alone, in ascending order, and vertices are numbered by what is
+ * there: part q's begin at first[q]. Edges are not held twice: for the time of a pass their sources are these numbers, in place, as
+ * nobody samples meanwhile. Lists keep their order, so that sums are one process's.
+ */
+#ifndef SL_RUNTIME_FULL_HALO_H
+#define SL_RUNTIME_FULL_HALO_H
+
+#include "codelets/rows.h"
+#include "codelets/task.h"
+#include "runtime/plan/plan.h"
+#include "runtime/store/shards.h"
+
+/* Rows of an own part that go to a rank. */
+struct sl_halo_list {
+    uint32_t part, rank;
+    uint32_t n;
+    starpu_data_handle_t rows; /* their numbers in the part */
+};
+
+/* Vertices of this rank's own, and those of others that it needs. */
+struct sl_halo_ids {
+    sl_vertex own, own_end; /* ids own .. own_end - 1 */
+    uint32_t n;             /* needed */
+    sl_vertex *list;        /* ascending */
+    uint64_t *words;        /* a bit for each vertex of the graph that is needed, */
+    uint32_t *before;       /* and how many are before each word */
+};
+
+struct sl_halo {
+    uint32_t n_parts, n_ranks;
+    uint32_t rank;
+    uint32_t *first_part; /* R + 1: rank r evaluates parts first_part[r] .. first_part[r + 1] - 1 */
+    struct sl_halo_ids ids;
+    uint32_t *first;                   /* G + 1 */
+    starpu_data_handle_t first_handle; /* over it */
+    starpu_data_handle_t factors;      /* sl_real [own and halo rows x 2]; NULL where the shards have none */
+    uint32_t n_lists;
+    struct sl_halo_list *list;
+    /* memory behind the handles */
+    sl_real *factor_of;
+    uint32_t *asked;
+};
+
+/* The shards are held as the plan says, and weighed if they are to be. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM. On
+ * failure *out is empty. */
+enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_halo *out);
+
+/* Wait for the readers, unregister, release. An empty struct is allowed. */
+void sl_halo_close(struct sl_halo *halo);
+
+/* Before a pass and after it, when no task runs: the sources of own edges become its numbers, and ids again. */
+void sl_halo_enter(const struct sl_halo *halo, const struct sl_shards *shards);
+void sl_halo_leave(const struct sl_halo *halo, const struct sl_shards *shards);
+
+/* The parts of this rank: begin .. end - 1. */
+static inline uint32_t sl_halo_begin(const struct sl_halo *halo)
+{
+    return halo->first_part[halo->rank];
+}
+static inline uint32_t sl_halo_end(const struct sl_halo *halo)
+{
+    return halo->first_part[halo->rank + 1];
+}
+
+/* Submit a layer's messages. One thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM.
+ * send: what others need of the rows of own part q.
+ * receive: what is needed of the others' parts, rows of n_columns, into received[G], empty before and for own parts; to be dropped when
+ * their readers have been submitted. */
+enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head, uint32_t layer, uint32_t q,
+                            const struct sl_rows *rows);
+enum sl_status sl_halo_receive(const struct sl_halo *halo, uint32_t layer, uint32_t n_columns,
+                               struct sl_rows *received);
+
+#endif
