@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,34 +200,120 @@ void sl_trace_discard(const char *folder)
 
 #if CAN_TRACE
 
-/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user. */
-static void convert_here(const char *folder)
+/* What is kept of the files that the converter makes. */
+static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
+#define N_KEPT (sizeof kept / sizeof *kept)
+
+/* A file on its way from the converter, which does not look at what becomes of its writes, through a pipe to us, who do. */
+struct passage {
+    int from, to; /* the pipe's ends; -1: closed */
+    struct sl_writer writer;
+};
+
+static void close_end(int *end)
+{
+    if (*end >= 0) {
+        close(*end);
+    }
+    *end = -1;
+}
+
+static void passages_close(struct passage *passages)
+{
+    for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&passages[i].from);
+        close_end(&passages[i].to);
+        sl_writer_abort(&passages[i].writer);
+    }
+}
+
+static enum sl_status passages_open(const char *folder, struct passage *passages)
+{
+    char *path = NULL;
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < N_KEPT; i++) {
+        passages[i] = (struct passage){.from = -1, .to = -1};
+    }
+    for (size_t i = 0; i < N_KEPT; i++) {
+        int ends[2];
+        SL_TRY(st, sl_path_join(folder, kept[i], &path), failed);
+        SL_TRY(st, sl_writer_open(path, &passages[i].writer), failed);
+        if (pipe(ends) != 0) {
+            st = sl_fail(SL_EIO, "no pipe for StarPU's converter: %s", strerror(errno));
+            goto failed;
+        }
+        passages[i].from = ends[0];
+        passages[i].to = ends[1];
+        sl_free(path);
+        path = NULL;
+    }
+    return SL_OK;
+failed:
+    sl_free(path);
+    passages_close(passages);
+    return st;
+}
+
+/* Until the converter has ended. Errors are gathered by the writers. */
+static enum sl_status pass_on(struct passage *passages)
+{
+    static char block[1 << 16];
+    struct pollfd ends[N_KEPT];
+    size_t n_open = N_KEPT;
+    for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&passages[i].to);
+        ends[i] = (struct pollfd){.fd = passages[i].from, .events = POLLIN};
+    }
+    while (n_open > 0) {
+        if (poll(ends, N_KEPT, -1) < 0 && errno != EINTR) {
+            return sl_fail(SL_EIO, "StarPU's converter was lost: %s", strerror(errno));
+        }
+        for (size_t i = 0; i < N_KEPT; i++) {
+            ssize_t n = ends[i].fd >= 0 && ends[i].revents != 0 ? read(ends[i].fd, block, sizeof block) : -1;
+            if (n > 0) {
+                fwrite(block, 1, (size_t)n, passages[i].writer.stream);
+            } else if (n == 0) {
+                ends[i].fd = -1; /* poll leaves it out */
+                n_open--;
+            }
+        }
+    }
+    return SL_OK;
+}
+
+/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user, and files
+ * that are not kept need not be written. */
+static void convert_here(const char *folder, const struct passage *passages)
 {
     struct starpu_fxt_options options;
     static char input[] = "../" WRITTEN_NAME;
-    int nowhere = open("/dev/null", O_WRONLY);
+    static char null[] = "/dev/null";
+    static char paths[N_KEPT][32];
+    int nowhere = open(null, O_WRONLY);
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
         _exit(1);
+    }
+    for (size_t i = 0; i < N_KEPT; i++) {
+        snprintf(paths[i], sizeof paths[i], "/dev/fd/%d", passages[i].to);
     }
     starpu_fxt_options_init(&options);
     options.ninputfiles = 1;
     options.filenames[0] = input;
     options.per_task_colour = 1;
     options.use_task_color = 1;
+    options.out_paje_path = paths[0];
+    options.states_path = paths[1];
+    options.data_path = paths[2];
+    options.tasks_path = paths[3];
+    options.dag_path = options.activity_path = options.distrib_time_path = options.sched_tasks_path = null;
+    options.papi_path = options.comms_path = options.number_events_path = options.anim_path = null;
     starpu_fxt_generate_trace(&options);
     _exit(0);
 }
 
-static enum sl_status convert(const char *folder, const char *raw)
+static enum sl_status wait_for(pid_t child, const char *raw)
 {
     int status;
-    pid_t child = fork();
-    if (child < 0) {
-        return sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
-    }
-    if (child == 0) {
-        convert_here(folder);
-    }
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             return sl_fail(SL_ESTARPU, "StarPU's converter was lost: %s", strerror(errno));
@@ -238,6 +325,32 @@ static enum sl_status convert(const char *folder, const char *raw)
                        raw);
     }
     return SL_OK;
+}
+
+static enum sl_status convert(const char *folder, const char *raw)
+{
+    struct passage passages[N_KEPT];
+    enum sl_status st = passages_open(folder, passages);
+    if (st != SL_OK) {
+        return st;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        convert_here(folder, passages);
+    }
+    if (child < 0) {
+        st = sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
+        goto done;
+    }
+    enum sl_status passed = pass_on(passages);
+    SL_TRY(st, wait_for(child, raw), done);
+    SL_TRY(st, passed, done);
+    for (size_t i = 0; i < N_KEPT; i++) {
+        SL_TRY(st, sl_writer_close(&passages[i].writer), done);
+    }
+done:
+    passages_close(passages);
+    return st;
 }
 
 /* ---- the Paje trace ---- */
@@ -338,10 +451,9 @@ static void remove_folder(const char *folder)
 
 static enum sl_status convert_and_move(const char *folder, const char *work, const char *raw)
 {
-    static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
     enum sl_status st;
     SL_TRY(st, convert(work, raw), done);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    for (size_t i = 0; i < N_KEPT; i++) {
         SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
     }
     st = move(folder, WRITTEN_NAME, folder, RAW_NAME);
