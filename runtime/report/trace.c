@@ -283,7 +283,7 @@ static enum sl_status pass_on(struct passage *passages)
 
 /* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user, and files
  * that are not kept need not be written. */
-static void convert_here(const char *folder, const struct passage *passages)
+static void convert_here(const char *folder, struct passage *passages)
 {
     struct starpu_fxt_options options;
     static char input[] = "../" WRITTEN_NAME;
@@ -293,7 +293,10 @@ static void convert_here(const char *folder, const struct passage *passages)
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
         _exit(1);
     }
+    close(nowhere);
     for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&passages[i].from);
+        close(fileno(passages[i].writer.stream));
         snprintf(paths[i], sizeof paths[i], "/dev/fd/%d", passages[i].to);
     }
     starpu_fxt_options_init(&options);
@@ -320,9 +323,11 @@ static enum sl_status wait_for(pid_t child, const char *raw)
         }
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return sl_fail(SL_ESTARPU,
-                       "StarPU could not convert its trace %s; is the disk full? 'starpu_fxt_tool -i' on it tells more",
-                       raw);
+        return sl_fail(
+            SL_ESTARPU,
+            "StarPU could not convert its trace %s; is the disk full, or 'ulimit -n' under 32? 'starpu_fxt_tool "
+            "-i' on it tells more",
+            raw);
     }
     return SL_OK;
 }
