@@ -200,7 +200,7 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
     add(&draft, SECTION_LABELS, dataset->labels, graph->n_vertices, sizeof *dataset->labels);
     for (int i = 0; i < 3; i++) {
         header->n_lists[i] = lists[i]->n;
-        add(&draft, SECTION_TRAIN + i, lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
+        add(&draft, (enum section)(SECTION_TRAIN + i), lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
     }
     return put(path, &draft);
 }
@@ -351,7 +351,7 @@ static bool read_lists(const struct sl_map *map, const struct header *header, st
     struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     for (int i = 0; i < 3; i++) {
         uint64_t n = header->n_lists[i];
-        const sl_vertex *ids = section(map, header, SECTION_TRAIN + i, n, sizeof *ids);
+        const sl_vertex *ids = section(map, header, (enum section)(SECTION_TRAIN + i), n, sizeof *ids);
         if (ids == NULL || !lists_fit((const uint64_t[]){0, n}, 1, ids, n, header->n_vertices)) {
             return false;
         }
