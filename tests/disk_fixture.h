@@ -43,7 +43,8 @@ enum disk_fault {
     DISK_FULL,   /* ENOSPC */
     DISK_BROKEN, /* EIO */
     DISK_TORN,   /* a write stops in the middle, and there is no room for the rest */
-    N_DISK_FAULTS
+    N_DISK_FAULTS,
+    DISK_KILLED /* kill -9 before the call, or in the middle of a write */
 };
 
 static struct {
@@ -97,14 +98,20 @@ static long answer(long number, const long *a)
         find_path(number, a, path);
         n = strncmp(path, disk->below, disk->length) == 0 ? atomic_fetch_add(&disk->seen, 1) + 1 : 0;
     }
-    if (n > 0 && n == disk->fails_at) {
+    bool due = n > 0 && n == disk->fails_at;
+    bool writes = number == SYS_write && a[2] > 1;
+    if (due) {
         memcpy(disk->failed, path, sizeof path);
     }
-    bool writes = number == SYS_write && a[2] > 1;
-    if (disk->fault == DISK_TORN && disk->fails_at > 0 && n == disk->fails_at && writes) {
-        return disk_call(number, a[0], a[1], a[2] / 2, 0, 0, 0);
+    bool torn = due && writes && (disk->fault == DISK_TORN || disk->fault == DISK_KILLED);
+    long half = torn ? disk_call(number, a[0], a[1], a[2] / 2, 0, 0, 0) : 0;
+    if (due && disk->fault == DISK_KILLED) {
+        disk_call(SYS_kill, getpid(), SIGKILL, 0, 0, 0, 0);
     }
-    if (n > 0 && (n == disk->fails_at || (disk->fault == DISK_TORN && n == disk->fails_at + 1))) {
+    if (torn) {
+        return half;
+    }
+    if (due || (n > 0 && disk->fault == DISK_TORN && disk->fails_at > 0 && n == disk->fails_at + 1)) {
         return disk->fault == DISK_BROKEN ? -EIO : -ENOSPC;
     }
     return disk_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
