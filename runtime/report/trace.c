@@ -200,7 +200,7 @@ void sl_trace_discard(const char *folder)
 
 #if CAN_TRACE
 
-/* What is kept of the files that the converter makes. */
+/* What is kept of the files that the converter makes; direct_files has the same order. */
 static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
 #define N_KEPT (sizeof kept / sizeof *kept)
 
@@ -281,15 +281,36 @@ static enum sl_status pass_on(struct passage *passages)
     return SL_OK;
 }
 
-/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user, and files
- * that are not kept need not be written. */
+/* A path of the converter's options, which are its own to free. */
+static void direct(char **path, const char *to)
+{
+    free(*path);
+    *path = strdup(to);
+}
+
+/* What is kept goes into the pipes; what is not need not be written. */
+static void direct_files(const struct passage *passages, struct starpu_fxt_options *options)
+{
+    char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
+                                       &options->tasks_path};
+    char **const nowhere[] = {&options->dag_path,  &options->activity_path,   &options->distrib_time_path,
+                              &options->papi_path, &options->comms_path,      &options->number_events_path,
+                              &options->anim_path, &options->sched_tasks_path};
+    for (size_t i = 0; i < N_KEPT; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/dev/fd/%d", passages[i].to);
+        direct(into_pipes[i], path);
+    }
+    for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
+        direct(nowhere[i], "/dev/null");
+    }
+}
+
+/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user. */
 static void convert_here(const char *folder, struct passage *passages)
 {
     struct starpu_fxt_options options;
-    static char input[] = "../" WRITTEN_NAME;
-    static char null[] = "/dev/null";
-    static char paths[N_KEPT][32];
-    int nowhere = open(null, O_WRONLY);
+    int nowhere = open("/dev/null", O_WRONLY);
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
         _exit(1);
     }
@@ -297,20 +318,15 @@ static void convert_here(const char *folder, struct passage *passages)
     for (size_t i = 0; i < N_KEPT; i++) {
         close_end(&passages[i].from);
         close(fileno(passages[i].writer.stream));
-        snprintf(paths[i], sizeof paths[i], "/dev/fd/%d", passages[i].to);
     }
     starpu_fxt_options_init(&options);
     options.ninputfiles = 1;
-    options.filenames[0] = input;
+    options.filenames[0] = strdup("../" WRITTEN_NAME);
     options.per_task_colour = 1;
     options.use_task_color = 1;
-    options.out_paje_path = paths[0];
-    options.states_path = paths[1];
-    options.data_path = paths[2];
-    options.tasks_path = paths[3];
-    options.dag_path = options.activity_path = options.distrib_time_path = options.sched_tasks_path = null;
-    options.papi_path = options.comms_path = options.number_events_path = options.anim_path = null;
+    direct_files(passages, &options);
     starpu_fxt_generate_trace(&options);
+    starpu_fxt_options_shutdown(&options);
     _exit(0);
 }
 
