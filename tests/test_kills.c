@@ -25,6 +25,7 @@ static pid_t begin(const struct whole *whole, bool traced, long n)
     assert_true(child >= 0);
     if (child == 0) {
         struct whole mine = *whole;
+        leave_cmocka();
         enum sl_status st = run_whole(&mine);
         st = st == SL_OK && traced ? sl_trace_finish(in_folder("traced")) : st;
         if (st != SL_OK) {
@@ -166,13 +167,13 @@ static void kill_each(bool pipe, const char *options, long usual)
 static void test_minibatches(void **state)
 {
     (void)state;
-    kill_each(false, SAMPLED "resume=auto", 9);
+    kill_each(false, SAMPLED "resume=auto", 17);
 }
 
 static void test_full_graph(void **state)
 {
     (void)state;
-    kill_each(true, WHOLE_GRAPH "resume=auto", 9);
+    kill_each(true, WHOLE_GRAPH "resume=auto", 17);
 }
 
 /* ---- two processes and one cache ---- */
@@ -193,7 +194,7 @@ static void test_shared_cache(void **state)
     expect_good(begin(&second, false, 0), 0);
     long n_calls = disk_disarm();
     keep_unstopped();
-    for (long n = 1; n <= n_calls; n += stride(9)) {
+    for (long n = 1; n <= n_calls; n += stride(13)) {
         clear();
         pid_t one = begin(&first, false, n);
         pid_t other = begin(&second, false, n);
@@ -233,7 +234,7 @@ static void test_traces(void **state)
         skip();
     }
     assert_int_equal(status, 0);
-    for (long n = 1; n <= n_calls; n += stride(40)) {
+    for (long n = 1; n <= n_calls; n += stride(90)) {
         clear();
         n_killed += was_killed(end(begin(&whole, true, n)));
         disk_disarm();

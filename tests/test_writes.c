@@ -355,9 +355,7 @@ static enum sl_status run_traced_apart(struct whole *whole)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* CMocka's: StarPU's converter ends so at what it cannot read */
-        signal(SIGFPE, SIG_DFL);
-        signal(SIGBUS, SIG_DFL);
+        leave_cmocka();
         enum sl_status st = run_traced(whole);
         _exit(st != SL_OK && sl_message()[0] == '\0' ? NO_MESSAGE : -(int)st);
     }
