@@ -16,6 +16,8 @@ static bool watched; /* the system hands over its calls */
 
 /* ---- runs in processes of their own ---- */
 
+static int alive[2]; /* a pipe whose end for writing runs have open, and whatever processes they begin */
+
 /* A run that makes the folder's n-th call is killed there; 0: none is. */
 static pid_t begin(const struct whole *whole, bool traced, long n)
 {
@@ -41,6 +43,18 @@ static int end(pid_t child)
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     return status;
+}
+
+/* Nothing of runs that have ended goes on. */
+static void expect_nobody(void)
+{
+    char none;
+    close(alive[1]);
+    alarm(RUN_LIMIT_S);
+    assert_int_equal(read(alive[0], &none, 1), 0);
+    alarm(0);
+    close(alive[0]);
+    assert_int_equal(pipe(alive), 0);
 }
 
 static bool was_killed(int status)
@@ -237,6 +251,7 @@ static void test_traces(void **state)
     for (long n = 1; n <= n_calls; n += stride(90)) {
         clear();
         n_killed += was_killed(end(begin(&whole, true, n)));
+        expect_nobody();
         disk_disarm();
         if (sl_trace_read(in_folder("traced"), &data) == SL_OK) {
             assert_true(data.n_tasks > 0);
@@ -262,7 +277,7 @@ int main(int argc, char **argv)
     };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
-    watched = disk_watch();
+    watched = pipe(alive) == 0 && disk_watch();
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

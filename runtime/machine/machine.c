@@ -199,7 +199,7 @@ static enum sl_status check_threads(uint32_t wanted)
                ? SL_OK
                : sl_fail(SL_ENODEV,
                          "the system gives this process %u more threads, expected %u for its workers; raise "
-                         "'ulimit -u', or ask for fewer with --cpus",
+                         "'ulimit -u' or '-v', or ask for fewer with --cpus",
                          found, wanted);
 }
 

@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -306,11 +308,15 @@ static void direct_files(const struct passage *passages, struct starpu_fxt_optio
     }
 }
 
-/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user. */
-static void convert_here(const char *folder, struct passage *passages)
+/* In a child process, which ends with its parent, and whose working folder is the one to write into; what the converter says would mean
+ * nothing to a user. */
+static void convert_here(pid_t parent, const char *folder, struct passage *passages)
 {
     struct starpu_fxt_options options;
     int nowhere = open("/dev/null", O_WRONLY);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) { /* it would wait at a full pipe for ever */
+        _exit(1);
+    }
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
         _exit(1);
     }
@@ -355,15 +361,19 @@ static enum sl_status convert(const char *folder, const char *raw)
     if (st != SL_OK) {
         return st;
     }
+    pid_t self = getpid();
     pid_t child = fork();
     if (child == 0) {
-        convert_here(folder, passages);
+        convert_here(self, folder, passages);
     }
     if (child < 0) {
         st = sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
         goto done;
     }
     enum sl_status passed = pass_on(passages);
+    if (passed != SL_OK) {
+        kill(child, SIGKILL);
+    }
     SL_TRY(st, wait_for(child, raw), done);
     SL_TRY(st, passed, done);
     for (size_t i = 0; i < N_KEPT; i++) {
