@@ -261,32 +261,28 @@ static int buffer_kind(const void *buffer)
     return (int)*(const enum starpu_data_interface_id *)buffer;
 }
 
-/* Lists (codelets/ranks.h) are vectors but for the handle's own kind. */
-static int handle_kind(starpu_data_handle_t handle)
-{
-    return buffer_kind(starpu_data_get_interface_on_node(handle, STARPU_MAIN_RAM));
-}
-
+/* By the handle's own kind, which stays: of its interface a worker that allocates it writes all anew. What is neither a matrix nor a
+ * variable is a vector; lists (codelets/ranks.h) are of another kind than StarPU's. */
 uint32_t sl_handle_rows(starpu_data_handle_t handle)
 {
-    return handle_kind(handle) == STARPU_MATRIX_INTERFACE_ID ? starpu_matrix_get_ny(handle) : 1;
+    return starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID ? starpu_matrix_get_ny(handle) : 1;
 }
 
 uint32_t sl_handle_columns(starpu_data_handle_t handle)
 {
-    switch (handle_kind(handle)) {
+    switch ((int)starpu_data_get_interface_id(handle)) {
     case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_nx(handle);
-    case STARPU_VECTOR_INTERFACE_ID: return starpu_vector_get_nx(handle);
-    default: return 1;
+    case STARPU_VARIABLE_INTERFACE_ID: return 1;
+    default: return starpu_vector_get_nx(handle);
     }
 }
 
 size_t sl_handle_element(starpu_data_handle_t handle)
 {
-    switch (handle_kind(handle)) {
+    switch ((int)starpu_data_get_interface_id(handle)) {
     case STARPU_MATRIX_INTERFACE_ID: return starpu_matrix_get_elemsize(handle);
-    case STARPU_VECTOR_INTERFACE_ID: return starpu_vector_get_elemsize(handle);
-    default: return starpu_variable_get_elemsize(handle);
+    case STARPU_VARIABLE_INTERFACE_ID: return starpu_variable_get_elemsize(handle);
+    default: return starpu_vector_get_elemsize(handle);
     }
 }
 

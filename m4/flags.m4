@@ -3,16 +3,16 @@
 
 # The flags of the project itself. All end up in SL_CFLAGS and SL_LDFLAGS, which the Makefile puts in front of the user's.
 
-# SL_APPEND_CFLAG(FLAG)
-# ---------------------
-# Add FLAG to SL_CFLAGS if the compiler takes it. A compiler that only warns about an unknown flag is made to fail.
+# SL_APPEND_CFLAG(FLAG, [VARIABLE=SL_CFLAGS])
+# -------------------------------------------
+# Add FLAG to VARIABLE if the compiler takes it. A compiler that only warns about an unknown flag is made to fail.
 AC_DEFUN([SL_APPEND_CFLAG], [
 AC_MSG_CHECKING([whether $CC accepts $1])
 sl_save_CFLAGS=$CFLAGS
 CFLAGS="-Werror $1"
 AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
     [AC_MSG_RESULT([yes])
-     AS_VAR_APPEND([SL_CFLAGS], [" $1"])],
+     AS_VAR_APPEND(m4_default([$2], [SL_CFLAGS]), [" $1"])],
     [AC_MSG_RESULT([no])])
 CFLAGS=$sl_save_CFLAGS
 ])
@@ -77,6 +77,7 @@ AS_VAR_IF([enable_coverage], [no], [], [
 # ----------------
 # The warnings we build with, and --enable-werror: they stop the build. On in a git checkout, where a developer can mend them,
 # off in a tarball, where a newer compiler's taste must not keep a user from building.
+# SL_CONVERSION_CFLAGS is for support and partition, whose numbers are sizes, offsets and what files hold: none changes unseen.
 # No contraction: a random choice that is compared with a rounded value must not depend on the target's instructions.
 AC_DEFUN([SL_ENABLE_WERROR], [
 m4_foreach_w([sl_f], [-std=gnu11 -fno-math-errno -ffp-contract=off -pthread
@@ -85,6 +86,9 @@ m4_foreach_w([sl_f], [-std=gnu11 -fno-math-errno -ffp-contract=off -pthread
 AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors @<:@yes in a git checkout@:>@])],
               [], [AS_IF([test -e "$srcdir/.git"], [enable_werror=yes], [enable_werror=no])])
 AS_VAR_IF([enable_werror], [no], [], [SL_APPEND_CFLAG([-Werror])
+    m4_foreach_w([sl_f], [-Wconversion -Wsign-conversion], [SL_APPEND_CFLAG(sl_f, [SL_CONVERSION_CFLAGS])
+    ])
     SL_NVCC_WERROR="-Werror all-warnings"])
 AC_SUBST([SL_NVCC_WERROR])
+AC_SUBST([SL_CONVERSION_CFLAGS])
 ])

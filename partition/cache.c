@@ -204,7 +204,7 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
     add(&draft, SECTION_LABELS, dataset->labels, graph->n_vertices, sizeof *dataset->labels);
     for (int i = 0; i < 3; i++) {
         header->n_lists[i] = lists[i]->n;
-        add(&draft, SECTION_TRAIN + i, lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
+        add(&draft, (enum section)(SECTION_TRAIN + i), lists[i]->ids, lists[i]->n, sizeof *lists[i]->ids);
     }
     return put(path, &draft);
 }
@@ -375,7 +375,7 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
     struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     for (int i = 0; i < 3; i++) {
         uint64_t n = file->header.n_lists[i];
-        const sl_vertex *ids = section(file, SECTION_TRAIN + i, n, sizeof *ids);
+        const sl_vertex *ids = section(file, (enum section)(SECTION_TRAIN + i), n, sizeof *ids);
         struct lists list = {
             .offsets = (const uint64_t[]){0, n}, .entries = ids, .n_entries = n, .limit = file->header.n_vertices};
         if (ids == NULL || !lists_fit(&list, 1)) {

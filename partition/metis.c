@@ -16,7 +16,7 @@
 #include "support/memory.h"
 
 #define MAX_CONSTRAINTS 4
-#define IMBALANCE 1.03
+#define IMBALANCE ((real_t)1.03)
 
 /* The graph in METIS's words. */
 struct problem {

@@ -3,7 +3,8 @@
  *
  * A disk that fails at the n-th call: from disk_watch() on, the system's calls that make, write, flush or rename files below the test's
  * folder are counted, whoever makes them (the C library's streams, zlib, jansson), and one of them fails. Linux hands the calls to a
- * signal handler (seccomp), which makes them itself, from the one place that the filter lets through.
+ * signal handler (seccomp), which makes them itself, from the one place that the filter lets through. Child processes inherit the filter,
+ * and share the count.
  */
 #ifndef SL_TESTS_DISK_FIXTURE_H
 #define SL_TESTS_DISK_FIXTURE_H
@@ -24,6 +25,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -41,7 +43,8 @@ enum disk_fault {
     DISK_FULL,   /* ENOSPC */
     DISK_BROKEN, /* EIO */
     DISK_TORN,   /* a write stops in the middle, and there is no room for the rest */
-    N_DISK_FAULTS
+    N_DISK_FAULTS,
+    DISK_KILLED /* kill -9 before the call, or in the middle of a write */
 };
 
 static struct {
@@ -51,7 +54,7 @@ static struct {
     long fails_at; /* from 1; 0: none */
     atomic_long seen;
     char failed[PATH_MAX]; /* the file of the call that did */
-} disk;
+} * disk;
 
 #if DISK_CAN_FAIL
 
@@ -91,19 +94,25 @@ static long answer(long number, const long *a)
 {
     char path[PATH_MAX];
     long n = 0;
-    if (disk.below != NULL) {
+    if (disk->below != NULL) {
         find_path(number, a, path);
-        n = strncmp(path, disk.below, disk.length) == 0 ? atomic_fetch_add(&disk.seen, 1) + 1 : 0;
+        n = strncmp(path, disk->below, disk->length) == 0 ? atomic_fetch_add(&disk->seen, 1) + 1 : 0;
     }
-    if (n > 0 && n == disk.fails_at) {
-        memcpy(disk.failed, path, sizeof path);
-    }
+    bool due = n > 0 && n == disk->fails_at;
     bool writes = number == SYS_write && a[2] > 1;
-    if (disk.fault == DISK_TORN && disk.fails_at > 0 && n == disk.fails_at && writes) {
-        return disk_call(number, a[0], a[1], a[2] / 2, 0, 0, 0);
+    if (due) {
+        memcpy(disk->failed, path, sizeof path);
     }
-    if (n > 0 && (n == disk.fails_at || (disk.fault == DISK_TORN && n == disk.fails_at + 1))) {
-        return disk.fault == DISK_BROKEN ? -EIO : -ENOSPC;
+    bool torn = due && writes && (disk->fault == DISK_TORN || disk->fault == DISK_KILLED);
+    long half = torn ? disk_call(number, a[0], a[1], a[2] / 2, 0, 0, 0) : 0;
+    if (due && disk->fault == DISK_KILLED) {
+        disk_call(SYS_kill, getpid(), SIGKILL, 0, 0, 0, 0);
+    }
+    if (torn) {
+        return half;
+    }
+    if (due || (n > 0 && disk->fault == DISK_TORN && disk->fails_at > 0 && n == disk->fails_at + 1)) {
+        return disk->fault == DISK_BROKEN ? -EIO : -ENOSPC;
     }
     return disk_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
@@ -154,7 +163,8 @@ static bool disk_watch(void)
         LET_THROUGH, HAND_OVER};
     struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
     struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    return sigaction(SIGSYS, &action, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+    disk = mmap(NULL, sizeof *disk, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return disk != MAP_FAILED && sigaction(SIGSYS, &action, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
@@ -170,18 +180,18 @@ static bool disk_watch(void)
 /* The n-th call on files below the path fails; 0: none. */
 static void disk_arm(const char *below, enum disk_fault fault, long n)
 {
-    disk.length = strlen(below);
-    disk.fault = fault;
-    disk.fails_at = n;
-    atomic_store(&disk.seen, 0);
-    disk.below = below;
+    disk->length = strlen(below);
+    disk->fault = fault;
+    disk->fails_at = n;
+    atomic_store(&disk->seen, 0);
+    disk->below = below;
 }
 
 /* The disk is well again. Calls there were. */
 static long disk_disarm(void)
 {
-    disk.below = NULL;
-    return atomic_load(&disk.seen);
+    disk->below = NULL;
+    return atomic_load(&disk->seen);
 }
 
 #endif

@@ -171,8 +171,10 @@ expect 1 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --l
 # ---- traces ---------------------------------------------------------------------------------------------------------------------
 
 # Where StarPU cannot trace, the run ends before it trains.
+traces=
 # shellcheck disable=SC2086
 if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; then
+    traces=yes
     count 1 '^trace +out/report.html'
     [[ -s stderr ]] && complain "--trace: expected nothing on standard error, found: $(cat stderr)"
     for file in paje.trace tasks.rec trace.rec trace.fxt timeline.svg dag.dot report.txt report.html; do
@@ -241,6 +243,36 @@ unwritable 1 "$maker" partition ./made --parts 2
 # shellcheck disable=SC2086
 unwritable 0 "$program" $run --epochs 1 --quiet --metrics closed.json
 grep -qv '^{' closed.json && complain "--metrics, no standard output: $(cat closed.json)"
+
+# ---- what a run finds missing ---------------------------------------------------------------------------------------------------
+
+# No standard input, few descriptors for all its files (StarPU's converter of traces has more), no folder for temporary files: it runs.
+# shellcheck disable=SC2086
+expect 0 '^epoch +1/1 ' $run --epochs 1 <&-
+outputs='--metrics few.json --save few.safetensors --predict few.npy --checkpoint few'
+few=16
+[[ $traces ]] && outputs+=' --trace few' few=32
+# shellcheck disable=SC2086
+(ulimit -n 16 && "$program" $run --epochs 1 ${outputs% --trace few}) >stdout 2>stderr && rm -rf few &&
+    (ulimit -n $few && "$program" $run --epochs 1 $outputs) >stdout 2>stderr
+status=$?
+[[ $status -eq 0 && ! -s stderr ]] || complain "few descriptors: found exit code $status: $(cat stderr)"
+for file in few.json few.safetensors few.npy few/checkpoint.safetensors ${traces:+few/report.html}; do
+    [[ -s $file ]] || complain "few descriptors: wrote no $file"
+done
+# shellcheck disable=SC2086
+TMPDIR=$folder/nowhere STARPU_HOME=/dev/null XDG_CACHE_HOME=/dev/null expect 0 "^warning +StarPU's folder /dev/null" $run --epochs 1
+
+# Nobody reads its lines: it says so, or has the signal for that end it.
+mkfifo lines
+for end in default:141:0 ignore:1:1; do # what a writer gets, exit code, lines of error
+    : <lines & # a reader that goes at once
+    # shellcheck disable=SC2086
+    (sleep 0.2; exec env --${end%%:*}-signal=PIPE "$program" $run --epochs 1) 2>stderr >lines
+    found=${end%%:*}:$?:$(wc -l <stderr)
+    wait $!
+    [[ $found == "$end" ]] || complain "a closed pipe: expected $end, found $found: $(cat stderr)"
+done
 
 # ---- environment variables ------------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,17 @@
 #include <cblas.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "runtime/machine/environment.h"
 #include "runtime/machine/gpus.h"
+#include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
+
+#define NOBODY_ELSE 54321 /* a user without processes */
+#define SKIPPED 77
 
 static struct sl_machine started;
 
@@ -262,6 +267,40 @@ static void test_pool_goes(void **state)
     assert_int_equal(sl_pool_bytes(), 0);
 }
 
+/* In a process of a user without any other: the limit counts a user's threads, and does not hold for root. */
+static void start_with_threads(rlim_t n)
+{
+    const struct rlimit limit = {n, n};
+    const struct sl_settings settings = {.cpus = 4};
+    if ((geteuid() == 0 && setresuid(NOBODY_ELSE, NOBODY_ELSE, NOBODY_ELSE) != 0) ||
+        setrlimit(RLIMIT_NPROC, &limit) != 0) {
+        _exit(SKIPPED);
+    }
+    unsigned found = sl_limits_threads(4);
+    enum sl_status st = sl_machine_start(&settings, &started);
+    char expected[100];
+    snprintf(expected, sizeof expected, "gives this process %u more threads, expected 4 for its workers", found);
+    _exit(found < 4 && st == SL_ENODEV && strstr(sl_message(), expected) != NULL ? 0 : 1);
+}
+
+/* Too few threads are a line instead of StarPU's abort. */
+static void test_few_threads(void **state)
+{
+    int status;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        start_with_threads(3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
+        skip();
+    }
+    assert_int_equal(status, 0);
+    assert_int_equal(sl_limits_threads(3), 3);
+}
+
 static int environment(void **state)
 {
     (void)state;
@@ -304,17 +343,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stays_on_its_cores), /* first: it forks, and StarPU is not up yet */
-        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_all_cores),
-        cmocka_unit_test(test_one_blas_thread),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_too_many_gpus),
-        cmocka_unit_test(test_all_gpus),
-        cmocka_unit_test(test_scheduler),
-        cmocka_unit_test(test_unknown_scheduler),
-        cmocka_unit_test(test_kernels_loaded_early),
-        cmocka_unit_test(test_private_home),
-        cmocka_unit_test(test_pool_goes),
+        cmocka_unit_test(test_few_threads),        cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_all_cores),          cmocka_unit_test(test_one_blas_thread),
+        cmocka_unit_test(test_too_many),           cmocka_unit_test(test_too_many_gpus),
+        cmocka_unit_test(test_all_gpus),           cmocka_unit_test(test_scheduler),
+        cmocka_unit_test(test_unknown_scheduler),  cmocka_unit_test(test_kernels_loaded_early),
+        cmocka_unit_test(test_private_home),       cmocka_unit_test(test_pool_goes),
     };
     return cmocka_run_group_tests(tests, environment, NULL);
 }

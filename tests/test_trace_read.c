@@ -227,6 +227,21 @@ static void cut_files_are_refused(void **state)
     }
 }
 
+/* What StarPU left of a trace may be whole records: ours have a mark at their end. */
+static void a_window_without_end_is_refused(void **state)
+{
+    (void)state;
+    struct sl_trace_data data;
+    char *whole;
+    size_t bytes;
+    make_marked_trace();
+    assert_ok(sl_file_read(in_folder("trace.rec"), SIZE_MAX - 1, &whole, &bytes));
+    *strstr(whole, "E: ProgEvent\nN: end") = '\0';
+    put_text("trace.rec", whole);
+    sl_free(whole);
+    assert_refused(sl_trace_read(folder, &data), SL_EFILE, "expected the mark 'end' behind those of its steps");
+}
+
 /* Cut short anywhere, or with some bytes changed: a status, or numbers that still fit together; sanitizers watch. */
 static void damage_files(void)
 {
@@ -290,6 +305,7 @@ int main(void)
         with_folder(foreign_tasks_have_stages_by_name),
         with_folder(bad_files_are_refused),
         with_folder(cut_files_are_refused),
+        with_folder(a_window_without_end_is_refused),
         with_folder(damaged_files_do_no_harm),
         with_folder(no_memory_is_a_status),
     };

@@ -9,10 +9,13 @@
 
 #include <glob.h>
 #include <jansson.h>
+#include <sys/wait.h>
 
 #include "partition/metis_file.h"
 #include "runtime/files/checkpoint.h"
+#include "runtime/report/report.h"
 #include "tests/disk_fixture.h"
+#include "tests/trace_fixture.h"
 
 #define CHECKPOINT "kept/checkpoint.safetensors"
 #define METRICS "x.jsonl"
@@ -182,8 +185,8 @@ static void fail_each(bool pipe, const char *first, const char *second, long usu
             disk_arm(folder, (enum disk_fault)fault, n);
             enum sl_status st = run_whole(&whole);
             disk_disarm();
-            if (st == SL_OK && !may_be_missed(disk.failed)) {
-                fail_msg("call %ld, fault %d, on %s: the run says nothing of it", n, fault, disk.failed);
+            if (st == SL_OK && !may_be_missed(disk->failed)) {
+                fail_msg("call %ld, fault %d, on %s: the run says nothing of it", n, fault, disk->failed);
             }
             if (st != SL_OK && (st != SL_EIO || sl_message()[0] == '\0')) {
                 fail_msg("call %ld, fault %d: found '%s': %s", n, fault, sl_status_name(st), sl_message());
@@ -255,8 +258,8 @@ static void fail_writer(enum sl_status (*write)(void), void (*prepare)(void), co
             disk_arm(folder, (enum disk_fault)fault, n);
             enum sl_status st = write();
             disk_disarm();
-            if (st == SL_OK ? !may_be_missed(disk.failed) : sl_message()[0] == '\0') {
-                fail_msg("call %ld, fault %d, on %s: found '%s'", n, fault, disk.failed, sl_status_name(st));
+            if (st == SL_OK ? !may_be_missed(disk->failed) : sl_message()[0] == '\0') {
+                fail_msg("call %ld, fault %d, on %s: found '%s'", n, fault, disk->failed, sl_status_name(st));
             }
             expect_no_temporaries();
             for (size_t i = 0; i < n_files; i++) {
@@ -304,13 +307,148 @@ static void test_datasets(void **state)
     sl_dataset_free(&dataset);
 }
 
+/* ---- traces ---- */
+
+static enum sl_status write_report(void)
+{
+    return sl_report_write(folder);
+}
+
+static void test_reports(void **state)
+{
+    (void)state;
+    static const char *const pages[] = {"report.*", "timeline.svg", "dag.dot", NULL};
+    if (!watched) {
+        skip();
+    }
+    make_small_trace();
+    fail_writer(write_report, NULL, pages, 1);
+}
+
+/* A file of a trace, how it ends when it is whole, and a word that it has as often in each run ("": there is none). */
+static const struct traced {
+    const char *name, *end, *word;
+} traced[] = {
+    {"tasks.rec", "\n\n", ".step"},    {"trace.rec", "\n\n", ".step"},       {"data.rec", "\n\n", ""},
+    {"paje.trace", "\n", ".step"},     {"dag.dot", "}\n", "label"},          {"timeline.svg", "</svg>\n", "<svg"},
+    {"report.txt", "\n", "makespan "}, {"report.html", "</html>\n", "<h2>"},
+};
+#define NO_MESSAGE 100 /* an exit status: the run failed and said nothing */
+#define N_TRACED (sizeof traced / sizeof *traced)
+
+/* As the programs do it. */
+static enum sl_status run_traced(struct whole *whole)
+{
+    enum sl_status st = run_whole(whole);
+    if (st != SL_OK) {
+        sl_trace_discard(in_folder("traced"));
+        return st;
+    }
+    return sl_trace_finish(in_folder("traced"));
+}
+
+/* In a process of its own, which FxT ends where it cannot open its file or move in it. */
+static enum sl_status run_traced_apart(struct whole *whole)
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        leave_cmocka();
+        enum sl_status st = run_traced(whole);
+        _exit(st != SL_OK && sl_message()[0] == '\0' ? NO_MESSAGE : -(int)st);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == NO_MESSAGE) {
+        fail_msg("call %ld, fault %d, on %s: the process ended with status %d", disk->fails_at, (int)disk->fault,
+                 disk->failed, status);
+    }
+    return (enum sl_status) - WEXITSTATUS(status);
+}
+
+/* How often a file of the trace has its word (at most once where that is empty); -1: it is not there, or not whole. */
+static long count_words(const struct traced *file)
+{
+    char path[64];
+    long n = 0;
+    snprintf(path, sizeof path, "traced/%s", file->name);
+    struct content now = content_of(in_folder(path));
+    size_t end = strlen(file->end);
+    bool whole = now.bytes != NULL && now.n > end && strcmp(now.bytes + now.n - end, file->end) == 0;
+    for (const char *at = whole ? strstr(now.bytes, file->word) : NULL; at != NULL;
+         at = file->word[0] != '\0' ? strstr(at + 1, file->word) : NULL) {
+        n++;
+    }
+    sl_free(now.bytes);
+    return whole ? n : -1;
+}
+
+/* After a failure each file is whole or not there; without one all are, and tell of all tasks. */
+static void expect_traced(long n, int fault, enum sl_status st, const long *expected)
+{
+    for (size_t i = 0; i < N_TRACED; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "traced/%s", traced[i].name);
+        long found = count_words(&traced[i]);
+        if (st != SL_OK && !sl_file_exists(in_folder(path))) {
+            continue;
+        }
+        if (found != expected[i]) {
+            fail_msg("call %ld, fault %d, on %s, status '%s': %s has %ld times '%s', expected %ld", n, fault,
+                     disk->failed, sl_status_name(st), traced[i].name, found, traced[i].word, expected[i]);
+        }
+    }
+}
+
+static void remove_traced(void)
+{
+    nftw(in_folder("traced"), remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* StarPU writes its trace and converts it without a look at what became of its writes: we look. */
+static void test_traces(void **state)
+{
+    (void)state;
+    long expected[N_TRACED];
+    long n_failed = 0;
+    struct whole whole = {.options = "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 epochs=1 cpus=1 cache=none "
+                                     "trace=%traced trace-steps=0:0"};
+    if (!watched) {
+        skip();
+    }
+    put_whole_dataset();
+    disk_arm(folder, DISK_FULL, 0);
+    enum sl_status st = run_traced_apart(&whole);
+    long n_calls = disk_disarm();
+    if (st == SL_ENOTSUP) {
+        skip();
+    }
+    assert_int_equal(st, SL_OK);
+    for (size_t i = 0; i < N_TRACED; i++) {
+        expected[i] = count_words(&traced[i]);
+        assert_true(expected[i] > 0);
+    }
+    for (long n = 1; n <= n_calls; n += stride(16)) {
+        for (int fault = (int)(n % stride(N_DISK_FAULTS)); fault < N_DISK_FAULTS; fault += (int)stride(N_DISK_FAULTS)) {
+            remove_traced();
+            disk_arm(folder, (enum disk_fault)fault, n);
+            st = run_traced_apart(&whole);
+            disk_disarm();
+            expect_traced(n, fault, st, expected);
+            n_failed += st != SL_OK;
+        }
+    }
+    print_message("%ld calls, %ld failures\n", n_calls, n_failed);
+    assert_true(n_failed > 0);
+}
+
 /* An argument: the test to run alone. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_minibatches),
-        with_folder(test_full_graph),
-        with_folder(test_datasets),
+        with_folder(test_minibatches), with_folder(test_full_graph), with_folder(test_datasets),
+        with_folder(test_reports),     with_folder(test_traces),
     };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");

@@ -5,6 +5,7 @@
 #include "runtime/machine/limits.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -168,4 +169,32 @@ bool sl_limits_have_room(uint64_t bytes)
     }
     munmap(trial, bytes);
     return true;
+}
+
+/* ---- threads ---- */
+
+#define MAX_THREADS 1024
+
+static void *pass_gate(void *gate)
+{
+    pthread_rwlock_rdlock(gate);
+    pthread_rwlock_unlock(gate);
+    return NULL;
+}
+
+unsigned sl_limits_threads(unsigned wanted)
+{
+    pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+    pthread_t threads[MAX_THREADS];
+    unsigned n = 0;
+    wanted = wanted > MAX_THREADS ? MAX_THREADS : wanted;
+    pthread_rwlock_wrlock(&gate); /* they are there at the same time */
+    while (n < wanted && pthread_create(&threads[n], NULL, pass_gate, &gate) == 0) {
+        n++;
+    }
+    pthread_rwlock_unlock(&gate);
+    for (unsigned i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return n;
 }

@@ -28,4 +28,8 @@ void sl_limits_read(struct sl_limits *out);
  * what is mapped, touched or not. */
 bool sl_limits_have_room(uint64_t bytes);
 
+/* How many more threads, `wanted` at most, the system gives this process now (`ulimit -u`, a control group's pids.max): as many are
+ * begun, and have ended on return. StarPU aborts at a worker that gets none. */
+unsigned sl_limits_threads(unsigned wanted);
+
 #endif

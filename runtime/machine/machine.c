@@ -14,6 +14,7 @@
 #include "codelets/gemm.h"
 #include "codelets/ranks.h"
 #include "runtime/machine/gpus.h"
+#include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
 
@@ -190,6 +191,18 @@ static void stop_workers(const struct sl_machine *machine)
     sl_ranks_stop_starpu();
 }
 
+/* Where StarPU finds none for a worker it aborts. */
+static enum sl_status check_threads(uint32_t wanted)
+{
+    uint32_t found = sl_limits_threads(wanted);
+    return found == wanted
+               ? SL_OK
+               : sl_fail(SL_ENODEV,
+                         "the system gives this process %u more threads, expected %u for its workers; raise "
+                         "'ulimit -u' or '-v', or ask for fewer with --cpus",
+                         found, wanted);
+}
+
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
 {
     struct starpu_conf conf;
@@ -207,6 +220,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
     SL_TRY(st, share_processors(&machine.topology, n_cpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
+    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), failed);
     SL_TRY(st, sl_environment_home_open(&machine.home), failed);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;

@@ -7,10 +7,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -199,45 +202,186 @@ void sl_trace_discard(const char *folder)
 
 #if CAN_TRACE
 
-/* In a child process whose working folder is the one to write into; what the converter says would mean nothing to a user. */
-static void convert_here(const char *folder)
+/* What is kept of the files that the converter makes; direct_files has the same order. */
+static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
+#define N_KEPT (sizeof kept / sizeof *kept)
+
+/* A file on its way from the converter, which does not look at what becomes of its writes, through a pipe to us, who do. */
+struct passage {
+    int from, to; /* the pipe's ends; -1: closed */
+    struct sl_writer writer;
+};
+
+static void close_end(int *end)
+{
+    if (*end >= 0) {
+        close(*end);
+    }
+    *end = -1;
+}
+
+static void passages_close(struct passage *passages)
+{
+    for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&passages[i].from);
+        close_end(&passages[i].to);
+        sl_writer_abort(&passages[i].writer);
+    }
+}
+
+static enum sl_status passages_open(const char *folder, struct passage *passages)
+{
+    char *path = NULL;
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < N_KEPT; i++) {
+        passages[i] = (struct passage){.from = -1, .to = -1};
+    }
+    for (size_t i = 0; i < N_KEPT; i++) {
+        int ends[2];
+        SL_TRY(st, sl_path_join(folder, kept[i], &path), failed);
+        SL_TRY(st, sl_writer_open(path, &passages[i].writer), failed);
+        if (pipe(ends) != 0) {
+            st = sl_fail(SL_EIO, "no pipe for StarPU's converter: %s", strerror(errno));
+            goto failed;
+        }
+        passages[i].from = ends[0];
+        passages[i].to = ends[1];
+        sl_free(path);
+        path = NULL;
+    }
+    return SL_OK;
+failed:
+    sl_free(path);
+    passages_close(passages);
+    return st;
+}
+
+/* Until the converter has ended. Errors are gathered by the writers. */
+static enum sl_status pass_on(struct passage *passages)
+{
+    static char block[1 << 16];
+    struct pollfd ends[N_KEPT];
+    size_t n_open = N_KEPT;
+    for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&passages[i].to);
+        ends[i] = (struct pollfd){.fd = passages[i].from, .events = POLLIN};
+    }
+    while (n_open > 0) {
+        if (poll(ends, N_KEPT, -1) < 0 && errno != EINTR) {
+            return sl_fail(SL_EIO, "StarPU's converter was lost: %s", strerror(errno));
+        }
+        for (size_t i = 0; i < N_KEPT; i++) {
+            ssize_t n = ends[i].fd >= 0 && ends[i].revents != 0 ? read(ends[i].fd, block, sizeof block) : -1;
+            if (n > 0) {
+                fwrite(block, 1, (size_t)n, passages[i].writer.stream);
+            } else if (n == 0) {
+                ends[i].fd = -1; /* poll leaves it out */
+                n_open--;
+            }
+        }
+    }
+    return SL_OK;
+}
+
+/* A path of the converter's options, which are its own to free. */
+static void direct(char **path, const char *to)
+{
+    free(*path);
+    *path = strdup(to);
+}
+
+/* What is kept goes into the pipes; what is not need not be written. */
+static void direct_files(const struct passage *passages, struct starpu_fxt_options *options)
+{
+    char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
+                                       &options->tasks_path};
+    char **const nowhere[] = {&options->dag_path,  &options->activity_path,   &options->distrib_time_path,
+                              &options->papi_path, &options->comms_path,      &options->number_events_path,
+                              &options->anim_path, &options->sched_tasks_path};
+    for (size_t i = 0; i < N_KEPT; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/dev/fd/%d", passages[i].to);
+        direct(into_pipes[i], path);
+    }
+    for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
+        direct(nowhere[i], "/dev/null");
+    }
+}
+
+/* In a child process, which ends with its parent, and whose working folder is the one to write into; what the converter says would mean
+ * nothing to a user. */
+static void convert_here(pid_t parent, const char *folder, struct passage *passages)
 {
     struct starpu_fxt_options options;
-    static char input[] = "../" WRITTEN_NAME;
     int nowhere = open("/dev/null", O_WRONLY);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) { /* it would wait at a full pipe for ever */
+        _exit(1);
+    }
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
         _exit(1);
     }
+    close(nowhere);
+    for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&passages[i].from);
+        close(fileno(passages[i].writer.stream));
+    }
     starpu_fxt_options_init(&options);
     options.ninputfiles = 1;
-    options.filenames[0] = input;
+    options.filenames[0] = strdup("../" WRITTEN_NAME);
     options.per_task_colour = 1;
     options.use_task_color = 1;
+    direct_files(passages, &options);
     starpu_fxt_generate_trace(&options);
+    starpu_fxt_options_shutdown(&options);
     _exit(0);
 }
 
-static enum sl_status convert(const char *folder, const char *raw)
+static enum sl_status wait_for(pid_t child, const char *raw)
 {
     int status;
-    pid_t child = fork();
-    if (child < 0) {
-        return sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
-    }
-    if (child == 0) {
-        convert_here(folder);
-    }
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
             return sl_fail(SL_ESTARPU, "StarPU's converter was lost: %s", strerror(errno));
         }
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return sl_fail(SL_ESTARPU,
-                       "StarPU could not convert its trace %s; is the disk full? 'starpu_fxt_tool -i' on it tells more",
-                       raw);
+        return sl_fail(
+            SL_ESTARPU,
+            "StarPU could not convert its trace %s; is the disk full, or 'ulimit -n' under 32? 'starpu_fxt_tool "
+            "-i' on it tells more",
+            raw);
     }
     return SL_OK;
+}
+
+static enum sl_status convert(const char *folder, const char *raw)
+{
+    struct passage passages[N_KEPT];
+    enum sl_status st = passages_open(folder, passages);
+    if (st != SL_OK) {
+        return st;
+    }
+    pid_t self = getpid();
+    pid_t child = fork();
+    if (child == 0) {
+        convert_here(self, folder, passages);
+    }
+    if (child < 0) {
+        st = sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
+        goto done;
+    }
+    enum sl_status passed = pass_on(passages);
+    if (passed != SL_OK) {
+        kill(child, SIGKILL);
+    }
+    SL_TRY(st, wait_for(child, raw), done);
+    SL_TRY(st, passed, done);
+    for (size_t i = 0; i < N_KEPT; i++) {
+        SL_TRY(st, sl_writer_close(&passages[i].writer), done);
+    }
+done:
+    passages_close(passages);
+    return st;
 }
 
 /* ---- the Paje trace ---- */
@@ -338,10 +482,9 @@ static void remove_folder(const char *folder)
 
 static enum sl_status convert_and_move(const char *folder, const char *work, const char *raw)
 {
-    static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
     enum sl_status st;
     SL_TRY(st, convert(work, raw), done);
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    for (size_t i = 0; i < N_KEPT; i++) {
         SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
     }
     st = move(folder, WRITTEN_NAME, folder, RAW_NAME);

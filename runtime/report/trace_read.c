@@ -412,6 +412,8 @@ struct states {
     size_t worker_room, state_room;
     double begin_ms;
     double last_ms; /* the latest event */
+    bool windowed;  /* a step of ours began in it, so that it has a last mark */
+    bool ended;     /* that mark has come */
 };
 
 static bool is(const char *text, const char *end, const char *word)
@@ -507,13 +509,16 @@ done:
     return st;
 }
 
-/* A user event; other than marks, they say nothing here. */
+/* A user event: a task's mark, a step's, the last of a window; others say nothing here. */
 static enum sl_status end_mark(const struct lines *lines, struct states *s, const struct event *event)
 {
     const char *at = event->name;
+    const char *step = event->name;
     const char *end = event->name_end;
     uint64_t job;
     uint64_t ns;
+    s->windowed |= step != NULL && skip_number(&step, end, "step", &job);
+    s->ended |= is(at, end, "end");
     if (at == NULL || !skip(&at, end, SL_TASK_MARK)) {
         return SL_OK;
     }
@@ -626,6 +631,13 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     SL_TRY(st, check_end(path, text, bytes), done);
+    if (s.windowed && !s.ended) {
+        st = sl_fail(
+            SL_EFILE,
+            "%s: expected the mark 'end' behind those of its steps, found none; it was cut short: was a disk full?",
+            path);
+        goto done;
+    }
     if (1e3 * data->makespan_s - (s.last_ms - begin_ms) > SLACK_MS) {
         st = sl_fail(SL_EFILE,
                      "%s: expected events until the last task's end, found the last one %.3f ms before it; it was cut "

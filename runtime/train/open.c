@@ -276,7 +276,7 @@ static enum sl_status check_memory(struct sl_session *t)
     }
     if (t->memory_bytes > found) {
         return sl_fail(SL_ENOMEM,
-                       "the run may need %.1f GB and this process may use %.1f GB: use a smaller --batch-size, "
+                       "the run may need %.2f GB and this process may use %.2f GB: use a smaller --batch-size, "
                        "--fanout or --hidden",
                        (double)t->memory_bytes / 1e9, (double)found / 1e9);
     }

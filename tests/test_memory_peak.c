@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What a run says it may need (runtime/train/memory_need.h) against the peak of its process, for whole runs of many settings: never
+ * less, so that a process limited to it runs, and not absurdly more. A process with less is refused at its start, with both figures.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "runtime/train/session.h" /* before a name of the fixture's that its own would shadow */
+
+#include "tests/whole_fixture.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define TOO_MUCH 3     /* times the peak */
+#define REFUSED_AT 0.6 /* of what is needed */
+#define N_VERTICES 10000
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS 0 /* a sanitizer's own memory would count */
+#else
+#define COUNTS 1
+#endif
+
+struct setting {
+    bool pipe;
+    const char *options;
+};
+
+static const struct setting settings[] = {
+    {false, "dataset=%dense hidden=256 pes=1"},
+    {false, "dataset=%dense hidden=256 pes=2"},
+    {false, "dataset=%dense hidden=256 pes=4"},
+    {false, "dataset=%dense hidden=256 pes=4 group-size=1 batch-size=512"},
+    {false, "dataset=%dense hidden=256 pes=4 group-size=2 batch-size=512"},
+    {false, "dataset=%dense hidden=64 pes=2"},
+    {false, "dataset=%dense hidden=512 pes=2 norm=batch"},
+    {false, "dataset=%dense hidden=256 pes=2 feature-cache=5000"},
+    {false, "dataset=%dense hidden=256 pes=2 sampler=labor"},
+    {false, "dataset=%dense hidden=256 pes=2 depth=4 chunks=4"},
+    {false, "dataset=%dense hidden=256 pes=2 model=gcn"},
+    {false, "dataset=%dense hidden=256 pes=2 model=gat"},
+    {false, "dataset=%dense hidden=256 pes=2 model=gcnii"},
+    {false, "dataset=%dense hidden=256 pes=2 model=resgcn"},
+    {false, "dataset=%dense hidden=256 pes=4 group-size=1 batch-size=512 sync=dissemination"},
+    {false, "dataset=%sparse hidden=256 pes=2"},
+    {false, "dataset=%sparse hidden=256 pes=4 model=gcn"},
+    {false, "dataset=%sparse hidden=256 pes=2 model=gat"},
+    {true, "dataset=%dense hidden=128 layers=4 stages=2 ways=1 chunks=4"},
+    {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=2 chunks=4 recompute"},
+};
+
+static void put_dataset(const char *name, uint32_t n_columns, bool sparse)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = N_VERTICES,
+                                .n_columns = n_columns,
+                                .n_classes = 10,
+                                .sparse = sparse,
+                                .seed = 3};
+    struct sl_dataset dataset;
+    make_dataset(&shape, &dataset);
+    assert_ok(sl_raw_write_dataset(&dataset, false, in_folder(name)));
+    sl_dataset_free(&dataset);
+}
+
+/* Open a session; train where that is wanted. What it says that it needs, in bytes. */
+static enum sl_status run_one(const struct setting *setting, bool train, uint64_t *need_out)
+{
+    struct sl_settings *s = NULL;
+    struct sl_session *session = NULL;
+    char options[400];
+    enum sl_status st;
+    snprintf(options, sizeof options, "%s%s cache=none cpus=2 epochs=2", setting->pipe ? "" : "layers=2 fanout=10,10 ",
+             setting->options);
+    SL_TRY(st, (setting->pipe ? sl_settings_new_pipe : sl_settings_new)(&s), done);
+    SL_TRY(st, set_words(s, options), done);
+    SL_TRY(st, sl_session_open(s, NULL, &session), done);
+    *need_out = session->memory_bytes;
+    st = train ? sl_session_train(session, NULL) : SL_OK;
+done:
+    sl_session_close(session);
+    sl_settings_delete(s);
+    return st;
+}
+
+static void expect_peak(const struct setting *setting)
+{
+    struct rusage usage;
+    uint64_t need = 0;
+    int ends[2];
+    int status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        enum sl_status st = run_one(setting, true, &need);
+        _exit(st != SL_OK || write(ends[1], &need, sizeof need) != sizeof need);
+    }
+    assert_true(child > 0);
+    assert_int_equal(wait4(child, &status, 0, &usage), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(ends[0], &need, sizeof need), sizeof need);
+    close(ends[0]);
+    close(ends[1]);
+    uint64_t peak = (uint64_t)usage.ru_maxrss << 10;
+    print_message("%.2f: %4llu MB of %4llu  %s\n", (double)need / (double)peak, (unsigned long long)peak / 1000000,
+                  (unsigned long long)need / 1000000, setting->options);
+    if (peak > need || need > TOO_MUCH * peak) {
+        fail_msg("%s: took %llu bytes, estimated at %llu", setting->options, (unsigned long long)peak,
+                 (unsigned long long)need);
+    }
+}
+
+static void test_peaks(void **state)
+{
+    (void)state;
+    if (!COUNTS) {
+        skip();
+    }
+    put_dataset("dense", 100, false);
+    put_dataset("sparse", 1000, true);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i += (size_t)stride(3)) {
+        expect_peak(&settings[i]);
+    }
+}
+
+/* In a process of its own: with less than it needs by so much. 0: refused, with both figures. */
+static int refuse(const struct setting *setting, uint64_t need)
+{
+    rlim_t given = (rlim_t)(REFUSED_AT * (double)need);
+    struct rlimit limit = {given, given};
+    char words[100];
+    snprintf(words, sizeof words, "the run may need %.2f GB and this process may use %.2f GB", (double)need / 1e9,
+             (double)given / 1e9);
+    if (setrlimit(RLIMIT_AS, &limit) != 0 || run_one(setting, false, &need) != SL_ENOMEM) {
+        return 1;
+    }
+    return strstr(sl_message(), words) != NULL ? 0 : 2;
+}
+
+static void test_refused(void **state)
+{
+    static const struct setting large = {false, "dataset=%dense hidden=4096 pes=2"};
+    uint64_t need = 0;
+    int status;
+    (void)state;
+    if (!COUNTS) {
+        skip();
+    }
+    put_dataset("dense", 100, false);
+    assert_ok(run_one(&large, false, &need));
+    assert_true(REFUSED_AT * (double)need > 1e9); /* below which libraries would find no room */
+    pid_t child = fork();
+    if (child == 0) {
+        int refused = refuse(&large, need);
+        fprintf(stderr, "%s\n", sl_message());
+        _exit(refused);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_folder(test_peaks),
+        with_folder(test_refused),
+    };
+    fixture_environment();
+    unsetenv("STARPU_FXT_TRACE");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
