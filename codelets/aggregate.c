@@ -352,8 +352,8 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;
-    uint8_t packed[SL_MAX_PES / 8]; /* bit q: owner q's packed buffer is among the buffers */
-    uint32_t first[SL_MAX_PES + 1]; /* submitted up to first[n_owners] only */
+    uint32_t first[SL_MAX_PES + 1];
+    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
 
 struct backward_args {
@@ -361,7 +361,10 @@ struct backward_args {
     struct weight_args weights;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
-    uint32_t t0[SL_MAX_PES]; /* submitted up to t0[n_owners - 1] only */
+    struct returned {
+        uint32_t t0;
+        struct sl_slice_args rows;
+    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] only */
 };
 
 struct accumulate_args {
@@ -372,7 +375,7 @@ struct accumulate_args {
     uint32_t n_chunks, shift;
     uint32_t n_gm; /* rows of the mean's gradient */
     uint32_t n_peers, own;
-    uint8_t sent[SL_MAX_PES / 8]; /* bit p: what PE p sent is among the buffers */
+    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] only */
 };
 
 struct full_args {
@@ -384,16 +387,6 @@ struct full_args {
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
-
-static int bit(const uint8_t *bits, uint32_t i)
-{
-    return bits[i / 8] >> i % 8 & 1;
-}
-
-static void set_bit(uint8_t *bits, uint32_t i)
-{
-    bits[i / 8] |= (uint8_t)(1 << i % 8);
-}
 
 /* ---- task wrappers ---- */
 
@@ -458,9 +451,8 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *packed[SL_MAX_PES];
     struct sl_view view[SL_MAX_PES];
     chunk_bases(buffers + 4, args->n_chunks, own);
-    uint32_t next = 4 + args->n_chunks;
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        packed[q] = bit(args->packed, q) ? sl_buffer_data(buffers[next++]) : NULL;
+        packed[q] = sl_slice_data(buffers, &args->packed[q]);
         view[q] = (struct sl_view){&packed[q], 31, NULL};
     }
     view[args->own] =
@@ -481,14 +473,14 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *bases[SL_MAX_CHUNKS];
-    chunk_bases(buffers + 3 + args->n_owners, args->n_chunks, bases);
+    chunk_bases(buffers + 3, args->n_chunks, bases);
     struct sl_view gm = {bases, args->shift, NULL};
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        void *packed = buffers[3 + q];
-        sl_aggregate_backward_cpu(&block, args->t0[q], sl_buffer_rows(packed), sl_buffer_columns(packed), &gm,
-                                  sl_buffer_data(packed));
+        const struct returned *to = &args->returned[q];
+        sl_aggregate_backward_cpu(&block, to->t0, to->rows.n_rows, sl_buffer_columns(buffers[to->rows.buffer]), &gm,
+                                  sl_slice_data(buffers, &to->rows));
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -502,7 +494,6 @@ static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
     struct sl_gradient g = gradient_of(args, buffers[3]);
     const uint32_t *inverse = sl_buffer_data(buffers[4]);
     struct sl_view gm = {bases, args->shift, NULL};
-    void **next = buffers + 5 + args->n_chunks;
     chunk_bases(buffers + 5, args->n_chunks, bases);
     memset(g.rows, 0, (size_t)g.n_rows * g.n_columns * sizeof *g.rows);
     if (block.weights != NULL) {
@@ -512,9 +503,8 @@ static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
         const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
         if (p == args->own) {
             sl_accumulate_own_cpu(&block, args->t0, args->n_own, rows, &gm, &g);
-        } else if (bit(args->sent, p)) {
-            void *sent = *next++;
-            sl_accumulate_sent_cpu(sl_buffer_rows(sent), rows, sl_buffer_data(sent), &g);
+        } else {
+            sl_accumulate_sent_cpu(args->sent[p].n_rows, rows, sl_slice_data(buffers, &args->sent[p]), &g);
         }
     }
 }
@@ -569,9 +559,8 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
                                   .own = args->own,
                                   .inverse = sl_buffer_data(buffers[2]),
                                   .rows = device_rows(buffers + 4, args->n_chunks, args->shift)};
-    uint32_t next = 4 + args->n_chunks;
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        x.packed[q] = bit(args->packed, q) ? sl_buffer_data(buffers[next++]) : NULL;
+        x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
     }
     memcpy(x.first, args->first, (args->n_owners + 1) * sizeof *x.first);
     return x;
@@ -631,32 +620,34 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_device_rows gm = device_rows(buffers + 3 + args->n_owners, args->n_chunks, args->shift);
+    struct sl_device_rows gm = device_rows(buffers + 3, args->n_chunks, args->shift);
     sl_real *packed[SL_MAX_PES];
+    uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        packed[q] = sl_buffer_data(buffers[3 + q]);
-        n[q] = sl_buffer_rows(buffers[3 + q]);
+        packed[q] = sl_slice_data(buffers, &args->returned[q].rows);
+        t0[q] = args->returned[q].t0;
+        n[q] = args->returned[q].rows.n_rows;
     }
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
     enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), &block, &gm,
-                                                   sl_buffer_columns(buffers[3]), args->n_owners, args->t0, n, packed);
+                                                   sl_buffer_columns(buffers[3]), args->n_owners, t0, n, packed);
     sl_task_leave_cuda(&args->head, st);
 }
 
-/* The share of PE p, whose gradients, if it is another, are in `sent`. */
+/* The share of PE p. */
 static enum sl_status add_share(const struct accumulate_args *args, void *buffers[], cudaStream_t stream, uint32_t p,
-                                void *sent, int beta)
+                                int beta)
 {
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
     struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
     struct sl_gradient g = gradient_of(args, buffers[3]);
     struct sl_asked asked = {sl_buffer_data(buffers[4]), args->n_peers, p};
-    return p == args->own
-               ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
-               : sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), &asked, sl_buffer_data(sent), beta, &g);
+    return p == args->own ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
+                          : sl_accumulate_sent_cuda(stream, args->sent[p].n_rows, &asked,
+                                                    sl_slice_data(buffers, &args->sent[p]), beta, &g);
 }
 
 /* Zeros, and the destinations' own terms where there are weights. */
@@ -673,13 +664,11 @@ static enum sl_status begin_gradient(const struct accumulate_args *args, void *b
 /* All shares in turn; the first that there is overwrites what was cleared, unless that has terms already. */
 static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *buffers[], cudaStream_t stream)
 {
-    void **next = buffers + 5 + args->n_chunks;
     int beta = args->weights.factors != 0;
     enum sl_status st = begin_gradient(args, buffers, stream);
     for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
-        if (p == args->own || bit(args->sent, p)) {
-            void *sent = p == args->own ? NULL : *next++;
-            st = add_share(args, buffers, stream, p, sent, beta);
+        if (p == args->own || args->sent[p].n_rows > 0) {
+            st = add_share(args, buffers, stream, p, beta);
             beta = 1;
         }
     }
@@ -751,8 +740,8 @@ static struct starpu_codelet backward_cl = {
     .name = "sl_aggregate_backward",
     .cpu_funcs = {backward_cpu_task},
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R edge offsets, back offsets, back rows; W packed, one per owner; R chunks of the mean's gradient; with weights also
-     * factors, frontier, request */
+    /* R edge offsets, back offsets, back rows, chunks of the mean's gradient; W or RW packed; with weights also factors,
+     * frontier, request */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
 };
@@ -840,18 +829,17 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     sl_task_add(&task, m, beta ? STARPU_RW : STARPU_W);
     add_chunks(&task, sources->rows);
     for (uint32_t q = 0; q < sources->n_owners; q++) {
-        if (q != sources->own && sources->packed[q] != NULL) {
-            set_bit(args.packed, q);
-            sl_task_add(&task, sources->packed[q], STARPU_R);
+        if (q != sources->own) {
+            args.packed[q] = sl_task_add_slice(&task, &sources->packed[q], STARPU_R);
         }
     }
     args.weights = add_weights(&task, sources->weights, sources->n_owners);
-    size_t bytes = offsetof(struct forward_args, first) + (sources->n_owners + 1) * sizeof *args.first;
+    size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args.packed;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
-                                            uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *packed)
+                                            uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
 {
     const struct sl_rows *gm = what->gm;
     struct backward_args args = {.head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
@@ -859,15 +847,14 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
     uint32_t n_rows = 0;
     args.n_owners = n_owners;
     for (uint32_t q = 0; q < n_owners; q++) {
-        uint32_t n_columns = sl_handle_columns(packed[q]);
+        uint32_t n_columns = sl_handle_columns(packed[q].handle);
         if (n_columns != gm->n_columns || args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_PES) {
             return sl_fail(
                 SL_EINVAL,
                 "sl_aggregate_backward: width %u from gradients of width %u, %u chunks, %u owners (at most %d)",
                 n_columns, gm->n_columns, args.n_chunks, n_owners, SL_MAX_PES);
         }
-        args.t0[q] = t0[q];
-        n_rows += sl_handle_rows(packed[q]);
+        n_rows += packed[q].n_rows;
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(what->n_edges, n_rows, gm->n_columns);
@@ -875,12 +862,12 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
     sl_task_add(&task, what->edge_offsets, STARPU_R);
     sl_task_add(&task, what->back_offsets, STARPU_R);
     sl_task_add(&task, what->back_rows, STARPU_R);
-    for (uint32_t q = 0; q < n_owners; q++) {
-        sl_task_add(&task, packed[q], STARPU_W);
-    }
     add_chunks(&task, gm);
+    for (uint32_t q = 0; q < n_owners; q++) {
+        args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, &packed[q], STARPU_W)};
+    }
     args.weights = add_weights(&task, what->weights, what->n_parts);
-    size_t bytes = offsetof(struct backward_args, t0) + n_owners * sizeof *args.t0;
+    size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -908,16 +895,16 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     sl_task_add(&task, shares->inverse, STARPU_R);
     add_chunks(&task, shares->gm);
     for (uint32_t p = 0; p < shares->n_peers; p++) {
-        if (p != shares->own && shares->sent[p] != NULL) {
-            set_bit(args.sent, p);
-            n_terms += sl_handle_rows(shares->sent[p]);
-            sl_task_add(&task, shares->sent[p], STARPU_R);
+        if (p != shares->own) {
+            args.sent[p] = sl_task_add_slice(&task, &shares->sent[p], STARPU_R);
+            n_terms += args.sent[p].n_rows;
         }
     }
     args.weights = add_weights(&task, shares->weights, shares->n_peers);
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,

@@ -221,7 +221,7 @@ struct sl_source_handles {
     const uint32_t *first;                 /* G + 1 positions */
     const struct sl_rows *rows;            /* own rows of the next level, all chunks */
     starpu_data_handle_t inverse;          /* own; entry position - first[own] of requester own is the row */
-    const starpu_data_handle_t *packed;    /* G; NULL where own or empty */
+    const struct sl_slice *packed;         /* G; none where own or empty */
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
@@ -239,9 +239,9 @@ struct sl_returned {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* One task for all of n_owners: for each, items t0 .. of the transposed block into packed [n x F]. */
+/* One task for all of n_owners: for each, items t0 .. of the transposed block into packed, n rows of width F. */
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
-                                            uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *packed);
+                                            uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 
 /* What an owner adds up: its own block's share and what the other PEs of the group sent. */
 struct sl_accumulate {
@@ -251,7 +251,7 @@ struct sl_accumulate {
     uint32_t n_peers;                                           /* G */
     uint32_t own;                                               /* index of this PE among them */
     starpu_data_handle_t inverse;                               /* own: the rows that each PE asked for */
-    const starpu_data_handle_t *sent;                           /* G: their gradients; NULL where own or empty */
+    const struct sl_slice *sent;                                /* G: their gradients; none where own or empty */
     const struct sl_edge_weights *weights;                      /* NULL: the mean */
 };
 

@@ -408,17 +408,20 @@ struct forward_args {
     uint32_t row0;
     uint32_t n_owners;
     uint32_t own;
-    uint32_t n_chunks, shift;       /* of the own rows */
-    int beta;                       /* of forward */
-    uint8_t packed[SL_MAX_PES / 8]; /* bit q: owner q's packed buffer is among the buffers */
-    uint32_t first[SL_MAX_PES + 1]; /* submitted up to first[n_owners] only */
+    uint32_t n_chunks, shift; /* of the own rows */
+    int beta;                 /* of forward */
+    uint32_t first[SL_MAX_PES + 1];
+    struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
 
 struct backward_args {
     struct sl_task_args head;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
-    uint32_t t0[SL_MAX_PES]; /* submitted up to t0[n_owners - 1] only */
+    struct returned {
+        uint32_t t0;
+        struct sl_slice_args u, gu;
+    } returned[SL_MAX_PES]; /* submitted up to returned[n_owners - 1] only */
 };
 
 struct accumulate_args {
@@ -428,7 +431,7 @@ struct accumulate_args {
     uint32_t t0, n_own;
     uint32_t n_chunks, shift;
     uint32_t n_peers, own;
-    uint8_t sent[SL_MAX_PES / 8]; /* bit p: what PE p sent is among the buffers */
+    struct sl_slice_args sent[SL_MAX_PES]; /* submitted up to sent[n_peers - 1] only */
 };
 
 struct full_args {
@@ -440,16 +443,6 @@ struct full_args {
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
-
-static int bit(const uint8_t *bits, uint32_t i)
-{
-    return bits[i / 8] >> i % 8 & 1;
-}
-
-static void set_bit(uint8_t *bits, uint32_t i)
-{
-    bits[i / 8] |= (uint8_t)(1 << i % 8);
-}
 
 /* Of an accumulation's chunk of n_rows, those that are destinations: the first ones. */
 static uint32_t destinations(const struct accumulate_args *args, uint32_t n_rows)
@@ -476,13 +469,13 @@ struct sources {
     struct sl_sources x;
 };
 
-/* buffers: the chunks and then what was packed. */
-static void take_sources(const struct forward_args *args, const uint32_t *inverse, void *buffers[], struct sources *out)
+/* The chunks are the buffers from first_chunk on. */
+static void take_sources(const struct forward_args *args, void *buffers[], uint32_t first_chunk, struct sources *out)
 {
-    void **next = buffers + args->n_chunks;
-    chunk_bases(buffers, args->n_chunks, out->own);
+    const uint32_t *inverse = sl_buffer_data(buffers[2]);
+    chunk_bases(buffers + first_chunk, args->n_chunks, out->own);
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        out->packed[q] = bit(args->packed, q) ? sl_buffer_data(*next++) : NULL;
+        out->packed[q] = sl_slice_data(buffers, &args->packed[q]);
         out->view[q] = (struct sl_view){&out->packed[q], 31, NULL};
     }
     out->view[args->own] = (struct sl_view){out->own, args->shift, sl_list_of(inverse, args->n_owners, args->own)};
@@ -515,7 +508,7 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sources sources;
-    take_sources(args, sl_buffer_data(buffers[2]), buffers + 5, &sources);
+    take_sources(args, buffers, 5, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
     sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
     sl_task_leave(&args->head, start_s);
@@ -529,7 +522,7 @@ static void sides_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sources sources;
-    take_sources(args, sl_buffer_data(buffers[2]), buffers + 6, &sources);
+    take_sources(args, buffers, 6, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
     sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
     sl_task_leave(&args->head, start_s);
@@ -542,6 +535,11 @@ static struct sl_heads heads_of_sides(uint32_t n_columns, uint32_t n_chunks, voi
                          : (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
 }
 
+static uint32_t returned_columns(const struct backward_args *args, void *buffers[])
+{
+    return sl_buffer_columns(buffers[args->returned[0].gu.buffer]);
+}
+
 static void backward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct backward_args *args = cl_arg;
@@ -551,20 +549,20 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     }
     const sl_real *gz[SL_MAX_CHUNKS];
     const sl_real *sides[SL_MAX_CHUNKS];
-    void **gz_buffers = buffers + 2 + 2 * args->n_owners;
+    void **gz_buffers = buffers + 2;
     void **sides_buffers = gz_buffers + args->n_chunks;
     chunk_bases(gz_buffers, args->n_chunks, gz);
     chunk_bases(sides_buffers, args->n_chunks, sides);
     struct sl_attend_back block = {
-        .heads = heads_of_sides(sl_buffer_columns(buffers[2]), args->n_chunks, gz_buffers, sides_buffers),
+        .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz_buffers, sides_buffers),
         .offsets = sl_buffer_data(buffers[0]),
         .rows = sl_buffer_data(buffers[1]),
         .gz = {gz, args->shift, NULL},
         .sides = {sides, args->shift, NULL}};
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        void *gu = buffers[2 + q];
-        sl_attend_backward_cpu(&block, sl_buffer_rows(gu), args->t0[q], sl_buffer_data(buffers[2 + args->n_owners + q]),
-                               sl_buffer_data(gu));
+        const struct returned *to = &args->returned[q];
+        sl_attend_backward_cpu(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u),
+                               sl_slice_data(buffers, &to->gu));
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -579,7 +577,6 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *gz[SL_MAX_CHUNKS];
     const sl_real *sides[SL_MAX_CHUNKS];
     void **sides_buffers = buffers + 5 + args->n_chunks;
-    void **next = sides_buffers + args->n_chunks;
     const uint32_t *inverse = sl_buffer_data(buffers[2]);
     const sl_real *u = sl_buffer_data(buffers[4]);
     sl_real *gu = sl_buffer_data(buffers[3]);
@@ -599,9 +596,8 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
         const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
         if (p == args->own) {
             sl_attend_own_cpu(&block, args->n_own, args->t0, rows, args->row0, n_rows, u, gu);
-        } else if (bit(args->sent, p)) {
-            void *sent = *next++;
-            sl_accumulate_sent_cpu(sl_buffer_rows(sent), rows, sl_buffer_data(sent), &gradient);
+        } else {
+            sl_accumulate_sent_cpu(args->sent[p].n_rows, rows, sl_slice_data(buffers, &args->sent[p]), &gradient);
         }
     }
     sl_task_leave(&args->head, start_s);
@@ -644,16 +640,14 @@ static struct sl_device_rows device_rows(void *buffers[], uint32_t n_chunks, uin
     return rows;
 }
 
-static struct sl_device_sources device_sources(const struct forward_args *args, const uint32_t *inverse,
-                                               void *buffers[])
+static struct sl_device_sources device_sources(const struct forward_args *args, void *buffers[], uint32_t first_chunk)
 {
     struct sl_device_sources x = {.n_owners = args->n_owners,
                                   .own = args->own,
-                                  .inverse = inverse,
-                                  .rows = device_rows(buffers, args->n_chunks, args->shift)};
-    void **next = buffers + args->n_chunks;
+                                  .inverse = sl_buffer_data(buffers[2]),
+                                  .rows = device_rows(buffers + first_chunk, args->n_chunks, args->shift)};
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        x.packed[q] = bit(args->packed, q) ? sl_buffer_data(*next++) : NULL;
+        x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
     }
     memcpy(x.first, args->first, (args->n_owners + 1) * sizeof *x.first);
     return x;
@@ -678,7 +672,7 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_device_sources x = device_sources(args, sl_buffer_data(buffers[2]), buffers + 5);
+    struct sl_device_sources x = device_sources(args, buffers, 5);
     struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
     sl_task_leave_cuda(&args->head, sl_attend_forward_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
                                                            sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4])));
@@ -690,7 +684,7 @@ static void sides_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_device_sources x = device_sources(args, sl_buffer_data(buffers[2]), buffers + 6);
+    struct sl_device_sources x = device_sources(args, buffers, 6);
     struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
     sl_task_leave_cuda(&args->head,
                        sl_attend_sides_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_data(buffers[3]),
@@ -703,24 +697,26 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    void **gz = buffers + 2 + 2 * args->n_owners;
+    void **gz = buffers + 2;
     void **sides = gz + args->n_chunks;
-    struct sl_attend_device_back block = {.heads =
-                                              heads_of_sides(sl_buffer_columns(buffers[2]), args->n_chunks, gz, sides),
-                                          .offsets = sl_buffer_data(buffers[0]),
-                                          .rows = sl_buffer_data(buffers[1]),
-                                          .gz = device_rows(gz, args->n_chunks, args->shift),
-                                          .sides = device_rows(sides, args->n_chunks, args->shift)};
+    struct sl_attend_device_back block = {
+        .heads = heads_of_sides(returned_columns(args, buffers), args->n_chunks, gz, sides),
+        .offsets = sl_buffer_data(buffers[0]),
+        .rows = sl_buffer_data(buffers[1]),
+        .gz = device_rows(gz, args->n_chunks, args->shift),
+        .sides = device_rows(sides, args->n_chunks, args->shift)};
     const sl_real *u[SL_MAX_PES];
     sl_real *gu[SL_MAX_PES];
+    uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        gu[q] = sl_buffer_data(buffers[2 + q]);
-        u[q] = sl_buffer_data(buffers[2 + args->n_owners + q]);
-        n[q] = sl_buffer_rows(buffers[2 + q]);
+        gu[q] = sl_slice_data(buffers, &args->returned[q].gu);
+        u[q] = sl_slice_data(buffers, &args->returned[q].u);
+        t0[q] = args->returned[q].t0;
+        n[q] = args->returned[q].gu.n_rows;
     }
-    sl_task_leave_cuda(&args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n,
-                                                            args->t0, u, gu));
+    sl_task_leave_cuda(&args->head,
+                       sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n, t0, u, gu));
 }
 
 /* All shares in turn, onto what was cleared. */
@@ -728,7 +724,6 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
 {
     void **gz = buffers + 5;
     void **sides = gz + args->n_chunks;
-    void **next = sides + args->n_chunks;
     const sl_real *u = sl_buffer_data(buffers[4]);
     sl_real *gu = sl_buffer_data(buffers[3]);
     uint32_t n_rows = sl_buffer_rows(buffers[3]);
@@ -747,10 +742,10 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
     for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
         if (p == args->own) {
             st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, u, gu);
-        } else if (bit(args->sent, p)) {
-            void *sent = *next++;
+        } else if (args->sent[p].n_rows > 0) {
             struct sl_asked asked = {own.inverse, args->n_peers, p};
-            st = sl_accumulate_sent_cuda(stream, sl_buffer_rows(sent), &asked, sl_buffer_data(sent), 1, &gradient);
+            st = sl_accumulate_sent_cuda(stream, args->sent[p].n_rows, &asked, sl_slice_data(buffers, &args->sent[p]),
+                                         1, &gradient);
         }
     }
     return st;
@@ -830,7 +825,7 @@ static struct starpu_codelet backward_cl = {
     .name = "sl_attend_backward",
     .cpu_funcs = {backward_cpu_task},
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R back offsets, back rows; W gu, one per owner; R u, one per owner, chunks of gz, chunks of sides */
+    /* R back offsets, back rows, chunks of gz, chunks of sides; W or RW gu; R u */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
 };
@@ -922,12 +917,11 @@ static enum sl_status submit_forward(struct sl_task *task, struct forward_args *
 {
     add_chunks(task, sources->rows);
     for (uint32_t q = 0; q < sources->n_owners; q++) {
-        if (q != sources->own && sources->packed[q] != NULL) {
-            set_bit(args->packed, q);
-            sl_task_add(task, sources->packed[q], STARPU_R);
+        if (q != sources->own) {
+            args->packed[q] = sl_task_add_slice(task, &sources->packed[q], STARPU_R);
         }
     }
-    size_t bytes = offsetof(struct forward_args, first) + (sources->n_owners + 1) * sizeof *args->first;
+    size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args->packed;
     return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -994,7 +988,7 @@ static enum sl_status check_gradients(const char *name, const struct sl_attend_g
 
 /* Whether all of u and gu have the same shape, and one that goes with the gradients; n_rows_out: of all. */
 static enum sl_status check_owners(const struct sl_attend_gradients *gradients, uint32_t n_owners,
-                                   const starpu_data_handle_t *u, const starpu_data_handle_t *gu, uint32_t *n_rows_out)
+                                   const struct sl_slice *u, const struct sl_slice *gu, uint32_t *n_rows_out)
 {
     const char *name = "sl_attend_backward";
     uint32_t n_rows = 0;
@@ -1002,15 +996,16 @@ static enum sl_status check_owners(const struct sl_attend_gradients *gradients, 
         return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_PES);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
-        enum sl_status st = check_gradients(name, gradients, sl_handle_columns(gu[q]));
+        enum sl_status st = check_gradients(name, gradients, sl_handle_columns(gu[q].handle));
         if (st != SL_OK) {
             return st;
         }
-        if (sl_handle_columns(u[q]) != sl_handle_columns(gu[q]) || sl_handle_rows(u[q]) != sl_handle_rows(gu[q])) {
-            return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, sl_handle_rows(gu[q]),
-                           sl_handle_columns(gu[q]), sl_handle_rows(u[q]), sl_handle_columns(u[q]));
+        uint32_t n_columns = sl_handle_columns(u[q].handle);
+        if (n_columns != sl_handle_columns(gu[q].handle) || u[q].n_rows != gu[q].n_rows) {
+            return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows,
+                           sl_handle_columns(gu[q].handle), u[q].n_rows, n_columns);
         }
-        n_rows += sl_handle_rows(gu[q]);
+        n_rows += gu[q].n_rows;
     }
     *n_rows_out = n_rows;
     return SL_OK;
@@ -1018,8 +1013,8 @@ static enum sl_status check_owners(const struct sl_attend_gradients *gradients, 
 
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
-                                         uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *u,
-                                         const starpu_data_handle_t *gu)
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
+                                         const struct sl_slice *gu)
 {
     struct backward_args args = {.head = *head, .n_owners = n_owners};
     struct sl_task task;
@@ -1030,33 +1025,32 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     }
     args.n_chunks = gradients->gz->split.n_chunks;
     args.shift = gradients->gz->split.shift;
-    memcpy(args.t0, t0, n_owners * sizeof *t0);
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
     sl_task_begin(&task, &backward_cl);
     sl_task_add(&task, block->back_offsets, STARPU_R);
     sl_task_add(&task, block->back_rows, STARPU_R);
-    for (uint32_t q = 0; q < n_owners; q++) {
-        sl_task_add(&task, gu[q], STARPU_W);
-    }
-    for (uint32_t q = 0; q < n_owners; q++) {
-        sl_task_add(&task, u[q], STARPU_R);
-    }
     add_chunks(&task, gradients->gz);
     add_chunks(&task, gradients->sides);
-    size_t bytes = offsetof(struct backward_args, t0) + n_owners * sizeof *args.t0;
+    for (uint32_t q = 0; q < n_owners; q++) {
+        args.returned[q].t0 = t0[q];
+        args.returned[q].gu = sl_task_add_slice(&task, &gu[q], STARPU_W);
+    }
+    for (uint32_t q = 0; q < n_owners; q++) {
+        args.returned[q].u = sl_task_add_slice(&task, &u[q], STARPU_R);
+    }
+    size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 /* Append what other PEs sent; returns how many rows. */
-static uint64_t add_sent(struct sl_task *task, const struct sl_attend_shares *shares, uint8_t *bits)
+static uint64_t add_sent(struct sl_task *task, const struct sl_attend_shares *shares, struct sl_slice_args *sent)
 {
     uint64_t n = 0;
     for (uint32_t p = 0; p < shares->n_peers; p++) {
-        if (p != shares->own && shares->sent[p] != NULL) {
-            set_bit(bits, p);
-            n += sl_handle_rows(shares->sent[p]);
-            sl_task_add(task, shares->sent[p], STARPU_R);
+        if (p != shares->own) {
+            sent[p] = sl_task_add_slice(task, &shares->sent[p], STARPU_R);
+            n += sent[p].n_rows;
         }
     }
     return n;
@@ -1094,7 +1088,8 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     uint64_t n_terms = shares->n_own + add_sent(&task, shares, args.sent);
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    size_t bytes = offsetof(struct accumulate_args, sent) + shares->n_peers * sizeof *args.sent;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 /* The chunks of all parts' rows into the arguments. */

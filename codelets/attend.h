@@ -186,21 +186,21 @@ struct sl_attend_gradients {
     const struct sl_rows *sides; /* [D x 4K] */
 };
 
-/* What goes back to other owners, one task for all of them: for each, items t0 .. of the transposed block into gu [n x (H + 2K)];
- * u: what that owner packed. n_edges: roughly how many there are to all of them, for the model. */
+/* What goes back to other owners, one task for all of them: for each, items t0 .. of the transposed block into gu, n rows of width
+ * H + 2K; u: what that owner packed. n_edges: roughly how many there are to all of them, for the model. */
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
-                                         uint32_t n_owners, const uint32_t *t0, const starpu_data_handle_t *u,
-                                         const starpu_data_handle_t *gu);
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
+                                         const struct sl_slice *gu);
 
 /* What an owner adds up: its own block's share and what the other PEs of the group sent. */
 struct sl_attend_shares {
     const struct sl_block *block; /* own; its inverse: the rows that each PE asked for */
     struct sl_attend_gradients gradients;
-    uint32_t t0, n_own;               /* own sources: positions t0 .. t0 + n_own - 1 */
-    uint32_t n_peers;                 /* G */
-    uint32_t own;                     /* index of this PE among them */
-    const starpu_data_handle_t *sent; /* G: their gradients; NULL where own or empty */
+    uint32_t t0, n_own;          /* own sources: positions t0 .. t0 + n_own - 1 */
+    uint32_t n_peers;            /* G */
+    uint32_t own;                /* index of this PE among them */
+    const struct sl_slice *sent; /* G: their gradients; none where own or empty */
 };
 
 /* Clear chunk gu, add the own terms of the destinations among its rows (row0 .. of the frontier), then all shares: PE 0's first,

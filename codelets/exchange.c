@@ -62,9 +62,11 @@ void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_
 
 struct merge_args {
     struct sl_task_args head;
-    uint32_t n_hops;
-    uint32_t n_parts, owner;
-    uint32_t part_first, part_end;
+    uint32_t n_parts, n_owners;
+    struct merging {
+        uint32_t owner;
+        uint32_t part_first, part_end;
+    } merging[SL_MAX_PES]; /* submitted up to merging[n_owners - 1] only */
 };
 
 struct pack_args {
@@ -73,23 +75,29 @@ struct pack_args {
     uint32_t n_requesters;
     uint32_t n_chunks;
     uint32_t shift;
-    uint32_t requester[SL_MAX_PES]; /* submitted up to requester[n_requesters - 1] only */
+    struct packed {
+        uint32_t requester;
+        struct sl_slice_args rows;
+    } packed[SL_MAX_PES]; /* submitted up to packed[n_requesters - 1] only */
 };
 
 /* ---- task wrappers ---- */
 
+#define OWNER_BUFFERS 4 /* of each owner: frontier, index, counts, inverse */
+
 static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
 {
-    *out = (struct sl_requests){.n_parts = args->n_parts, .owner = args->owner};
+    *out = (struct sl_requests){.n_parts = args->n_parts};
     for (uint32_t p = 0; p < args->n_parts; p++) {
-        out->list[p] = sl_buffer_data(buffers[4 + p]);
+        out->list[p] = sl_buffer_data(buffers[OWNER_BUFFERS * args->n_owners + p]);
     }
 }
 
-static struct sl_frontier task_frontier(void *buffers[], const struct merge_args *args)
+/* buffers: the owner's. */
+static struct sl_frontier task_frontier(void *buffers[], const struct merging *merging)
 {
-    struct sl_frontier frontier = {.first = args->part_first,
-                                   .n_part = args->part_end - args->part_first,
+    struct sl_frontier frontier = {.first = merging->part_first,
+                                   .n_part = merging->part_end - merging->part_first,
                                    .ids = sl_buffer_data(buffers[0]),
                                    .row_of = sl_buffer_data(buffers[1])};
     frontier.words = (uint64_t *)(void *)(frontier.row_of + frontier.n_part + (frontier.n_part & 1));
@@ -104,12 +112,16 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_requests requests;
-    struct sl_frontier frontier = task_frontier(buffers, args);
-    uint32_t *counts = sl_buffer_data(buffers[2]);
     uint32_t level = args->head.hop;
     task_requests(buffers, args, &requests);
-    counts[sl_counts_rows(level + 1)] =
-        sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(buffers[3]));
+    for (uint32_t i = 0; i < args->n_owners; i++) {
+        void **own = buffers + OWNER_BUFFERS * i;
+        struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
+        uint32_t *counts = sl_buffer_data(own[2]);
+        requests.owner = args->merging[i].owner;
+        counts[sl_counts_rows(level + 1)] =
+            sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(own[3]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -123,12 +135,13 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *chunk[SL_MAX_CHUNKS];
     const uint32_t *inverse = sl_buffer_data(buffers[0]);
     for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[1 + args->n_requesters + c]);
+        chunk[c] = sl_buffer_data(buffers[1 + c]);
     }
     for (uint32_t r = 0; r < args->n_requesters; r++) {
-        struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, args->requester[r])};
-        void *packed = buffers[1 + r];
-        sl_pack_cpu(sl_buffer_rows(packed), sl_buffer_columns(packed), &rows, sl_buffer_data(packed));
+        const struct packed *packed = &args->packed[r];
+        struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
+        sl_pack_cpu(packed->rows.n_rows, sl_buffer_columns(buffers[packed->rows.buffer]), &rows,
+                    sl_slice_data(buffers, &packed->rows));
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -141,10 +154,15 @@ static void merge_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_requests requests;
-    struct sl_frontier frontier = task_frontier(buffers, args);
+    enum sl_status st = SL_OK;
     task_requests(buffers, args, &requests);
-    enum sl_status st = sl_merge_cuda(starpu_cuda_get_local_stream(), &requests, args->head.hop,
-                                      sl_buffer_data(buffers[2]), &frontier, sl_buffer_data(buffers[3]));
+    for (uint32_t i = 0; i < args->n_owners && st == SL_OK; i++) {
+        void **own = buffers + OWNER_BUFFERS * i;
+        struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
+        requests.owner = args->merging[i].owner;
+        st = sl_merge_cuda(starpu_cuda_get_local_stream(), &requests, args->head.hop, sl_buffer_data(own[2]), &frontier,
+                           sl_buffer_data(own[3]));
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -156,19 +174,21 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
     }
     const sl_real *chunk[SL_MAX_CHUNKS];
     sl_real *packed[SL_MAX_PES];
+    uint32_t requester[SL_MAX_PES];
     uint32_t n_rows[SL_MAX_PES];
     uint32_t n_columns = 0;
     for (uint32_t c = 0; c < args->n_chunks; c++) {
-        chunk[c] = sl_buffer_data(buffers[1 + args->n_requesters + c]);
+        chunk[c] = sl_buffer_data(buffers[1 + c]);
     }
     for (uint32_t r = 0; r < args->n_requesters; r++) {
-        packed[r] = sl_buffer_data(buffers[1 + r]);
-        n_rows[r] = sl_buffer_rows(buffers[1 + r]);
-        n_columns = sl_buffer_columns(buffers[1 + r]);
+        requester[r] = args->packed[r].requester;
+        packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
+        n_rows[r] = args->packed[r].rows.n_rows;
+        n_columns = sl_buffer_columns(buffers[args->packed[r].rows.buffer]);
     }
     enum sl_status st =
         sl_pack_cuda(starpu_cuda_get_local_stream(), n_columns, args->n_chunks, args->shift, chunk, args->n_parts,
-                     sl_buffer_data(buffers[0]), args->n_requesters, args->requester, n_rows, packed);
+                     sl_buffer_data(buffers[0]), args->n_requesters, requester, n_rows, packed);
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -184,7 +204,7 @@ static struct starpu_codelet merge_cl = {
     .name = "sl_merge",
     .cpu_funcs = {merge_cpu_task},
     SL_CUDA_FUNC(merge_cuda_task),
-    /* RW frontier, index, counts; W inverse; R one request per PE of the group */
+    /* RW frontier, index, counts, W inverse of each owner; R one request per PE of the group */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &merge_model,
 };
@@ -193,45 +213,57 @@ static struct starpu_codelet pack_cl = {
     .name = "sl_pack",
     .cpu_funcs = {pack_cpu_task},
     SL_CUDA_FUNC(pack_cuda_task),
-    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverse; W packed; R all chunks of the rows */
+    .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverse, all chunks of the rows; W or RW packed */
     .model = &pack_model,
 };
 
 /* ---- submissions ---- */
 
-enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, uint32_t owner,
-                               const starpu_data_handle_t *request, const struct sl_frontier_handles *frontier,
-                               starpu_data_handle_t inverse)
+static enum sl_status check_merging(uint32_t n_parts, const struct sl_merging *merging)
 {
-    struct merge_args args = {.head = *head, .n_hops = frontier->n_hops, .n_parts = n_parts, .owner = owner};
-    struct sl_task task;
+    const struct sl_frontier_handles *frontier = &merging->frontier;
     size_t room = starpu_vector_get_nx(frontier->index);
-    if (n_parts > SL_MAX_PES || owner >= n_parts || frontier->end < frontier->first ||
-        room < sl_index_bytes(frontier->end - frontier->first)) {
-        return sl_fail(SL_EINVAL, "sl_merge: PE %u of %u (at most %d), ids %u to %u with an index of %zu bytes", owner,
-                       n_parts, SL_MAX_PES, frontier->first, frontier->end, room);
+    return merging->owner < n_parts && frontier->end >= frontier->first &&
+                   room >= sl_index_bytes(frontier->end - frontier->first)
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "sl_merge: PE %u of %u, ids %u to %u with an index of %zu bytes", merging->owner,
+                         n_parts, frontier->first, frontier->end, room);
+}
+
+enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
+                               uint32_t n_owners, const struct sl_merging *owners)
+{
+    struct merge_args args = {.head = *head, .n_parts = n_parts, .n_owners = n_owners};
+    struct sl_task task;
+    if (n_parts > SL_MAX_PES || n_owners > n_parts) {
+        return sl_fail(SL_EINVAL, "sl_merge: %u of %u PEs (at most %d)", n_owners, n_parts, SL_MAX_PES);
     }
-    args.part_first = frontier->first;
-    args.part_end = frontier->end;
     args.head.stage = SL_STAGE_SAMPLE;
-    args.head.work = 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
+    args.head.work = 0;
     sl_task_begin(&task, &merge_cl);
-    sl_task_add(&task, frontier->ids, STARPU_RW);
-    sl_task_add(&task, frontier->index, STARPU_RW);
-    sl_task_add(&task, frontier->counts, STARPU_RW);
-    sl_task_add(&task, inverse, STARPU_W);
+    for (uint32_t i = 0; i < n_owners; i++) {
+        const struct sl_frontier_handles *frontier = &owners[i].frontier;
+        task.status = task.status == SL_OK ? check_merging(n_parts, &owners[i]) : task.status;
+        args.merging[i] = (struct merging){owners[i].owner, frontier->first, frontier->end};
+        args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
+        sl_task_add(&task, frontier->ids, STARPU_RW);
+        sl_task_add(&task, frontier->index, STARPU_RW);
+        sl_task_add(&task, frontier->counts, STARPU_RW);
+        sl_task_add(&task, owners[i].inverse, STARPU_W);
+    }
     for (uint32_t p = 0; p < n_parts; p++) {
         sl_task_add(&task, request[p], STARPU_R);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    size_t bytes = offsetof(struct merge_args, merging) + n_owners * sizeof *args.merging;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SAMPLE);
 }
 
 /* What one requester gets must fit the rows and the inverse. */
 static enum sl_status check_pack(const struct sl_rows *rows, starpu_data_handle_t inverse, uint32_t n_parts,
-                                 uint32_t requester, starpu_data_handle_t packed)
+                                 uint32_t requester, const struct sl_slice *packed)
 {
-    uint32_t n = sl_handle_rows(packed);
-    uint32_t n_columns = sl_handle_columns(packed);
+    uint32_t n = packed->n_rows;
+    uint32_t n_columns = sl_handle_columns(packed->handle);
     uint32_t room = starpu_vector_get_nx(inverse);
     if (n_columns == rows->n_columns && requester < n_parts && room > n_parts && n < room - n_parts) {
         return SL_OK;
@@ -242,7 +274,7 @@ static enum sl_status check_pack(const struct sl_rows *rows, starpu_data_handle_
 
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
-                              const starpu_data_handle_t *packed)
+                              const struct sl_slice *packed)
 {
     struct pack_args args = {.head = *head, .n_parts = n_parts, .n_requesters = n_requesters};
     struct sl_task task;
@@ -255,21 +287,20 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
     args.head.stage = SL_STAGE_EXCHANGE;
     args.head.work = 0;
     for (uint32_t r = 0; r < n_requesters; r++) {
-        enum sl_status st = check_pack(rows, inverse, n_parts, requester[r], packed[r]);
+        enum sl_status st = check_pack(rows, inverse, n_parts, requester[r], &packed[r]);
         if (st != SL_OK) {
             return st;
         }
-        args.requester[r] = requester[r];
-        args.head.work += 2 * sizeof(sl_real) * (uint64_t)sl_handle_rows(packed[r]) * rows->n_columns;
+        args.head.work += 2 * sizeof(sl_real) * (uint64_t)packed[r].n_rows * rows->n_columns;
     }
     sl_task_begin(&task, &pack_cl);
     sl_task_add(&task, inverse, STARPU_R);
-    for (uint32_t r = 0; r < n_requesters; r++) {
-        sl_task_add(&task, packed[r], STARPU_W);
-    }
     for (uint32_t c = 0; c < args.n_chunks; c++) {
         sl_task_add(&task, rows->chunk[c], STARPU_R);
     }
-    size_t bytes = offsetof(struct pack_args, requester) + n_requesters * sizeof *args.requester;
+    for (uint32_t r = 0; r < n_requesters; r++) {
+        args.packed[r] = (struct packed){requester[r], sl_task_add_slice(&task, &packed[r], STARPU_W)};
+    }
+    size_t bytes = offsetof(struct pack_args, packed) + n_requesters * sizeof *args.packed;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }

@@ -13,7 +13,8 @@
  * of a single PE.
  *
  * pack at owner q for requester p: P[i] = H[inverse[p][i]]. Its adjoint, and that of the block's own sources, is accumulate
- * (codelets/aggregate.h). The packed buffer, one for each pair of PEs, is what travels: StarPU moves it to where aggregate runs.
+ * (codelets/aggregate.h). The packed buffer, one for each pair of PEs or of sets of PEs that live together, is what travels: StarPU
+ * moves it to where aggregate runs.
  */
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
@@ -63,16 +64,23 @@ SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns,
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Sampling phase. owner: which PE of the group of n_parts merges. request: one handle per PE of the group, in order. frontier,
- * inverse: the owner's. head->hop is the hop whose sources are merged. */
-enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, uint32_t owner,
-                               const starpu_data_handle_t *request, const struct sl_frontier_handles *frontier,
-                               starpu_data_handle_t inverse);
+/* Which PE of the group merges, and what it writes. */
+struct sl_merging {
+    uint32_t owner;
+    struct sl_frontier_handles frontier;
+    starpu_data_handle_t inverse;
+};
+
+/* Sampling phase: one task for n_owners PEs of a group of n_parts, of which head->pe is one. request: one handle per PE of the group,
+ * in order. head->hop is the hop whose sources are merged. */
+enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
+                               uint32_t n_owners, const struct sl_merging *owners);
 
 /* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; inverse: the owner's, of a group of
- * n_parts PEs; for each of n_requesters its number in the group and a matrix [n x n_columns], n of what it asks for. */
+ * n_parts PEs; for each of n_requesters its number in the group, ascending, and n rows of a matrix of n_columns, n of what it asks for:
+ * slices (codelets/task.h) by matrix. */
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
-                              const starpu_data_handle_t *packed);
+                              const struct sl_slice *packed);
 
 #endif

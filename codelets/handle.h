@@ -7,6 +7,8 @@
 #ifndef SL_CODELETS_HANDLE_H
 #define SL_CODELETS_HANDLE_H
 
+#include <stdint.h>
+
 #ifdef SL_KERNELS_ONLY
 typedef struct sl_no_handle *starpu_data_handle_t;
 #else
@@ -16,5 +18,17 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 #ifdef SL_CUDA
 #include <cuda_runtime_api.h> /* cudaStream_t */
 #endif
+
+/* Rows row0 .. row0 + n_rows - 1 of a matrix in which others have rows, too; those of PEs that live together are side by side, so that
+ * tasks have few buffers. Whoever writes row 0 is the first of the matrix' writers. handle NULL: no rows. */
+struct sl_slice {
+    starpu_data_handle_t handle;
+    uint32_t row0, n_rows;
+};
+
+/* The same among a task's arguments: a buffer's number, which is never 0. 0: no rows. */
+struct sl_slice_args {
+    uint32_t buffer, row0, n_rows;
+};
 
 #endif

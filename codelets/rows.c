@@ -309,6 +309,13 @@ uint32_t sl_buffer_columns(void *buffer)
     }
 }
 
+sl_real *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
+{
+    void *buffer = buffers[slice->buffer];
+    return slice->buffer == 0 ? NULL
+                              : (sl_real *)sl_buffer_data(buffer) + (size_t)slice->row0 * sl_buffer_columns(buffer);
+}
+
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
 {
     void **data;

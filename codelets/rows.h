@@ -110,6 +110,9 @@ void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
+/* The first row of a slice, inside a task wrapper; NULL where it has none. */
+sl_real *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
+
 /* The data of n buffers, for kernels that take an array of pointers; to be given to sl_free. Thread safe. SL_ENOMEM. */
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out);
 

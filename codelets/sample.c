@@ -12,59 +12,6 @@
 
 /* ---- kernels, CPU ---- */
 
-static int pick_less(const struct sl_labor_pick *a, const struct sl_labor_pick *b)
-{
-    return a->key < b->key || (a->key == b->key && a->position < b->position);
-}
-
-/* Restore the max-heap order below entry i. */
-static void sift_down(struct sl_labor_pick *heap, uint32_t n, uint32_t i)
-{
-    for (uint32_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
-        if (child + 1 < n && pick_less(&heap[child], &heap[child + 1])) {
-            child++;
-        }
-        if (!pick_less(&heap[i], &heap[child])) {
-            return;
-        }
-        struct sl_labor_pick swapped = heap[i];
-        heap[i] = heap[child];
-        heap[child] = swapped;
-        i = child;
-    }
-}
-
-static int compare_u32(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The k positions with the smallest keys, ascending. */
-static void pick_labor(const struct sl_labor_turn *turn, const sl_vertex *neighbours, const sl_vertex *dataset_ids,
-                       uint32_t degree, uint32_t k, struct sl_labor_pick *heap, uint32_t *picked)
-{
-    for (uint32_t i = 0; i < degree; i++) {
-        struct sl_labor_pick pick = {.key = sl_labor_key(turn, dataset_ids[neighbours[i]]), .position = i};
-        if (i < k) {
-            heap[i] = pick;
-            if (i == k - 1) {
-                for (uint32_t j = k / 2; j-- > 0;) {
-                    sift_down(heap, k, j);
-                }
-            }
-        } else if (pick_less(&pick, &heap[0])) {
-            heap[0] = pick;
-            sift_down(heap, k, 0);
-        }
-    }
-    for (uint32_t i = 0; i < k; i++) {
-        picked[i] = heap[i].position;
-    }
-    qsort(picked, k, sizeof *picked, compare_u32);
-}
-
 struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop, const struct sl_sample_rule *rule)
 {
     uint64_t group = rule->kappa == 0 ? 0 : step / rule->kappa;
@@ -219,22 +166,14 @@ SL_INLINE void pick_side_by_side(const struct sl_draw *draw, uint32_t k, const s
 
 /* ---- blocks ---- */
 
-/* Pick positions in the lists of a batch; the lists' lines are asked for, not read (but LABOR reads them all). */
-SL_INLINE void pick_batch(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                          const struct sl_draw *draw, const struct sl_labor_turn *turn, const struct batch *batch,
-                          struct sl_labor_pick *heap, uint32_t *edges_out)
+/* neighbor: pick positions in the lists of a batch, without reading them; what is picked is asked for. */
+SL_INLINE void pick_neighbor(const struct sl_draw *draw, uint32_t k, const struct batch *batch, uint32_t *edges_out)
 {
-    const uint32_t k = rule->fanout;
-    if (rule->method == SL_SAMPLE_NEIGHBOR && pays_side_by_side(k, batch->n_some)) {
+    if (pays_side_by_side(k, batch->n_some)) {
         pick_side_by_side(draw, k, batch, edges_out);
     } else {
         for (uint32_t l = 0; l < batch->n_some; l++) {
-            uint32_t *picked = edges_out + batch->some[l].first_edge;
-            if (rule->method == SL_SAMPLE_NEIGHBOR) {
-                sl_pick_neighbor(draw, batch->vertices[l], batch->degrees[l], k, 1, picked);
-            } else {
-                pick_labor(turn, batch->some[l].ids, part->dataset_ids, batch->degrees[l], k, heap, picked);
-            }
+            sl_pick_neighbor(draw, batch->vertices[l], batch->degrees[l], k, 1, edges_out + batch->some[l].first_edge);
         }
     }
     for (uint32_t l = 0; l < batch->n_some; l++) {
@@ -242,9 +181,25 @@ SL_INLINE void pick_batch(const struct sl_sample_part *part, const struct sl_sam
             __builtin_prefetch(batch->some[l].ids + edges_out[batch->some[l].first_edge + i]);
         }
     }
-    for (uint32_t l = 0; l < batch->n_whole; l++) {
-        __builtin_prefetch(batch->whole[l].ids);
-        __builtin_prefetch(batch->whole[l].ids + 16);
+}
+
+/* labor: pick positions in the lists of a batch, which are read. */
+SL_INLINE void pick_labor(const struct sl_sample_part *part, const struct sl_labor_turn *turn, uint32_t k,
+                          const struct batch *batch, struct sl_labor_pick *heap, uint32_t *edges_out)
+{
+    struct sl_labor_list lists[BATCH];
+    for (uint32_t l = 0; l < batch->n_some; l++) {
+        lists[l] = (struct sl_labor_list){batch->some[l].ids, batch->degrees[l], edges_out + batch->some[l].first_edge};
+    }
+    sl_labor_pick_cpu(turn, part->dataset_ids, k, batch->n_some, lists, heap);
+}
+
+/* The first lines of lists that will be read. */
+SL_INLINE void fetch_lists(uint32_t n, const struct drawn *lists)
+{
+    for (uint32_t l = 0; l < n; l++) {
+        __builtin_prefetch(lists[l].ids);
+        __builtin_prefetch(lists[l].ids + 16);
     }
 }
 
@@ -272,6 +227,17 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
     }
 }
 
+/* What is left to do of a batch when its lists have come from memory. */
+SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                            const struct sl_labor_turn *turn, const struct batch *batch,
+                            const struct sl_sample_marks *marks, sl_vertex *edges_out)
+{
+    if (rule->method == SL_SAMPLE_LABOR && batch->n_some > 0) {
+        pick_labor(part, turn, rule->fanout, batch, marks->heap, edges_out);
+    }
+    read_batch(rule->fanout, batch, marks->words, edges_out);
+}
+
 /* Draw the edges of every destination, and mark their sources: edges_out gets ids in the order of the in-neighbour lists. */
 SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
@@ -279,7 +245,7 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
 {
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
     const uint32_t fanout = rule->method == SL_SAMPLE_FULL ? UINT32_MAX : rule->fanout;
-    struct batch batches[2] = {0};
+    struct batch batches[2];
     uint32_t n_edges = 0;
     uint32_t n_fetched = 0;
     offsets_out[0] = 0;
@@ -289,10 +255,19 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
         fetch_bounds(part, n_fetched, n_wanted, frontier);
         n_fetched = n_wanted;
         n_edges = list_batch(part, fanout, n, frontier + d, n_edges, offsets_out + d, &batches[b]);
-        pick_batch(part, rule, draw, &turn, &batches[b], marks->heap, edges_out);
-        read_batch(rule->fanout, &batches[b ^ 1], marks->words, edges_out);
+        if (rule->method == SL_SAMPLE_NEIGHBOR) {
+            pick_neighbor(draw, fanout, &batches[b], edges_out);
+        } else {
+            fetch_lists(batches[b].n_some, batches[b].some);
+        }
+        fetch_lists(batches[b].n_whole, batches[b].whole);
+        if (d > 0) {
+            finish_batch(part, rule, &turn, &batches[b ^ 1], marks, edges_out);
+        }
     }
-    read_batch(rule->fanout, &batches[(n_rows + BATCH - 1) / BATCH % 2 ^ 1], marks->words, edges_out);
+    if (n_rows > 0) {
+        finish_batch(part, rule, &turn, &batches[(n_rows - 1) / BATCH % 2], marks, edges_out);
+    }
     return n_edges;
 }
 

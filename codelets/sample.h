@@ -30,6 +30,7 @@
 #ifndef SL_CODELETS_SAMPLE_H
 #define SL_CODELETS_SAMPLE_H
 
+#include "codelets/labor.h"
 #include "codelets/task.h"
 #include "support/random.h"
 
@@ -134,27 +135,9 @@ SL_INLINE SL_HOST_DEVICE void sl_pick_neighbor(const struct sl_draw *draw, uint3
     }
 }
 
-/* Which slowly turning variate a step uses: n_t = c * N(z1, t) + s * N(z2, t), c = cos(pi/2 (step mod kappa) / kappa), s the
- * sine, z_j = hash(seed, floor(step / kappa) + j) (Balin et al. 2023, dependent minibatches). Unit variance for every step. */
-struct sl_labor_turn {
-    double cosine, sine;
-    struct sl_draw first, second;
-};
-
-/* cos and sin are taken here, once, on the host. */
+/* How LABOR's keys turn. cos and sin are taken here, once, on the host. */
 SL_EXTERN_C struct sl_labor_turn sl_labor_turn(uint64_t seed, uint64_t step, uint32_t hop,
                                                const struct sl_sample_rule *rule);
-
-/* The key that orders in-neighbours: smaller is picked first; `vertex` is a dataset id. Ties are broken by the id. */
-static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *turn, uint32_t vertex)
-{
-    double u = sl_random_open(&turn->first, vertex, 0);
-    if (turn->sine == 0) {
-        return u;
-    }
-    double v = sl_random_open(&turn->second, vertex, 0);
-    return turn->cosine * sl_normal_quantile(u) + turn->sine * sl_normal_quantile(v);
-}
 
 /* ---- kernels, CPU ---- */
 
@@ -166,12 +149,6 @@ struct sl_sample_part {
     const uint32_t *first;        /* G + 1, where the parts of the group begin */
     uint32_t n_parts;             /* G */
     uint32_t part;                /* the part sampled */
-};
-
-/* One in-neighbour that LABOR holds on to: its key and its position in the list. */
-struct sl_labor_pick {
-    double key;
-    uint32_t position;
 };
 
 /* Working memory of one PE and slot. words and ranks: ceil(N / 64) each; words are zero before and after each call.

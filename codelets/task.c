@@ -382,6 +382,28 @@ void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_
     task->n_buffers++;
 }
 
+/* A matrix' rows; StarPU's x runs along one. */
+static bool has_rows(const struct sl_slice *slice)
+{
+    return (uint64_t)slice->row0 + slice->n_rows <= starpu_matrix_get_ny(slice->handle);
+}
+
+struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_slice *slice,
+                                       enum starpu_data_access_mode mode)
+{
+    if (slice->handle == NULL || slice->n_rows == 0) {
+        return (struct sl_slice_args){0};
+    }
+    if (task->status == SL_OK && !has_rows(slice)) {
+        task->status = sl_fail(SL_EINVAL, "%s: rows %u to %llu of a matrix of %u", task->codelet->name, slice->row0,
+                               (unsigned long long)slice->row0 + slice->n_rows, starpu_matrix_get_ny(slice->handle));
+    }
+    if (task->n_buffers == 0 || task->handles[task->n_buffers - 1] != slice->handle) {
+        sl_task_add(task, slice->handle, mode == STARPU_W && slice->row0 > 0 ? STARPU_RW : mode);
+    }
+    return (struct sl_slice_args){task->n_buffers - 1, slice->row0, slice->n_rows};
+}
+
 /* ---- submitting it ---- */
 
 /* What was added must be what a codelet with fixed buffers states. */

@@ -185,6 +185,12 @@ void sl_task_begin(struct sl_task *task, struct starpu_codelet *codelet);
 /* Append a buffer with its mode. Codelets with a fixed number of buffers state the modes themselves and must agree. */
 void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
+/* Append the slice's matrix, unless the last buffer is that one; mode STARPU_R, or STARPU_W, which for rows that are not the matrix'
+ * first keeps the others. Slices of one matrix are added one after the other, for writing that of the lowest rows first. SL_EINVAL,
+ * which sl_task_submit gives back: rows that the matrix does not have. */
+struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_slice *slice,
+                                       enum starpu_data_access_mode mode);
+
 /* What a traced task is called: "STAGE.DIRECTION.OPERATION.hopH.peP.stepS", without blanks, which Paje files cannot hold.
  * Direction: fwd, bwd (row and weight gradients) or upd (their sum, and the weights). Operation: the codelet's name without
  * "sl_" and without its direction. Cut at SL_TASK_NAME_BYTES. */

@@ -87,28 +87,44 @@ static inline SL_HOST_DEVICE uint32_t sl_random_below(uint32_t bits, uint32_t n)
     return (uint32_t)((uint64_t)bits * n >> 32);
 }
 
-/* The standard normal quantile of u in (0, 1): Acklam's rational approximation, relative error below 1.2e-9. Only +, *, /, sqrt
- * and sl_ln, so that CPU and GPU round alike and get the same bits (compile without contraction). */
-static inline SL_HOST_DEVICE double sl_normal_quantile(double u)
+/* ---- the standard normal quantile of u in (0, 1): Acklam's rational approximations, relative error below 1.2e-9. Only +, *, /, sqrt
+ * and sl_ln, so that CPU and GPU round alike and get the same bits (compile without contraction). ---- */
+
+#define SL_NORMAL_TAIL 0.02425 /* below it, and above 1 minus it, another approximation holds */
+
+static inline SL_HOST_DEVICE int sl_normal_in_tail(double u)
+{
+    return u < SL_NORMAL_TAIL || u > 1 - SL_NORMAL_TAIL;
+}
+
+/* Of a u in a tail. */
+static inline SL_HOST_DEVICE double sl_normal_quantile_tail(double u)
+{
+    const double c[6] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
+                         -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
+    const double d[4] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
+    double q = sqrt(-2 * sl_ln(u < SL_NORMAL_TAIL ? u : 1 - u));
+    double x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
+               ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
+    return u < SL_NORMAL_TAIL ? x : -x;
+}
+
+/* Of a u in no tail. */
+static inline SL_HOST_DEVICE double sl_normal_quantile_middle(double u)
 {
     const double a[6] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
     const double b[5] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01,
                          -1.328068155288572e+01};
-    const double c[6] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                         -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
-    const double d[4] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
-    const double low = 0.02425;
-    if (u < low || u > 1 - low) {
-        double q = sqrt(-2 * sl_ln(u < low ? u : 1 - u));
-        double x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
-                   ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
-        return u < low ? x : -x;
-    }
     double q = u - 0.5;
     double r = q * q;
     return (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
            (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
+}
+
+static inline SL_HOST_DEVICE double sl_normal_quantile(double u)
+{
+    return sl_normal_in_tail(u) ? sl_normal_quantile_tail(u) : sl_normal_quantile_middle(u);
 }
 
 #endif

@@ -178,6 +178,12 @@ static MAYBE_UNUSED starpu_data_handle_t vector_of(const void *data, uint32_t n,
     return handle;
 }
 
+/* All rows of a matrix. */
+static MAYBE_UNUSED struct sl_slice slice_of(starpu_data_handle_t handle)
+{
+    return (struct sl_slice){handle, 0, sl_handle_rows(handle)};
+}
+
 /* Wait for the tasks on them and give the memory back to the test. */
 static MAYBE_UNUSED void unregister(unsigned n, const starpu_data_handle_t *handles)
 {

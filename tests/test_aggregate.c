@@ -1275,7 +1275,7 @@ struct handles {
     struct group_handles {
         starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
         starpu_data_handle_t inverse;
-        starpu_data_handle_t packed[MAX_PARTS]; /* NULL where own or empty */
+        struct sl_slice packed[MAX_PARTS]; /* of one matrix; none where own or empty */
         const uint32_t *first;
         struct sl_edge_weights by;
         const struct sl_edge_weights *weights; /* these, or NULL */
@@ -1331,16 +1331,22 @@ static struct handles *wrap_group(const struct group *group, uint32_t hop)
     return h;
 }
 
-/* A buffer between p and q, rows as p asks of q. */
-static starpu_data_handle_t wrap_packed(struct handles *h, const struct group *group, uint32_t hop, uint32_t p,
-                                        uint32_t q, uint32_t n_columns)
+/* A matrix between p and all owners, rows as p asks of each, side by side. */
+static void wrap_packed(struct handles *h, const struct group *group, uint32_t hop, uint32_t p, uint32_t n_columns)
 {
-    uint32_t n = sl_list_count(group->pe[p].block[hop].request, q);
-    if (p == q || n == 0) {
-        return NULL;
+    const uint32_t *request = group->pe[p].block[hop].request;
+    uint32_t n = request[group->n_parts] - sl_list_count(request, p);
+    uint32_t row = 0;
+    if (n == 0) {
+        return;
     }
     sl_real *data = h->memory[h->n_memory++] = poisoned((size_t)n * n_columns);
-    return wrap(rows_of(data, n, n_columns), &h->n, h->all);
+    starpu_data_handle_t all = wrap(rows_of(data, n, n_columns), &h->n, h->all);
+    for (uint32_t q = 0; q < group->n_parts; q++) {
+        uint32_t n_rows = p == q ? 0 : sl_list_count(request, q);
+        h->pe[p].packed[q] = (struct sl_slice){n_rows == 0 ? NULL : all, row, n_rows};
+        row += n_rows;
+    }
 }
 
 static void unwrap(struct handles *h)
@@ -1364,9 +1370,9 @@ static void submit_forward(const struct group *group, uint32_t hop, const struct
         struct sl_source_handles sources = {group->n_parts, p,          pe->first,  &rows[p],
                                             pe->inverse,    pe->packed, pe->weights};
         struct sl_rows out = wrap_rows(h, 1, p, &m->pe[p]);
+        wrap_packed(h, group, hop, p, out.n_columns);
         for (uint32_t q = 0; q < group->n_parts; q++) {
-            pe->packed[q] = wrap_packed(h, group, hop, p, q, out.n_columns);
-            if (pe->packed[q] != NULL) {
+            if (pe->packed[q].n_rows > 0) {
                 expect_ok(sl_pack_submit(&head, &rows[q], group->n_parts, h->pe[q].inverse, 1, &p, &pe->packed[q]));
             }
         }
@@ -1385,12 +1391,12 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
     for (uint32_t p = 0; p < group->n_parts; p++) {
         struct group_handles *pe = &h->pe[p];
         uint32_t t0[MAX_PARTS];
-        starpu_data_handle_t packed[MAX_PARTS];
+        struct sl_slice packed[MAX_PARTS];
         uint32_t n = 0;
         rows[p] = wrap_rows(h, 2, p, &gm->pe[p]);
+        wrap_packed(h, group, hop, p, rows[p].n_columns);
         for (uint32_t q = 0; q < group->n_parts; q++) {
-            pe->packed[q] = wrap_packed(h, group, hop, p, q, rows[p].n_columns);
-            if (pe->packed[q] != NULL) {
+            if (pe->packed[q].n_rows > 0) {
                 t0[n] = pe->first[q];
                 packed[n++] = pe->packed[q];
             }
@@ -1408,7 +1414,7 @@ static void submit_backward(const struct group *group, uint32_t hop, const struc
     }
     for (uint32_t q = 0; q < group->n_parts; q++) {
         const struct group_handles *pe = &h->pe[q];
-        starpu_data_handle_t sent[MAX_PARTS];
+        struct sl_slice sent[MAX_PARTS];
         for (uint32_t p = 0; p < group->n_parts; p++) {
             sent[p] = h->pe[p].packed[q];
         }
@@ -1512,7 +1518,7 @@ static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at
                             3, [20] = 1, [22] = 1, [24] = 1, [26] = 1}; /* list is the degree: every weight is 1 */
     const sl_real wanted[] = {4, 5, 0, 0, 3, 4};
     const sl_real wanted_weighted[] = {9, 12, 3, 4, 14, 18}; /* these sums, and the own rows */
-    starpu_data_handle_t none = NULL;
+    const struct sl_slice none = {0};
     unsigned before = sl_emulated_products;
     size_t bytes = 4 * (size_t)n_edges; /* the handle's, most of them never touched */
     uint32_t *edge_sources =
@@ -1656,7 +1662,7 @@ static void test_outputs_are_written(void **state)
     uint32_t back_rows[4] = {0};
     uint32_t inverse[] = {0, 4, 0, 1, 2, 3};
     sl_real data[5][4 * 6] = {{0}};
-    starpu_data_handle_t none = NULL;
+    const struct sl_slice none = {0};
     fixture_start(1);
     enum { OFFSETS, OFFSETS64, SOURCES, BACK_OFFSETS, BACK_ROWS, X, GM, M, PACKED, G, INVERSE, N };
     starpu_data_handle_t h[N] = {vector_of(offsets, 2, 4),      vector_of(offsets64, 2, 8), vector_of(sources, 4, 4),
@@ -1689,14 +1695,15 @@ static void test_outputs_are_written(void **state)
         expect_ok(sl_aggregate_full_submit(&head, &whole, 0, beta, h[M]));
         release(h[X], 1, &h[M]);
     }
+    const struct sl_slice packed = slice_of(h[PACKED]);
     hold(h[GM]);
-    expect_ok(sl_aggregate_backward_submit(&head, &what, 1, &(uint32_t){0}, &h[PACKED]));
+    expect_ok(sl_aggregate_backward_submit(&head, &what, 1, &(uint32_t){0}, &packed));
     release(h[GM], 1, &h[PACKED]);
     hold(h[GM]);
     expect_ok(sl_accumulate_submit(&head, &shares, 0, h[G]));
     release(h[GM], 1, &h[G]);
     hold(h[X]);
-    expect_ok(sl_pack_submit(&head, &x, 1, h[INVERSE], 1, &(uint32_t){0}, &h[PACKED]));
+    expect_ok(sl_pack_submit(&head, &x, 1, h[INVERSE], 1, &(uint32_t){0}, &packed));
     release(h[X], 1, &h[PACKED]);
     unregister(N, h);
     expect_no_failure();
@@ -1713,15 +1720,16 @@ static void test_refusals(void **state)
     fixture_start(1);
     starpu_data_handle_t handles[2] = {vector_of(index, 4, 4), rows_of(data, 4, 6)};
     struct sl_rows rows = {.split = sl_split_rows(4, 1, 2), .n_columns = 5, .chunk = &handles[1]};
-    starpu_data_handle_t none = NULL;
+    const struct sl_slice none = {0};
     struct sl_source_handles sources = {1, 0, first, &rows, handles[0], &none, NULL};
     struct sl_accumulate shares = {.gm = &rows, .n_peers = 1, .inverse = handles[0], .sent = &none};
     starpu_data_handle_t v = handles[0];
+    const struct sl_slice packed = slice_of(handles[1]);
     struct sl_returned what = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
     struct sl_full_sources whole = {.offsets = v, .sources = v, .first = v, .n_parts = 1, .rows = &rows, .n_edges = 1};
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
-    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &packed), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
@@ -1731,7 +1739,7 @@ static void test_refusals(void **state)
     rows.split.n_chunks = SL_MAX_CHUNKS + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "65 chunks", "sl_aggregate_forward");
-    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &handles[1]), SL_EINVAL);
+    assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &packed), SL_EINVAL);
     assert_int_equal(sl_accumulate_submit(&head, &shares, 0, handles[1]), SL_EINVAL);
     rows.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
     assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);

@@ -727,8 +727,8 @@ static void test_empty_blocks(void **state)
 struct handles {
     struct group_handles {
         struct sl_block block;
-        starpu_data_handle_t u[MAX_PARTS];  /* what owners packed; NULL where own or empty */
-        starpu_data_handle_t gu[MAX_PARTS]; /* what goes back to them */
+        struct sl_slice u[MAX_PARTS];  /* what owners packed, in one matrix; none where own or empty */
+        struct sl_slice gu[MAX_PARTS]; /* what goes back to them */
         const uint32_t *first;
     } pe[MAX_PARTS];
     struct sl_rows rows[6][MAX_PARTS];
@@ -764,16 +764,23 @@ static void wrap_level(struct handles *h, int slot, const struct group *group, c
     }
 }
 
-/* A buffer between p and q, rows as p asks of q. */
-static starpu_data_handle_t wrap_packed(struct handles *h, const struct at *at, uint32_t p, uint32_t q)
+/* A matrix between p and all owners, rows as p asks of each, side by side. */
+static void wrap_packed(struct handles *h, const struct at *at, uint32_t p, struct sl_slice *slices_out)
 {
-    uint32_t n = sl_list_count(at->group->pe[p].block[at->hop].request, q);
+    const uint32_t *request = at->group->pe[p].block[at->hop].request;
     uint32_t n_columns = sl_heads_row(at->heads);
-    if (p == q || n == 0) {
-        return NULL;
+    uint32_t n = request[at->group->n_parts] - sl_list_count(request, p);
+    uint32_t row = 0;
+    if (n == 0) {
+        return;
     }
     sl_real *data = h->memory[h->n_memory++] = poisoned((size_t)n * n_columns);
-    return wrap(h, rows_of(data, n, n_columns));
+    starpu_data_handle_t all = wrap(h, rows_of(data, n, n_columns));
+    for (uint32_t q = 0; q < at->group->n_parts; q++) {
+        uint32_t n_rows = p == q ? 0 : sl_list_count(request, q);
+        slices_out[q] = (struct sl_slice){n_rows == 0 ? NULL : all, row, n_rows};
+        row += n_rows;
+    }
 }
 
 static struct handles *wrap_hop(const struct at *at, const struct state *s)
@@ -790,10 +797,8 @@ static struct handles *wrap_hop(const struct at *at, const struct state *s)
             .back_rows = wrap_vector(h, block->back_rows, block->n_edges),
             .inverse = wrap_vector(h, block->inverse, group->n_parts + 1 + block->inverse[group->n_parts])};
         pe->first = block->request;
-        for (uint32_t q = 0; q < group->n_parts; q++) {
-            pe->u[q] = wrap_packed(h, at, p, q);
-            pe->gu[q] = wrap_packed(h, at, p, q);
-        }
+        wrap_packed(h, at, p, pe->u);
+        wrap_packed(h, at, p, pe->gu);
     }
     wrap_level(h, U, group, &s->u);
     wrap_level(h, GU, group, &s->gu);
@@ -828,7 +833,7 @@ static void submit_pack(const struct at *at, struct handles *h)
 {
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         for (uint32_t q = 0; q < at->group->n_parts; q++) {
-            if (h->pe[p].u[q] != NULL) {
+            if (h->pe[p].u[q].n_rows > 0) {
                 expect_ok(sl_pack_submit(&head, &h->rows[U][q], at->group->n_parts, h->pe[q].block.inverse, 1, &p,
                                          &h->pe[p].u[q]));
             }
@@ -852,8 +857,8 @@ static void submit_back(const struct at *at, struct handles *h, uint32_t p)
 {
     struct sl_source_handles sources = sources_of(at, h, p);
     struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p]};
-    starpu_data_handle_t u[MAX_PARTS];
-    starpu_data_handle_t gu[MAX_PARTS];
+    struct sl_slice u[MAX_PARTS];
+    struct sl_slice gu[MAX_PARTS];
     uint32_t t0[MAX_PARTS];
     uint32_t n = 0;
     for (uint32_t c = 0; c < h->rows[GZ][p].split.n_chunks; c++) {
@@ -862,7 +867,7 @@ static void submit_back(const struct at *at, struct handles *h, uint32_t p)
                                          h->rows[SIDES][p].chunk[c]));
     }
     for (uint32_t q = 0; q < at->group->n_parts; q++) {
-        if (h->pe[p].gu[q] != NULL) {
+        if (h->pe[p].gu[q].n_rows > 0) {
             t0[n] = h->pe[p].first[q];
             u[n] = h->pe[p].u[q];
             gu[n++] = h->pe[p].gu[q];
@@ -875,7 +880,7 @@ static void submit_back(const struct at *at, struct handles *h, uint32_t p)
 
 static void submit_accumulate(const struct at *at, struct handles *h, uint32_t q)
 {
-    starpu_data_handle_t sent[MAX_PARTS];
+    struct sl_slice sent[MAX_PARTS];
     const struct sl_rows *gu = &h->rows[GU][q];
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         sent[p] = h->pe[p].gu[q];
@@ -1100,7 +1105,7 @@ static void test_outputs_are_written(void **state)
     uint32_t back_rows[4] = {0};
     uint32_t inverse[] = {0, 4, 0, 1, 2, 3};
     sl_real data[8][4 * 8] = {{0}};
-    starpu_data_handle_t none = NULL;
+    const struct sl_slice none = {0};
     fixture_start(1);
     enum {
         OFFSETS,
@@ -1144,7 +1149,9 @@ static void test_outputs_are_written(void **state)
     expect_ok(sl_attend_sides_submit(&head, &block, 0, 4, &all, h[GOUT], h[OUT_LSE], h[SIDE]));
     release(h[GOUT], 1, &h[SIDE]);
     hold(h[GOUT]);
-    expect_ok(sl_attend_backward_submit(&head, &block, &gradients, 4, 1, &(uint32_t){0}, &h[ROWS], &h[SENT]));
+    const struct sl_slice rows = slice_of(h[ROWS]);
+    const struct sl_slice sent = slice_of(h[SENT]);
+    expect_ok(sl_attend_backward_submit(&head, &block, &gradients, 4, 1, &(uint32_t){0}, &rows, &sent));
     release(h[GOUT], 1, &h[SENT]);
     hold(h[GOUT]);
     expect_ok(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[GRADS]));
@@ -1161,11 +1168,13 @@ static void test_refusals(void **state)
     sl_real data[4 * 16] = {0};
     uint32_t first[2] = {0, 4};
     fixture_start(1);
-    starpu_data_handle_t none = NULL;
+    const struct sl_slice none = {0};
     starpu_data_handle_t h[] = {rows_of(data, 4, 8), rows_of(data, 2, 6), rows_of(data, 2, 1),
                                 rows_of(data, 2, 4), rows_of(data, 4, 7), vector_of(first, 2, 4)};
     enum { ROWS, OUT, OUT_LSE, SIDE, NARROW, VECTOR };
     starpu_data_handle_t v = h[VECTOR];
+    const struct sl_slice rows = slice_of(h[ROWS]);
+    const struct sl_slice narrow = slice_of(h[NARROW]);
     struct sl_block block = {v, v, v, v, v, v};
     struct sl_rows u = {.split = sl_split_rows(4, 1, 2), .n_columns = 8, .chunk = &h[ROWS]};
     struct sl_rows gz = {.split = sl_split_rows(2, 1, 2), .n_columns = 6, .chunk = &h[OUT]};
@@ -1180,11 +1189,9 @@ static void test_refusals(void **state)
     expect_message(sl_message(), "rows 3 to 5", "of 4");
     assert_int_equal(sl_attend_sides_submit(&head, &block, 0, 1, &all, h[OUT], h[OUT_LSE], h[OUT_LSE]), SL_EINVAL);
     expect_message(sl_message(), "1 heads", "[2 x 1]");
-    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, 1, first, &h[ROWS], &h[NARROW]),
-                     SL_EINVAL);
+    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, 1, first, &rows, &narrow), SL_EINVAL);
     expect_message(sl_message(), "width 7", "width 6");
-    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, 1, first, &h[NARROW], &h[ROWS]),
-                     SL_EINVAL);
+    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, 1, first, &narrow, &rows), SL_EINVAL);
     expect_message(sl_message(), "[4 x 8]", "[4 x 7]");
     assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[NARROW]), SL_EINVAL);
     assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[NARROW], h[ROWS]), SL_EINVAL);

@@ -471,7 +471,8 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
                                            .n_hops = 2,
                                            .first = first,
                                            .end = first + n_part};
-    expect_ok(sl_merge_submit(&here, 3, ask.owner, handles + 4, &frontier, handles[3]));
+    struct sl_merging owner = {ask.owner, frontier, handles[3]};
+    expect_ok(sl_merge_submit(&here, 3, handles + 4, 1, &owner));
     unregister(7, handles);
     expect_no_failure();
     uint32_t n_rows = merge(&plain);
@@ -488,33 +489,38 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
     free_ask(&plain);
 }
 
-/* One task for the second and the fourth of five PEs. */
+/* One task for the second and the fourth of five PEs, whose rows are side by side in a matrix that has others' rows around them. */
 static void check_pack_submission(uint32_t shift)
 {
     struct chunks rows = make_chunks(29, 6, shift, 4);
     uint32_t index[] = {0, 2, 10, 11, 15, 15, 99, 99, 28, 0, 7, 8, 8, 15, 16, 1, 99, 3, 28, 9, 2};
     const uint32_t requester[2] = {1, 3};
     const uint32_t n[2] = {8, 4};
-    sl_real *packed[2] = {poisoned(8 * 6), poisoned(4 * 6)};
+    sl_real *packed = poisoned((2 + 8 + 4 + 3) * 6);
+    sl_real *untouched = poisoned(3 * 6);
     sl_real *plain = poisoned(8 * 6);
     starpu_data_handle_t chunk[MAX_CHUNKS];
     starpu_data_handle_t inverse = vector_of(index, sizeof index / sizeof *index, 4);
-    starpu_data_handle_t out[2] = {rows_of(packed[0], n[0], 6), rows_of(packed[1], n[1], 6)};
+    starpu_data_handle_t out = rows_of(packed, 2 + 8 + 4 + 3, 6);
+    const struct sl_slice slices[2] = {{out, 2, n[0]}, {out, 2 + n[0], n[1]}};
     for (uint32_t c = 0; c < rows.n; c++) {
         chunk[c] = rows_of(rows.base[c], sl_split_size(&rows.split, c), 6);
     }
     struct sl_rows all = {.split = rows.split, .n_columns = 6, .chunk = chunk};
-    expect_ok(sl_pack_submit(&head, &all, 5, inverse, 2, requester, out));
+    expect_ok(sl_pack_submit(&head, &all, 5, inverse, 2, requester, slices));
     unregister(1, &inverse);
-    unregister(2, out);
+    unregister(1, &out);
     unregister(rows.n, chunk);
     expect_no_failure();
     for (int r = 0; r < 2; r++) {
         struct sl_view view = {(const sl_real *const *)rows.base, rows.split.shift, index + (r == 0 ? 8 : 17)};
         sl_pack_cpu(n[r], 6, &view, plain);
-        expect_same("packed", n[r] * 6, sizeof *plain, packed[r], plain);
-        free(packed[r]);
+        expect_same("packed", n[r] * 6, sizeof *plain, packed + slices[r].row0 * 6, plain);
     }
+    expect_same("rows before", 2 * 6, sizeof *plain, packed, untouched);
+    expect_same("rows behind", 3 * 6, sizeof *plain, packed + (2 + 8 + 4) * 6, untouched);
+    free(packed);
+    free(untouched);
     free(plain);
     free_chunks(&rows);
 }
@@ -641,13 +647,15 @@ static void submit_piped(const struct sl_partition *partition, const struct sl_s
             struct sl_marks_handles marks = marks_of(partition, &pes[p]);
             expect_ok(sl_sample_submit(&here, &pes[p].part, &rules[hop], SEED, &frontier, &marks, &pes[p].block[hop]));
         }
-        for (uint32_t q = 0; q < PARTS; q++) {
-            struct sl_frontier_handles frontier = frontier_of(partition, q, &pes[q]);
-            starpu_data_handle_t request[PARTS];
-            for (uint32_t p = 0; p < PARTS; p++) {
-                request[p] = pes[p].block[hop].request;
-            }
-            expect_ok(sl_merge_submit(&here, PARTS, q, request, &frontier, pes[q].block[hop].inverse));
+        starpu_data_handle_t request[PARTS];
+        struct sl_merging owners[PARTS];
+        for (uint32_t p = 0; p < PARTS; p++) {
+            request[p] = pes[p].block[hop].request;
+            owners[p] = (struct sl_merging){p, frontier_of(partition, p, &pes[p]), pes[p].block[hop].inverse};
+        }
+        for (uint32_t q = 0, n = 1; q < PARTS; q += n) {
+            n = hop == 0 ? 1 : PARTS - q < 3 ? PARTS - q : 3; /* alone, or three in one task */
+            expect_ok(sl_merge_submit(&here, PARTS, request, n, owners + q));
         }
     }
 }
@@ -737,7 +745,8 @@ static void check_outputs(const struct sl_partition *partition, struct piped *pe
     const starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse};
     const starpu_data_handle_t requests[] = {block->request, block->request, block->request, block->request};
     hold(block->request);
-    expect_ok(sl_merge_submit(&here, PARTS, 0, requests, &frontier, block->inverse));
+    const struct sl_merging owner = {0, frontier, block->inverse};
+    expect_ok(sl_merge_submit(&here, PARTS, requests, 1, &owner));
     release(block->request, 4, merged);
     expect_no_failure();
 }
@@ -788,31 +797,39 @@ static void test_refusals_and_failure(void **state)
         rows_of(base, 8, 6),
     };
     const starpu_data_handle_t *h = handles;
+    const struct sl_slice to = slice_of(handles[7]);
     struct sl_rows all = {.split = sl_split_rows(8, 1, 3), .n_columns = 6, .chunk = &handles[8]};
-    struct sl_frontier_handles frontier = {
-        .ids = h[0], .index = h[1], .counts = h[2], .n_hops = 2, .first = 10, .end = 75};
-    assert_int_equal(sl_merge_submit(&head, 1, 0, h + 4, &frontier, h[3]), SL_EINVAL);
+    struct sl_merging owner = {
+        0, {.ids = h[0], .index = h[1], .counts = h[2], .n_hops = 2, .first = 10, .end = 75}, h[3]};
+    assert_int_equal(sl_merge_submit(&head, 1, h + 4, 1, &owner), SL_EINVAL);
     expect_message(sl_message(), "10 to 75", "264 bytes");
-    frontier.end = 9;
-    assert_int_equal(sl_merge_submit(&head, 1, 0, h + 4, &frontier, h[3]), SL_EINVAL);
-    frontier.end = 74;
-    assert_int_equal(sl_merge_submit(&head, 257, 0, h + 4, &frontier, h[3]), SL_EINVAL);
-    assert_int_equal(sl_merge_submit(&head, 1, 1, h + 4, &frontier, h[3]), SL_EINVAL);
+    owner.frontier.end = 9;
+    assert_int_equal(sl_merge_submit(&head, 1, h + 4, 1, &owner), SL_EINVAL);
+    owner.frontier.end = 74;
+    assert_int_equal(sl_merge_submit(&head, 257, h + 4, 1, &owner), SL_EINVAL);
+    assert_int_equal(sl_merge_submit(&head, 1, h + 4, 2, &owner), SL_EINVAL);
+    expect_message(sl_message(), "2 of 1 PEs", "sl_merge");
+    owner.owner = 1;
+    assert_int_equal(sl_merge_submit(&head, 1, h + 4, 1, &owner), SL_EINVAL);
     expect_message(sl_message(), "PE 1 of 1", "sl_merge");
-    assert_int_equal(sl_pack_submit(&head, &all, 1, h[5], 1, who, &h[7]), SL_EINVAL);
+    owner.owner = 0;
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[5], 1, who, &to), SL_EINVAL);
     expect_message(sl_message(), "4 x 6", "5 entries");
-    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, &who[1], &h[7]), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, &who[1], &to), SL_EINVAL);
     expect_message(sl_message(), "PE 1 of 1", "sl_pack");
-    assert_int_equal(sl_pack_submit(&head, &all, 257, h[6], 1, who, &h[7]), SL_EINVAL);
-    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 2, who, &h[7]), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 257, h[6], 1, who, &to), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 2, who, &to), SL_EINVAL);
     expect_message(sl_message(), "2 of 1 PEs", "sl_pack");
     all.n_columns = 5;
-    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, who, &h[7]), SL_EINVAL);
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, who, &to), SL_EINVAL);
     expect_message(sl_message(), "4 x 6", "width 5");
     all.n_columns = 6;
+    const struct sl_slice beyond = {h[7], 1, 4};
+    assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, who, &beyond), SL_EINVAL);
+    expect_message(sl_message(), "rows 1 to 5", "of 4");
     fixture_fail();
-    expect_ok(sl_merge_submit(&head, 1, 0, h + 4, &frontier, h[3]));
-    expect_ok(sl_pack_submit(&head, &all, 1, h[6], 1, who, &h[7]));
+    expect_ok(sl_merge_submit(&head, 1, h + 4, 1, &owner));
+    expect_ok(sl_pack_submit(&head, &all, 1, h[6], 1, who, &to));
     unregister(9, handles);
     assert_int_equal(counts[sl_counts_rows(2)], 0);
     expect_still(packed[0], (sl_real)-12345.5);

@@ -419,6 +419,41 @@ static void test_same_bits(void **state)
     }
 }
 
+/* ---- how many PEs' rows travel side by side is invisible to the bit ---- */
+
+static void run_in_teams(const struct variant *v, uint32_t team, uint32_t expected, struct outcome *out)
+{
+    const struct spread spread = {20, v->norm == SL_NORM_BATCH ? 10 : 20, 2, SL_PARTITION_METIS, 2};
+    struct sl_settings settings;
+    struct world w;
+    settings_of(v, &spread, &settings);
+    world_open(dataset_of(v), &settings, N_STEPS, &w);
+    assert_int_equal(w.steps->team, expected);
+    w.steps->team = team;
+    world_run(&w, N_STEPS, out);
+    world_close(&w);
+    sl_settings_free(&settings);
+}
+
+static void test_teams(void **state)
+{
+    (void)state;
+    machine_up("lws", 2);
+    for (size_t i = 0; i < n_exact_variants(); i++) {
+        const struct variant *v = &variants[exact_variants[i]];
+        const uint32_t usual = v->norm == SL_NORM_BATCH ? 2 : 3; /* eight teams of 10 or 20 at the most */
+        struct outcome pairs, teams;
+        char name[160];
+        snprintf(name, sizeof name, "%s, %s, teams of %u", model_name(v->model), v->name, usual);
+        run_in_teams(v, 1, usual, &pairs);
+        run_in_teams(v, usual, usual, &teams);
+        expect_bits(name, &teams, &pairs);
+        outcome_free(&pairs);
+        outcome_free(&teams);
+    }
+    machine_down();
+}
+
 /* ---- a cache of feature rows changes what is moved, never a number ---- */
 
 /* A cached run gives the bits of the one without, and its caches were asked for every input row. */
@@ -762,10 +797,11 @@ static int free_sets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invisible),     cmocka_unit_test(test_schedulers),   cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups),  cmocka_unit_test(test_devices),      cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_feature_cache), cmocka_unit_test(test_seeds_differ), cmocka_unit_test(test_late_batch),
-        cmocka_unit_test(test_coverage),      cmocka_unit_test(test_fanout),       cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers),    cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_devices),       cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_teams),        cmocka_unit_test(test_feature_cache), cmocka_unit_test(test_seeds_differ),
+        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),      cmocka_unit_test(test_fanout),
+        cmocka_unit_test(test_epochs),
     };
     return cmocka_run_group_tests(tests, make_sets, free_sets);
 }

@@ -44,20 +44,54 @@ static uint64_t n_edges_of(const struct sl_at *at, uint32_t p)
     return s->pe[p].counts[sl_counts_edges(s->plan->n_layers, at->level)];
 }
 
-/* A pair of this hop: what PE p gets from owner q of its group, or returns to it. */
+/* A pair of this hop: what a PE, or its team, gets from owner, or team, number q of its group, or returns to it. */
 static size_t pair_of(const struct sl_at *at, uint32_t q)
 {
     return (size_t)at->level * at->pass->plan->n_parts + q;
 }
 
-/* What PE p reads of each owner's rows, and the gradients that it returns to each, once packed. */
-static starpu_data_handle_t *packed_of(const struct sl_at *at, uint32_t p)
+/* The PE that stands for the team of PE `peer` of p's group: its first. */
+static uint32_t team_of(const struct sl_at *at, uint32_t p, uint32_t peer)
 {
-    return &steps_of(at)->pe[p].packed[pair_of(at, 0)];
+    return sl_plan_peer(at->pass->plan, p, peer - peer % steps_of(at)->team);
 }
-static starpu_data_handle_t *sent_of(const struct sl_at *at, uint32_t p)
+
+/* What PE p's team reads of the rows of owner q's, and the gradients that it returns to it, once packed. */
+static starpu_data_handle_t *packed_of(const struct sl_at *at, uint32_t p, uint32_t q)
 {
-    return &steps_of(at)->pe[p].sent[pair_of(at, 0)];
+    uint32_t team = team_of(at, p, sl_plan_part(at->pass->plan, p));
+    return &steps_of(at)->pe[team].packed[pair_of(at, q / steps_of(at)->team)];
+}
+static starpu_data_handle_t *sent_of(const struct sl_at *at, uint32_t p, uint32_t q)
+{
+    uint32_t team = team_of(at, p, sl_plan_part(at->pass->plan, p));
+    return &steps_of(at)->pe[team].sent[pair_of(at, q / steps_of(at)->team)];
+}
+
+/* PE p's own rows of those: from, or to, owner q. */
+static struct sl_slice slice_of(const struct sl_at *at, bool back, uint32_t p, uint32_t q)
+{
+    const struct sl_step_pe *pe = &steps_of(at)->pe[p];
+    uint32_t n = q == sl_plan_part(at->pass->plan, p) ? 0 : n_asked(at, p, q);
+    return (struct sl_slice){.handle = n == 0 ? NULL : *(back ? sent_of(at, p, q) : packed_of(at, p, q)),
+                             .row0 = (back ? pe->sent_row : pe->packed_row)[pair_of(at, q)],
+                             .n_rows = n};
+}
+
+/* What the team of PE p asks of that of owner q. */
+static uint32_t n_asked_by_team(const struct sl_at *at, uint32_t p, uint32_t q)
+{
+    const struct sl_plan *plan = at->pass->plan;
+    const uint32_t team = steps_of(at)->team;
+    const uint32_t first_p = sl_plan_part(plan, p) / team * team;
+    const uint32_t first_q = q / team * team;
+    uint32_t n = 0;
+    for (uint32_t i = first_p; i < first_p + team && i < plan->n_parts; i++) {
+        for (uint32_t j = first_q; j < first_q + team && j < plan->n_parts; j++) {
+            n += i == j ? 0 : n_asked(at, sl_plan_peer(plan, p, i), j);
+        }
+    }
+    return n;
 }
 
 /* The weights of PE p's block, into *out; NULL: means. */
@@ -88,50 +122,75 @@ static struct sl_partials *partials(const struct sl_at *at, uint32_t p, int para
 
 /* ---- forward ---- */
 
-/* PE `owner` packs the rows that the other PEs of its group asked it for. */
-static enum sl_status pack(const struct sl_at *at, uint32_t owner)
+/* The matrix for what the teams of PE p and owner q have for each other, if anything. */
+static enum sl_status shape_pair(const struct sl_at *at, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
     struct sl_steps *s = steps_of(at);
-    uint32_t n_parts = s->plan->n_parts;
-    uint32_t q = sl_plan_part(s->plan, owner);
-    const struct sl_rows *rows = sl_at_travels(at, owner);
-    uint32_t requester[SL_MAX_PES];
-    starpu_data_handle_t packed[SL_MAX_PES];
-    starpu_data_handle_t *kept;
-    uint32_t n = 0;
-    struct sl_task_args head = sl_at_head(at, owner);
+    struct sl_slot_pe *slot = slot_of(at, p);
+    uint32_t owner = sl_plan_peer(s->plan, p, q);
+    uint32_t n_rows = n_asked_by_team(at, p, q);
+    starpu_data_handle_t *kept = &(back ? slot->sent : slot->packed)[pair_of(at, q / s->team)];
     enum sl_status st = SL_OK;
-    for (uint32_t peer = 0; peer < n_parts; peer++) {
-        uint32_t p = sl_plan_peer(s->plan, owner, peer);
-        if (p == owner || n_asked(at, p, q) == 0) {
-            continue;
-        }
-        kept = &slot_of(at, p)->packed[pair_of(at, q)];
-        SL_TRY(st, sl_door_reuse(s->door, owner, p, *kept), done);
-        SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), rows->n_columns, sizeof(sl_real), kept), done);
-        requester[n] = peer;
-        packed[n++] = packed_of(at, p)[q] = *kept;
-    }
-    if (n > 0) {
-        st = sl_pack_submit(&head, rows, n_parts, block_of(at, owner)->inverse, n, requester, packed);
+    if (n_rows > 0) {
+        SL_TRY(st, sl_door_reuse(s->door, back ? p : owner, back ? owner : p, *kept), done);
+        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, sizeof(sl_real), kept), done);
+        *(back ? sent_of(at, p, q) : packed_of(at, p, q)) = *kept;
     }
 done:
     return st;
 }
 
-/* What PEs p and q of a group, both its members, have for each other, if anything: one more parcel. */
+/* Matrices for all that PEs of this rank will write. */
+static enum sl_status shape_pairs(const struct sl_at *at, bool back, uint32_t n_columns)
+{
+    const struct sl_steps *s = steps_of(at);
+    const struct sl_plan *plan = s->plan;
+    enum sl_status st = SL_OK;
+    for (uint32_t p = 0; p < plan->n_pes; p++) {
+        bool stands = team_of(at, p, sl_plan_part(plan, p)) == p;
+        for (uint32_t q = 0; st == SL_OK && stands && q < plan->n_parts; q += s->team) {
+            if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
+                st = shape_pair(at, back, p, q, n_columns);
+            }
+        }
+    }
+    return st;
+}
+
+/* PE `owner` packs the rows that the other PEs of its group asked it for. */
+static enum sl_status pack(const struct sl_at *at, uint32_t owner)
+{
+    struct sl_steps *s = steps_of(at);
+    uint32_t n_parts = s->plan->n_parts;
+    uint32_t requester[SL_MAX_PES];
+    struct sl_slice packed[SL_MAX_PES];
+    uint32_t n = 0;
+    struct sl_task_args head = sl_at_head(at, owner);
+    for (uint32_t peer = 0; peer < n_parts; peer++) {
+        packed[n] = slice_of(at, false, sl_plan_peer(s->plan, owner, peer), sl_plan_part(s->plan, owner));
+        requester[n] = peer;
+        n += packed[n].n_rows > 0;
+    }
+    return n == 0 ? SL_OK
+                  : sl_pack_submit(&head, sl_at_travels(at, owner), n_parts, block_of(at, owner)->inverse, n, requester,
+                                   packed);
+}
+
+/* What the teams of PE p and owner q have for each other, if anything: one more parcel. */
 static void add_parcel(const struct sl_at *at, bool back, uint32_t p, uint32_t q, uint32_t *n)
 {
     struct sl_steps *s = steps_of(at);
     struct sl_slot_pe *slot = slot_of(at, p);
     uint32_t owner = sl_plan_peer(s->plan, p, q);
-    if (owner != p && n_asked(at, p, q) > 0) {
-        s->parcels[(*n)++] = (struct sl_parcel){.from = back ? p : owner,
-                                                .to = back ? owner : p,
-                                                .what = &(back ? sent_of(at, p) : packed_of(at, p))[q],
-                                                .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q)],
-                                                .n_rows = n_asked(at, p, q),
-                                                .n_columns = at->layer->travels};
+    uint32_t n_rows = n_asked_by_team(at, p, q);
+    if (n_rows > 0) {
+        s->parcels[(*n)++] =
+            (struct sl_parcel){.from = back ? p : owner,
+                               .to = back ? owner : p,
+                               .what = back ? sent_of(at, p, q) : packed_of(at, p, q),
+                               .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q / s->team)],
+                               .n_rows = n_rows,
+                               .n_columns = at->layer->travels};
     }
 }
 
@@ -157,8 +216,8 @@ static enum sl_status travel(const struct sl_at *at, bool back)
     for (uint32_t first = 0; st == SL_OK && first < s->plan->n_pes; first += n_parts) {
         struct sl_task_args head = sl_at_head(at, first);
         uint32_t n = 0;
-        for (uint32_t p = first; p < first + n_parts; p++) {
-            for (uint32_t q = 0; q < n_parts; q++) {
+        for (uint32_t p = first; p < first + n_parts; p += s->team) {
+            for (uint32_t q = 0; q < n_parts; q += s->team) {
                 add_parcel(at, back, p, q, &n);
             }
         }
@@ -170,7 +229,7 @@ static enum sl_status travel(const struct sl_at *at, bool back)
 /* Rows go to the PEs of the group that asked for them. */
 static enum sl_status send(const struct sl_at *at)
 {
-    enum sl_status st = SL_OK;
+    enum sl_status st = shape_pairs(at, false, at->layer->travels);
     for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
         st = pack(at, p);
     }
@@ -188,10 +247,12 @@ static void keep(const struct sl_at *at, bool back)
     struct sl_steps *s = steps_of(at);
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         struct sl_slot_pe *slot = slot_of(at, p);
-        for (uint32_t q = 0; q < s->plan->n_parts; q++) {
-            (back ? sent_of(at, p) : packed_of(at, p))[q] = NULL;
-            sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair_of(at, q)]);
-            sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair_of(at, q)]);
+        bool stands = team_of(at, p, sl_plan_part(s->plan, p)) == p;
+        for (uint32_t q = 0; stands && q < s->plan->n_parts; q += s->team) {
+            size_t pair = pair_of(at, q / s->team);
+            *(back ? sent_of(at, p, q) : packed_of(at, p, q)) = NULL;
+            sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair]);
+            sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair]);
         }
     }
 }
@@ -205,17 +266,21 @@ static void arrived(const struct sl_at *at)
     }
 }
 
-/* The sources of PE p's block. */
-static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, const struct sl_edge_weights *weights)
+/* The sources of PE p's block. packed: room for G. */
+static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, const struct sl_edge_weights *weights,
+                                           struct sl_slice *packed)
 {
     const struct sl_steps *s = steps_of(at);
     uint32_t n_parts = s->plan->n_parts;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        packed[q] = slice_of(at, false, p, q);
+    }
     return (struct sl_source_handles){.n_owners = n_parts,
                                       .own = sl_plan_part(s->plan, p),
                                       .first = first_source(at, p),
                                       .rows = sl_at_travels(at, p),
                                       .inverse = block_of(at, p)->inverse,
-                                      .packed = packed_of(at, p),
+                                      .packed = packed,
                                       .weights = weights};
 }
 
@@ -231,7 +296,8 @@ static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int be
     const struct sl_block *block = block_of(at, p);
     uint32_t row = sl_at_chunk_row(at, p, at->level, c);
     struct sl_edge_weights weights;
-    struct sl_source_handles sources = sources_of(at, p, weights_of(at, p, &weights));
+    struct sl_slice packed[SL_MAX_PES];
+    struct sl_source_handles sources = sources_of(at, p, weights_of(at, p, &weights), packed);
     struct sl_task_args head = sl_at_head(at, p);
     return attends(at) ? sl_attend_forward_submit(&head, block, row, chunk_edges(at, p, c), &sources, beta, out,
                                                   sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c])
@@ -240,6 +306,12 @@ static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int be
 }
 
 /* ---- backward ---- */
+
+/* Columns of the gradients that go back. */
+static uint32_t width_back(const struct sl_at *at)
+{
+    return attends(at) ? at->layer->travels : sl_at_returns(at, at->pass->plan->first_pe)->n_columns;
+}
 
 /* PE p packs, for each other owner, the gradients of the rows it got from there. */
 static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
@@ -257,39 +329,32 @@ static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
                                .weights = weights_of(at, p, &weights)};
     struct sl_attend_gradients gradients = {what.gm, sl_at_rows(at, p, SL_ROWS_SIDES)};
     uint32_t t0[SL_MAX_PES];
-    starpu_data_handle_t packed[SL_MAX_PES];
-    starpu_data_handle_t sent[SL_MAX_PES];
-    starpu_data_handle_t *kept;
-    uint32_t width = attends(at) ? at->layer->travels : what.gm->n_columns;
+    struct sl_slice packed[SL_MAX_PES];
+    struct sl_slice sent[SL_MAX_PES];
     uint32_t n = 0;
     uint64_t n_rows = 0;
     struct sl_task_args head = sl_at_head(at, p);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < n_parts; q++) {
-        if (q == sl_plan_part(s->plan, p) || n_asked(at, p, q) == 0) {
-            continue;
-        }
-        kept = &slot_of(at, p)->sent[pair_of(at, q)];
-        SL_TRY(st, sl_door_reuse(s->door, p, sl_plan_peer(s->plan, p, q), *kept), done);
-        SL_TRY(st, sl_matrix_reshape(n_asked(at, p, q), width, sizeof(sl_real), kept), done);
-        n_rows += n_asked(at, p, q);
+        packed[n] = slice_of(at, false, p, q);
+        sent[n] = slice_of(at, true, p, q);
         t0[n] = first[q];
-        packed[n] = packed_of(at, p)[q];
-        sent[n++] = sent_of(at, p)[q] = *kept;
+        n_rows += sent[n].n_rows;
+        n += sent[n].n_rows > 0;
     }
     if (n > 0) {
         what.n_edges = n_edges_of(at, p) * n_rows / first[n_parts];
         st = attends(at) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
                          : sl_aggregate_backward_submit(&head, &what, n, t0, sent);
     }
-done:
     return st;
 }
 
 /* Attention: what sources have to know of each of PE p's destinations. */
 static enum sl_status sides(const struct sl_at *at, uint32_t p)
 {
-    struct sl_source_handles sources = sources_of(at, p, NULL);
+    struct sl_slice packed[SL_MAX_PES];
+    struct sl_source_handles sources = sources_of(at, p, NULL, packed);
     struct sl_task_args head = sl_at_head(at, p);
     const struct sl_rows *gz = sl_at_returns(at, p);
     enum sl_status st;
@@ -313,6 +378,7 @@ static enum sl_status send_back(const struct sl_at *at)
     for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && attends(at) && p < at->pass->plan->end_pe; p++) {
         st = sides(at, p);
     }
+    st = st == SL_OK ? shape_pairs(at, true, width_back(at)) : st;
     for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
         st = pack_gradients(at, p);
     }
@@ -325,12 +391,12 @@ static enum sl_status sum_back(const struct sl_at *at, uint32_t p, struct sl_row
     uint32_t n_parts = s->plan->n_parts;
     uint32_t own = sl_plan_part(s->plan, p);
     const struct sl_block *block = block_of(at, p);
-    starpu_data_handle_t sent[SL_MAX_PES];
+    struct sl_slice sent[SL_MAX_PES];
     struct sl_edge_weights weights;
     struct sl_task_args head = sl_at_head(at, p);
     enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
-        sent[peer] = sent_of(at, sl_plan_peer(s->plan, p, peer))[own];
+        sent[peer] = slice_of(at, true, sl_plan_peer(s->plan, p, peer), own);
     }
     struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
                                    .back_offsets = block->back_offsets,
@@ -350,8 +416,7 @@ static enum sl_status sum_back(const struct sl_at *at, uint32_t p, struct sl_row
                                         .n_peers = n_parts,
                                         .own = own,
                                         .sent = sent};
-    uint32_t width = attends(at) ? at->layer->travels : shares.gm->n_columns;
-    SL_TRY(st, sl_rows_reshape(&at->pass->pe[p].split[at->from], width, sizeof(sl_real), out), done);
+    SL_TRY(st, sl_rows_reshape(&at->pass->pe[p].split[at->from], width_back(at), sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_at_chunk_row(at, p, at->from, c);
         SL_TRY(st,

@@ -60,6 +60,44 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     sizes->feature_bytes += feature_bytes(s, p);
 }
 
+/* Of the PEs of one group that are in two teams, and hop, where the rows that the one asks of the other are. What one PE writes is
+ * side by side. */
+static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe *pe, uint32_t asking, uint32_t asked)
+{
+    const uint32_t n_parts = s->plan->n_parts;
+    const uint32_t end_asking = asking + s->team < n_parts ? asking + s->team : n_parts;
+    const uint32_t end_asked = asked + s->team < n_parts ? asked + s->team : n_parts;
+    const size_t request = sl_counts_request(s->plan->n_layers, n_parts, hop);
+    uint32_t row = 0;
+    for (uint32_t q = asked; q < end_asked; q++) {
+        for (uint32_t p = asking; p < end_asking; p++) {
+            pe[p].packed_row[(size_t)hop * n_parts + q] = row;
+            row += p == q ? 0 : sl_list_count(pe[p].counts + request, q);
+        }
+    }
+    row = 0;
+    for (uint32_t p = asking; p < end_asking; p++) {
+        for (uint32_t q = asked; q < end_asked; q++) {
+            pe[p].sent_row[(size_t)hop * n_parts + q] = row;
+            row += p == q ? 0 : sl_list_count(pe[p].counts + request, q);
+        }
+    }
+}
+
+static void place_all(const struct sl_steps *s)
+{
+    const uint32_t n_parts = s->plan->n_parts;
+    for (uint32_t first = 0; first < s->plan->n_pes; first += n_parts) {
+        for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
+            for (uint32_t p = 0; p < n_parts; p += s->team) {
+                for (uint32_t q = 0; q < n_parts; q += s->team) {
+                    place_rows(s, hop, s->pe + first, p, q);
+                }
+            }
+        }
+    }
+}
+
 void sl_step_take(struct sl_steps *s, uint64_t step)
 {
     uint64_t first = step % s->settings->depth * s->plan->n_pes;
@@ -84,6 +122,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         split_levels(s, p);
         add_sizes(s, p, &sizes);
     }
+    place_all(s);
     st = s->plan->n_ranks > 1 ? sl_stops_read(&s->stops, step, &s->run->stop_agreed) : SL_OK;
     *sizes_out = sizes;
 done:

@@ -81,20 +81,23 @@ static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const
     return st;
 }
 
-/* Every owner takes the ids its group asks of it into its frontier. */
+/* Every owner takes the ids its group asks of it into its frontier; a team in one task. */
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe, n = 0; st == SL_OK && p < s->plan->end_pe; p += n) {
         starpu_data_handle_t request[SL_MAX_PES];
-        struct sl_frontier_handles frontier = frontier_of(s, slot, p);
+        struct sl_merging owners[SL_MAX_PES];
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         for (uint32_t peer = 0; peer < n_parts; peer++) {
             request[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].block[hop].request;
         }
-        st = sl_merge_submit(&head, n_parts, sl_plan_part(s->plan, p), request, &frontier,
-                             slot->pe[p].block[hop].inverse);
+        for (n = 0; n < s->team && sl_plan_part(s->plan, p) + n < n_parts; n++) {
+            owners[n] = (struct sl_merging){sl_plan_part(s->plan, p) + n, frontier_of(s, slot, p + n),
+                                            slot->pe[p + n].block[hop].inverse};
+        }
+        st = sl_merge_submit(&head, n_parts, request, n, owners);
     }
     return st;
 }

@@ -118,6 +118,8 @@ static enum sl_status open_pe(const struct sl_steps *s, struct sl_step_pe *pe)
     SL_TRY(st, sl_alloc(sl_counts_size(s->plan->n_layers, n_parts), sizeof *pe->counts, "counts", &pe->counts), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed_row, "places of rows", &pe->packed_row), done);
+    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent_row, "places of gradients", &pe->sent_row), done);
 done:
     return st;
 }
@@ -142,6 +144,8 @@ static void close_pes(struct sl_steps *s)
         sl_free(pe->counts);
         sl_free(pe->packed);
         sl_free(pe->sent);
+        sl_free(pe->packed_row);
+        sl_free(pe->sent_row);
     }
     sl_free(s->slot_pe);
     for (uint32_t i = 0; s->slot_rows != NULL && i < s->settings->depth * s->plan->n_pes; i++) {
@@ -179,6 +183,18 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
     return bytes;
 }
 
+#define LEAST_TEAMS 8 /* fewer hold up workers, more cost StarPU more than they spare */
+
+/* Rows of PEs that live together are in one memory: that of this process, if no PE is bound to one of several places. */
+static uint32_t team_size(const struct sl_work *work)
+{
+    const struct sl_plan *plan = work->plan;
+    const struct sl_run *run = work->run;
+    const uint32_t most = run->n_workers > LEAST_TEAMS ? run->n_workers : LEAST_TEAMS;
+    const bool together = plan->n_ranks == 1 && run->n_gpus <= 1 && run->homes == NULL;
+    return together ? (plan->n_parts + most - 1) / most : 1;
+}
+
 static void open_pass(struct sl_steps *s, const struct sl_source *source)
 {
     s->pass = (struct sl_pass){.plan = s->plan,
@@ -202,6 +218,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;
     out->door = work->door;
+    out->team = team_size(work);
     out->replicas = (struct sl_replicas){
         .settings = work->settings, .plan = plan, .run = work->run, .replica = work->model, .door = work->door};
     out->n_sampled = first_step;

@@ -25,8 +25,11 @@
 /* What one PE exchanges in a step; its rows are the pass'. */
 struct sl_step_pe {
     uint32_t *counts; /* the host's copy (codelets/sample.h) */
-    /* [hop][G], NULL where none: rows from each owner, row gradients to each owner; the slot's */
+    /* [hop][G], NULL where none, of the first PE of a team: the team's rows from each team of owners, row gradients to each; the
+     * slot's */
     starpu_data_handle_t *packed, *sent;
+    /* [hop][G]: the rows of those where this PE's from, and to, each owner begin */
+    uint32_t *packed_row, *sent_row;
 };
 
 /* What all steps of a run share. */
@@ -53,6 +56,9 @@ struct sl_steps {
     struct sl_partials losses;     /* of all PEs and chunks */
     struct sl_replicas replicas;   /* its rounds are those of the step in hand */
     struct sl_parcel *parcels;     /* of one group: at most G^2 */
+    uint32_t team; /* PEs of a team: neighbours in a group that live together, and whose rows travel together. Buffers
+                                      are for pairs of teams, of which there are few, so that what a step costs grows with P and not
+                                      with its square. The last team may have fewer */
     struct sl_stops stops;
 };
 
