@@ -150,11 +150,17 @@ peak()
     echo $(($(sed -n 's/.*"peak_rss_bytes": *\([0-9]*\).*/\1/p' "$1") / 1024))
 }
 
+# bound FILE: what it was said to need at the most, KiB.
+bound()
+{
+    sed -n 's/.*needs at most \([0-9.]*\) GB.*/\1/p' "$1" | awk '{ print int($1 * 1000000000 / 1024) }'
+}
+
 # Of what the program holds of a dataset whose edges and features are most of it, in the cache: rank 0 has made that.
 held=(--dataset arxiv-synthetic --data-path none --cache cache --pes 4 --batch-size 1024 --fanout 3,3 --hidden 16 --layers 2 --epochs 1 --cpus 1)
 ranks 4 "${held[@]}" --epochs 0 >stdout 2>&1 || complain "four ranks without a cache: $(tail -n 1 stdout)"
-"$program" "${held[@]}" --metrics one >stdout 2>stderr || complain "one process: $(cat stderr)"
-ranks 4 "${held[@]}" --metrics many >stdout 2>&1 || complain "four ranks with a cache: $(tail -n 1 stdout)"
+"$program" "${held[@]}" --metrics one >one.said 2>stderr || complain "one process: $(cat stderr)"
+ranks 4 "${held[@]}" --metrics many >many.said 2>&1 || complain "four ranks with a cache: $(tail -n 1 many.said)"
 "$program" --dataset dense "${common[@]}" --pes 4 --metrics one.least 2>stderr
 ranks 4 --dataset dense "${common[@]}" --pes 4 --metrics many.least >stdout 2>&1
 cmp -s <(figures one) <(figures many) || complain "four ranks that find a cache give other figures than one process"
@@ -162,6 +168,8 @@ one=$(($(peak one) - $(peak one.least)))
 many=$(($(peak many) - $(peak many.least)))
 ((one > 100000 && 100 * many <= 35 * one)) ||
     complain "a rank of four holds $many KiB of data and work, expected at most 0.35 of one process's $one KiB"
+(($(bound many.said) >= $(peak many) && 10 * $(bound many.said) < 9 * $(bound one.said))) ||
+    complain "a rank of four holds $(peak many) KiB; it was to be $(bound many.said) at most, and one process $(bound one.said)"
 
 # ---- refused ----
 

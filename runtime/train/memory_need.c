@@ -285,9 +285,56 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     return t.data + t.model + t.partials + t.exchange + most(t.loaded, work) + PROCESS_BYTES;
 }
 
+/* ---- of a rank ---- */
+
+#define PART_SHARE 1.25                    /* the largest part, of the average one */
+#define READING_BYTES ((uint64_t)64 << 20) /* of a cache file, in memory at a time */
+#define MESSAGE_BYTES ((uint64_t)64 << 20) /* MPI's own, and rows that wait to be sent */
+#define VERTEX_BYTES 24                    /* ids in both orders, the training vertices, lists of the halo */
+
+/* The share of n things of which a rank has n_here. */
+static double share_of(uint32_t n_here, uint32_t n)
+{
+    return fmin(1, PART_SHARE * n_here / n);
+}
+
+/* The rows of other ranks that one layer reads. */
+static double halo_bytes(const struct sl_model *model, double n)
+{
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        const struct sl_layer *layer = &model->layer[i];
+        widest = aggregates(layer) && layer->travels > widest ? layer->travels : widest;
+    }
+    return CLASS_SHARE * n * widest * sizeof(sl_real);
+}
+
+uint64_t sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                             const struct sl_plan *plan)
+{
+    struct sl_memory_terms t = sl_memory_terms(settings, dataset);
+    double n = dataset->graph.n_vertices;
+    uint32_t n_held = 0;
+    uint32_t n_scored = 0;
+    bool sparse;
+    struct sl_model model = outline_model(settings, dataset, &sparse);
+    for (uint32_t q = 0; q < plan->n_parts; q++) {
+        n_held += sl_plan_holds(plan, q);
+        n_scored += sl_plan_scorer(plan, q) == plan->rank;
+    }
+    double weights = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 4 * n * sizeof(sl_real) : 0;
+    double pes = share_of(plan->end_pe - plan->first_pe, plan->n_pes);
+    double data = share_of(n_held, plan->n_parts) * (double)t.data + VERTEX_BYTES * n + weights;
+    double training = pes * (double)(t.rows + t.samples);
+    double evaluation = share_of(n_scored, plan->n_parts) * (double)t.evaluation + halo_bytes(&model, n);
+    uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
+    uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
+    uint64_t kept = (uint64_t)(pes * (double)(t.partials + t.exchange)) + t.model;
+    return (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES;
+}
+
 /* ---- on a GPU ---- */
 
-#define PART_SHARE 1.25  /* the largest part, of the average one */
 #define CHUNKS_AT_WORK 4 /* of an evaluation: one computes, its successor is in StarPU's pipeline, others go or come */
 #define GPU_MODEL_COPIES 6 /* weights, two moments, the sum of the gradients, room for a copy from elsewhere */
 

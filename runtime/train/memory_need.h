@@ -7,6 +7,7 @@
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
 
 #include "partition/dataset.h"
+#include "runtime/plan/plan.h"
 #include "runtime/plan/settings.h"
 #include "runtime/store/shards.h"
 
@@ -27,6 +28,11 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
 /* The most of it at a time: data, model, partials, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
  * the pool keeps of the one during the other. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
+
+/* The same of one rank of a plan with several: its share, tables of all vertices, and the halo of its evaluation (runtime/full/halo.h).
+ * Of a dataset that is loaded out of a cache little is in memory at a time; other ones are loaded whole. */
+uint64_t sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                             const struct sl_plan *plan);
 
 /* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
  * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.

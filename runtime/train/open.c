@@ -267,7 +267,8 @@ static enum sl_status check_memory(struct sl_session *t)
     uint64_t found = t->machine.topology.memory_bytes;
     const char *variable;
     uint64_t limit = sl_environment_memory(&variable);
-    t->memory_bytes = sl_memory_need(t->settings, t->dataset);
+    t->memory_bytes = t->plan.n_ranks == 1 ? sl_memory_need(t->settings, t->dataset)
+                                           : sl_memory_need_rank(t->settings, t->dataset, &t->plan);
     if (limit < t->memory_bytes) {
         return sl_fail(SL_ENOMEM,
                        "$%s: found %llu MiB, expected at least the %llu MiB that the run may need, for which StarPU "
