@@ -248,7 +248,7 @@ static void test_traces(void **state)
         skip();
     }
     assert_int_equal(status, 0);
-    for (long n = 1; n <= n_calls; n += stride(90)) {
+    for (long n = 1; n <= n_calls; n += stride(45)) {
         clear();
         n_killed += was_killed(end(begin(&whole, true, n)));
         expect_nobody();
