@@ -441,7 +441,7 @@ static void test_teams(void **state)
     machine_up("lws", 2);
     for (size_t i = 0; i < n_exact_variants(); i++) {
         const struct variant *v = &variants[exact_variants[i]];
-        const uint32_t usual = v->norm == SL_NORM_BATCH ? 2 : 3; /* eight teams of 10 or 20 at the most */
+        const uint32_t usual = v->norm == SL_NORM_BATCH ? 3 : 5; /* of 10 or 20 PEs, with two teams a worker */
         struct outcome pairs, teams;
         char name[160];
         snprintf(name, sizeof name, "%s, %s, teams of %u", model_name(v->model), v->name, usual);

@@ -183,14 +183,14 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
     return bytes;
 }
 
-#define LEAST_TEAMS 8 /* fewer hold up workers, more cost StarPU more than they spare */
+#define TEAMS_OF_A_WORKER 2 /* fewer hold up workers, more cost StarPU more than they spare */
 
 /* Rows of PEs that live together are in one memory: that of this process, if no PE is bound to one of several places. */
 static uint32_t team_size(const struct sl_work *work)
 {
     const struct sl_plan *plan = work->plan;
     const struct sl_run *run = work->run;
-    const uint32_t most = run->n_workers > LEAST_TEAMS ? run->n_workers : LEAST_TEAMS;
+    const uint32_t most = TEAMS_OF_A_WORKER * run->n_workers;
     const bool together = plan->n_ranks == 1 && run->n_gpus <= 1 && run->homes == NULL;
     return together ? (plan->n_parts + most - 1) / most : 1;
 }
