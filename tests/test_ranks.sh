@@ -183,6 +183,11 @@ refuse 'rank 1: --lr: found .* as rank 0 has' 1 mpirun -q --oversubscribe -np 1 
 "$maker" generate --vertices 600 --edges 4001 --features 20 --classes 5 --out there/made >/dev/null
 refuse 'rank 1: dataset made: .*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" : \
     -np 1 "$program" --dataset made --data-path there "${common[@]}"
+cp -R here elsewhere # but for what is validated on, which METIS looks at, too
+mv elsewhere/made/split/random/valid.csv.gz kept.csv.gz && mv elsewhere/made/split/random/test.csv.gz elsewhere/made/split/random/valid.csv.gz &&
+    mv kept.csv.gz elsewhere/made/split/random/test.csv.gz || complain "the generated dataset has no split: $(find elsewhere)"
+refuse 'rank 1: dataset made: .*split.*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" --partition none : \
+    -np 1 "$program" --dataset made --data-path elsewhere "${common[@]}" --partition none
 
 # ---- a failure ----
 

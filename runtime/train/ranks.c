@@ -143,15 +143,19 @@ uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_part
 {
     const struct sl_graph *graph = &dataset->graph;
     uint64_t n = graph->n_vertices;
-    const uint64_t numbers[] = {graph->n_edges, partition->n_cut, dataset->features.n_columns, dataset->n_classes,
-                                dataset->train.n};
+    const struct sl_ids *sets[] = {&dataset->train, &dataset->valid, &dataset->test};
+    const uint64_t numbers[] = {graph->n_edges,     partition->n_cut, dataset->features.n_columns,
+                                dataset->n_classes, dataset->train.n, dataset->valid.n,
+                                dataset->test.n};
     uint64_t sum = sl_checksum(0, numbers, sizeof numbers);
     if (sl_n_ranks() == 1) {
         return 0;
     }
     sum = sl_checksum(sum, graph->offsets, (n + 1) * sizeof *graph->offsets);
     sum = sl_checksum(sum, dataset->labels, n * sizeof *dataset->labels);
-    sum = sl_checksum(sum, dataset->train.ids, dataset->train.n * sizeof *dataset->train.ids);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        sum = sl_checksum(sum, sets[i]->ids, sets[i]->n * sizeof *sets[i]->ids);
+    }
     sum = sl_checksum(sum, partition->new_ids, n * sizeof *partition->new_ids);
     sl_dataset_forget(dataset);
     return sum;
@@ -164,8 +168,8 @@ enum sl_status sl_together_match_data(const struct sl_session *t)
     SL_TRY(st, sl_ranks_broadcast(&first, sizeof first), done);
     if (first != t->data_hash) {
         st = sl_fail(SL_EFILE,
-                     "dataset %s: found other vertices, edges or parts than rank 0 has; give all ranks the "
-                     "same files and --cache",
+                     "dataset %s: found other vertices, edges, parts or another split than rank 0 has; give all ranks "
+                     "the same files and --cache",
                      t->name);
     }
 done:

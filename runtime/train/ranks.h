@@ -20,7 +20,8 @@ enum sl_status sl_together_match(const struct sl_settings *settings);
 /* Rank 0's PEs, group size, chunks and placement, once it has decided them. Collective. SL_EINVAL: fewer PEs than ranks. */
 enum sl_status sl_together_follow(struct sl_settings *settings);
 
-/* A number for the graph, labels, split and parts, of all vertices. 0 with one rank. */
+/* A number for how many edges each vertex has and how many are cut, labels, split and parts, of all vertices. Left out, as reading all of
+ * them takes long, is where edges come from, and features but for how many. 0 with one rank. */
 uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_partition *partition);
 
 /* All have the same of these; the same step to go on from. Collective. SL_EFILE. */
