@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codelets/ranks.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -281,18 +282,32 @@ void sl_ranks_drain(void)
 
 /* ---- collective ---- */
 
+/* MPI has ints. */
+static enum sl_status check_count(size_t n)
+{
+    return n <= INT_MAX ? SL_OK
+                        : sl_fail(SL_EINVAL,
+                                  "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
+                                  "one process, or another number of them",
+                                  n);
+}
+
 enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
 {
     MPI_Request request;
-    return joined.n == 1 ? SL_OK : await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
+    enum sl_status st = joined.n == 1 ? SL_OK : check_count(bytes);
+    return joined.n == 1 || st != SL_OK
+               ? st
+               : await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
 }
 
 enum sl_status sl_ranks_sum(uint32_t n, double *data)
 {
     MPI_Request request;
     const void *from = joined.rank == 0 ? MPI_IN_PLACE : data;
-    return joined.n == 1
-               ? SL_OK
+    enum sl_status st = joined.n == 1 ? SL_OK : check_count(n);
+    return joined.n == 1 || st != SL_OK
+               ? st
                : await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
 }
 
@@ -308,10 +323,16 @@ static enum sl_status open_layout(struct layout *out)
     return st;
 }
 
-static void lay_out(uint32_t r, size_t count, const struct layout *out)
+/* What rank r has, behind that of the ranks before it. */
+static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out)
 {
-    out->count[r] = (int)count;
-    out->place[r] = r == 0 ? 0 : out->place[r - 1] + out->count[r - 1];
+    size_t place = r == 0 ? 0 : (size_t)out->place[r - 1] + (size_t)out->count[r - 1];
+    enum sl_status st = check_count(place + count);
+    if (st == SL_OK) {
+        out->count[r] = (int)count;
+        out->place[r] = (int)place;
+    }
+    return st;
 }
 
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all)
@@ -323,15 +344,16 @@ enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *byt
         memcpy(all, mine, bytes);
         return SL_OK;
     }
+    SL_TRY(st, check_count(bytes), done);
     SL_TRY(st, open_layout(&from), done);
     for (uint32_t r = 0; joined.rank == 0 && r < joined.n; r++) {
-        lay_out(r, bytes_of[r], &from);
+        SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
     }
     st = await(
         MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.place, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
         &request);
-    sl_free(from.count);
 done:
+    sl_free(from.count);
     return st;
 }
 
@@ -358,8 +380,8 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
     SL_TRY(st, open_layout(&sent), done);
     SL_TRY(st, open_layout(&received), done);
     for (uint32_t r = 0; r < joined.n; r++) {
-        lay_out(r, n_to[r], &sent);
-        lay_out(r, n_from[r], &received);
+        SL_TRY(st, lay_out(r, n_to[r], &sent), done);
+        SL_TRY(st, lay_out(r, n_from[r], &received), done);
     }
     st = await(MPI_Ialltoallv(to, sent.count, sent.place, MPI_UINT32_T, from, received.count, received.place,
                               MPI_UINT32_T, MPI_COMM_WORLD, &request),

@@ -54,7 +54,9 @@ int sl_ranks_start_starpu(struct starpu_conf *conf);
 void sl_ranks_stop_starpu(void);
 void sl_ranks_drain(void);
 
-/* ---- collective; while no message is on its way: before StarPU's start, or after sl_ranks_drain ---- */
+/* ---- collective; while no message is on its way: before StarPU's start, or after sl_ranks_drain ----
+ *
+ * SL_EINVAL: 2^31 bytes or numbers and more of a rank, or of all at rank 0. */
 
 /* Rank 0's bytes to all. SL_EIO. */
 enum sl_status sl_ranks_broadcast(void *data, size_t bytes);
