@@ -195,7 +195,8 @@ static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
     return (uint32_t)most;
 }
 
-static enum sl_status register_features(struct sl_shards *out, uint32_t q)
+/* held: of part q. */
+static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool held)
 {
     struct sl_shard *part = &out->part[q];
     uint32_t n = part->end - part->first;
@@ -219,12 +220,12 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q)
         part->sparse.values = readable(out->sparse_values + begin, n_values, 4);
         part->sparse.dataset_ids = out->dataset_ids;
         part->sparse.first = part->first;
-        part->sparse.max_row = fullest_row(out->sparse_offsets + part->first + q, n);
+        part->sparse.max_row = held ? fullest_row(out->sparse_offsets + part->first + q, n) : 0;
     }
     return st;
 }
 
-static enum sl_status register_part(struct sl_shards *out, uint32_t q)
+static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held)
 {
     struct sl_shard *part = &out->part[q];
     const struct sl_partition *partition = out->partition;
@@ -244,7 +245,7 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q)
     part->graph.first = out->first;
     part->labels = readable(out->label_of + part->first, n, 4);
     part->sets = readable(out->set_of + part->first, n, 1);
-    return register_features(out, q);
+    return register_features(out, q, held);
 }
 
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
@@ -272,7 +273,7 @@ enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_p
     out->first = readable(partition->first, (uint64_t)out->n_parts + 1, 4);
     out->train_ids = readable(out->train, out->n_train, 4);
     for (uint32_t q = 0; q < out->n_parts; q++) {
-        SL_TRY(st, register_part(out, q), undo);
+        SL_TRY(st, register_part(out, q, holds(held, q)), undo);
     }
     for (uint32_t i = 0; i < out->n_train; i++) {
         out->part[sl_partition_owner(partition->first, out->n_parts, partition->new_ids[out->train[i]])].n_train++;
