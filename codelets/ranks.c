@@ -164,6 +164,7 @@ static enum sl_status await(int error, MPI_Request *request)
             nap();
         }
     }
+    atomic_fetch_add_explicit(&n_moves, 1, memory_order_relaxed);
     return error == MPI_SUCCESS ? SL_OK : sl_fail(SL_EIO, "MPI error %d in a message between all ranks", error);
 }
 

@@ -79,7 +79,7 @@ enum sl_status sl_ranks_meet(void);
 /* Bytes that this rank has sent so far. */
 uint64_t sl_ranks_sent_bytes(void);
 
-/* A number that changes with each message that has left or come. Any thread. */
+/* A number that changes with each message that has left or come, those to all included. Any thread. */
 uint64_t sl_ranks_moves(void);
 
 /* Tags from here on are those of evaluation (runtime/full/halo.h); those below the door's. */

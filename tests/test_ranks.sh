@@ -225,6 +225,26 @@ wait "$launcher" && complain "a run of which a rank has hung ended well"
 ((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
 grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
 
+# And one that hangs while all evaluate, which here is all that they do: seconds after the first line of the metrics.
+rm -f long
+mpirun -q --oversubscribe --bind-to none -np 2 "$program" --dataset arxiv-synthetic --data-path none --cache cache --pes 4 --cpus 1 --quiet \
+    --batch-size 10 --fanout 1,1,1,1,1,1,1,1,1,1,1,1 --layers 12 --hidden 128 --epochs 0 --watchdog 2 --metrics long </dev/null >stdout 2>stderr &
+launcher=$!
+for ((i = 0; i < 600; i++)); do
+    grep -qs '"config"' long && break
+    sleep 0.05
+done
+start=$SECONDS
+last=$(pgrep -P "$launcher" | tail -n 1)
+kill -STOP "$last"
+for ((i = 0; i < 150; i++)); do
+    kill -0 "$launcher" 2>/dev/null || break
+    sleep 0.1
+done
+kill -0 "$launcher" 2>/dev/null && { kill -KILL "$last"; complain "a rank that hangs in evaluation is not missed"; }
+wait "$launcher" && complain "an evaluation in which a rank has hung ended well"
+grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank that has hung in evaluation: $(cat stderr)"
+
 # ---- stopped and resumed ----
 
 long_run --checkpoint kept

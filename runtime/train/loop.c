@@ -177,8 +177,10 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     double start_s = sl_clock_s();
     enum sl_status st;
     sl_pool_trim();
+    sl_watchdog_rest(false);
     SL_TRY(st, sl_state_average(t), done);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
+    sl_watchdog_rest(true);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
@@ -251,7 +253,7 @@ done:
 static enum sl_status drain(struct sl_session *t)
 {
     sl_ranks_drain();
-    sl_watchdog_rest(true); /* rank 0 saves alone */
+    sl_watchdog_rest(true); /* rank 0 reports and saves alone */
     return sl_failure_status(&t->run.failure);
 }
 

@@ -360,7 +360,7 @@ done:
     return st;
 }
 
-/* From here on, between epochs but for what rank 0 does alone. */
+/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does alone (sl_watchdog_rest). */
 static enum sl_status watch(const struct sl_session *t)
 {
     void (*lost)(void) = sl_ranks_failure_hook();

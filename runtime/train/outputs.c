@@ -10,6 +10,7 @@
 #include "codelets/ranks.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
+#include "runtime/machine/watchdog.h"
 #include "runtime/model/kinds.h"
 #include "runtime/train/state.h"
 #include "support/file.h"
@@ -180,7 +181,10 @@ static enum sl_status turn_window(struct window *w)
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         w->next[r] = r == 0 ? 0 : w->next[r - 1] + bytes_of[r - 1] / row_bytes;
     }
-    return sl_ranks_gather(w->mine, n_mine * row_bytes, bytes_of, w->all);
+    sl_watchdog_rest(false);
+    enum sl_status st = sl_ranks_gather(w->mine, n_mine * row_bytes, bytes_of, w->all);
+    sl_watchdog_rest(true);
+    return st;
 }
 
 /* At rank 0. */
@@ -208,6 +212,8 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
         st = turn_window(&w);
     }
+    SL_TRY(st, st, done);
+    st = sl_ranks_meet(); /* however long the disk takes */
 done:
     sl_free(w.mine);
     sl_free(w.all);
@@ -233,7 +239,9 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     if (files.embed) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
     }
+    sl_watchdog_rest(false);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
+    sl_watchdog_rest(true);
     SL_TRY(st, files.predict ? write_rows(t, s->predict, n_classes, wanted.scores) : SL_OK, done);
     SL_TRY(st, files.embed ? write_rows(t, s->embed, s->hidden, wanted.hidden) : SL_OK, done);
 done:
