@@ -276,7 +276,8 @@ start=$(milliseconds)
 ranks 2 "${common[@]}" "${run[@]}" --checkpoint timed --metrics timed.metrics >stdout 2>&1 || complain "two ranks: $(tail -n 1 stdout)"
 length=$(($(milliseconds) - start))
 
-# kill_one: start the run, or go on with it, and kill one of its two ranks at some moment of the time that a whole run takes.
+# kill_one: start the run, or go on with it, and kill one of its two ranks at some moment of the time that a whole run takes. One that
+# came to its end before is thrown away.
 kill_one()
 {
     local launcher victim wait_ms=$((RANDOM * length / 32768))
@@ -287,8 +288,11 @@ kill_one()
     victim=$(pgrep -P "$launcher" | sed -n "$((RANDOM % 2 + 1))p")
     if [[ -n $victim ]] && kill -KILL "$victim" 2>/dev/null; then
         n_killed=$((n_killed + 1))
+        wait "$launcher"
+        return
     fi
-    wait "$launcher"
+    wait "$launcher" # the run is complete: the next starts afresh
+    rm -rf killed killed.metrics
 }
 
 RANDOM=20
