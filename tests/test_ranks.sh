@@ -102,6 +102,7 @@ gcnii 2 --dataset sparse --pes 4 --model gcnii --layers 4 --norm layer
 resgcn 2 --dataset dense --pes 4 --model resgcn --layers 3
 groups 4 --dataset dense --pes 4 --group-size 1
 classes 3 --dataset two --pes 5
+classes-few-parts 3 --dataset two --pes 6 --group-size 2
 few-parts 3 --dataset sparse --pes 6 --group-size 2 --model gcn --partition random
 across 3 --dataset dense --pes 4 --group-size 2 --norm batch
 labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
