@@ -23,7 +23,7 @@ bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
     return holds;
 }
 
-/* With several groups each rank holds several parts, or all: groups take turns. */
+/* Every group holds all parts: groups take turns, so that no group's ranks score all. */
 uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q)
 {
     return sl_plan_rank(plan, sl_spread(q, plan->n_parts, plan->n_groups) * plan->n_parts + q);
