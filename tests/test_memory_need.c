@@ -119,8 +119,45 @@ static void test_models(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+/* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither touches is the other's. */
+static void test_ranks(void **state)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};
+    struct sl_plan plan = {
+        .n_pes = 2, .n_parts = 2, .n_groups = 1, .n_replicas = 1, .n_ranks = 2, .rank = 1, .first_pe = 1, .end_pe = 2};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    struct sl_settings settings;
+    uint32_t parts[3000];
+    (void)state;
+    make_dataset(&shape, &dataset);
+    const uint64_t *offsets = dataset.graph.offsets;
+    double average = (double)dataset.graph.n_edges / 3000;
+    for (uint32_t v = 0; v < 3000; v++) {
+        parts[v] = (double)(offsets[v + 1] - offsets[v]) > average / 3;
+    }
+    make_partition(&dataset.graph, 2, parts, &partition);
+    make_settings(SL_MODEL_SAGE, &variants[0], &settings);
+    uint64_t bytes = 4 * (partition.graph.n_edges - partition.graph.offsets[partition.first[1]]);
+    uint64_t others = 4 * partition.graph.offsets[partition.first[1]];
+    uint64_t all = sl_memory_terms(&settings, &dataset).data;
+    struct sl_rank_need even = sl_memory_need_rank(&settings, &dataset, &plan, NULL);
+    struct sl_rank_need full = sl_memory_need_rank(&settings, &dataset, &plan, &partition);
+    plan = (struct sl_plan){.n_pes = 2, .n_parts = 2, .n_groups = 1, .n_replicas = 1, .n_ranks = 2, .end_pe = 1};
+    struct sl_rank_need empty = sl_memory_need_rank(&settings, &dataset, &plan, &partition);
+    double expected = 0.625 * (double)(bytes + others); /* of parts that are a quarter over the average */
+    assert_true((double)bytes > 1.2 * expected && partition.first[1] < 3000 / 4);
+    assert_true((double)(full.memory - even.memory) > (double)bytes - expected);
+    assert_true(empty.memory < even.memory);
+    assert_true(empty.untouched > bytes && full.untouched > others && empty.untouched > full.untouched);
+    assert_true(empty.untouched < all && empty.memory + empty.untouched > all);
+    sl_settings_free(&settings);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_models)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,6 +172,14 @@ many=$(($(peak many) - $(peak many.least)))
 (($(bound many.said) >= $(peak many) && 10 * $(bound many.said) < 9 * $(bound one.said))) ||
     complain "a rank of four holds $(peak many) KiB; it was to be $(bound many.said) at most, and one process $(bound one.said)"
 
+# Of parts that are not even: rank 1 has all edges, and is told so once parts are made, where the share that it was to have fits.
+"$maker" generate --vertices 6000 --edges 1500000 --features 4 --classes 2 --out uneven >/dev/null &&
+    gzip -dc uneven/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 3000, 3000 + $2 % 3000 }' | gzip -1 >edge.csv.gz && mv edge.csv.gz uneven/raw || exit 99
+uneven=("$program" "${common[@]}" --dataset ./uneven --directed --pes 2 --partition none --fanout 2,2 --epochs 0)
+refuse 'rank [01]: \$STARPU_LIMIT_CPU_MEM: found 1 MiB' 1 mpirun -q --oversubscribe -np 2 -x STARPU_LIMIT_CPU_MEM=1 "${uneven[@]}"
+enough=$(sed -n 's/.*at least the \([0-9]*\) MiB.*/\1/p' stderr)
+refuse "rank 1: .STARPU_LIMIT_CPU_MEM: found $enough MiB" 1 mpirun -q --oversubscribe -np 2 -x STARPU_LIMIT_CPU_MEM="$enough" "${uneven[@]}"
+
 # ---- refused ----
 
 for option in '--trace traced' '--transport nccl' '--feature-cache 10' '--gpus 1' '--pes 1' '--no-such-option'; do

@@ -292,10 +292,76 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 #define MESSAGE_BYTES ((uint64_t)64 << 20) /* MPI's own, and rows that wait to be sent */
 #define VERTEX_BYTES 24                    /* ids in both orders, the training vertices, lists of the halo */
 
-/* The share of n things of which a rank has n_here. */
-static double share_of(uint32_t n_here, uint32_t n)
+/* What a rank has of the whole, each of 1. steps: of the rows and edges of its PEs' steps. */
+struct shares {
+    double pes, steps;
+    double vertices, edges, values; /* of the parts that it holds; values: of sparse features */
+    double scored;                  /* vertices that it evaluates */
+};
+
+/* Entries of part q's sparse features. */
+static double part_values(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q)
 {
-    return fmin(1, PART_SHARE * n_here / n);
+    const uint64_t *offsets = dataset->features.offsets;
+    double n = 0;
+    for (uint32_t v = partition->first[q]; offsets != NULL && v < partition->first[q + 1]; v++) {
+        n += (double)(offsets[partition->dataset_ids[v] + 1] - offsets[partition->dataset_ids[v]]);
+    }
+    return n;
+}
+
+static double part_vertices(const struct sl_partition *partition, uint32_t q)
+{
+    return (double)(partition->first[q + 1] - partition->first[q]);
+}
+
+static double part_edges(const struct sl_partition *partition, uint32_t q)
+{
+    const uint64_t *offsets = partition->graph.offsets;
+    return (double)(offsets[partition->first[q + 1]] - offsets[partition->first[q]]);
+}
+
+/* Before parts are made. */
+static struct shares guess_shares(const struct sl_plan *plan)
+{
+    double part = PART_SHARE / plan->n_parts;
+    double pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes;
+    struct shares s = {.pes = pes, .steps = pes};
+    for (uint32_t q = 0; q < plan->n_parts; q++) {
+        s.vertices += sl_plan_holds(plan, q) ? part : 0;
+        s.scored += sl_plan_scorer(plan, q) == plan->rank ? part : 0;
+    }
+    s.edges = s.values = s.vertices;
+    return s;
+}
+
+static struct shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
+                                 const struct sl_partition *partition)
+{
+    double n = fmax(1, dataset->graph.n_vertices);
+    double n_edges = fmax(1, (double)dataset->graph.n_edges);
+    double n_values =
+        dataset->features.offsets != NULL ? fmax(1, (double)dataset->features.offsets[dataset->features.n_rows]) : 1;
+    struct shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
+    for (uint32_t q = 0; q < plan->n_parts; q++) {
+        s.scored += sl_plan_scorer(plan, q) == plan->rank ? part_vertices(partition, q) / n : 0;
+        if (sl_plan_holds(plan, q)) {
+            s.vertices += part_vertices(partition, q) / n;
+            s.edges += part_edges(partition, q) / n_edges;
+            s.values += part_values(dataset, partition, q) / n_values;
+        }
+    }
+    for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
+        uint32_t q = sl_plan_part(plan, p);
+        s.steps +=
+            PART_SHARE / plan->n_groups * fmax(part_vertices(partition, q) / n, part_edges(partition, q) / n_edges);
+    }
+    return s;
+}
+
+static double portion(double share, double whole)
+{
+    return fmin(1, share) * whole;
 }
 
 /* The rows of other ranks that one layer reads. */
@@ -309,28 +375,27 @@ static double halo_bytes(const struct sl_model *model, double n)
     return CLASS_SHARE * n * widest * sizeof(sl_real);
 }
 
-uint64_t sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                             const struct sl_plan *plan)
+struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                        const struct sl_plan *plan, const struct sl_partition *partition)
 {
     struct sl_memory_terms t = sl_memory_terms(settings, dataset);
+    struct shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
     double n = dataset->graph.n_vertices;
-    uint32_t n_held = 0;
-    uint32_t n_scored = 0;
     bool sparse;
     struct sl_model model = outline_model(settings, dataset, &sparse);
-    for (uint32_t q = 0; q < plan->n_parts; q++) {
-        n_held += sl_plan_holds(plan, q);
-        n_scored += sl_plan_scorer(plan, q) == plan->rank;
-    }
+    double edges = sizeof(sl_vertex) * (double)dataset->graph.n_edges;
+    double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
     double weights = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 4 * n * sizeof(sl_real) : 0;
-    double pes = share_of(plan->end_pe - plan->first_pe, plan->n_pes);
-    double data = share_of(n_held, plan->n_parts) * (double)t.data + VERTEX_BYTES * n + weights;
-    double training = pes * (double)(t.rows + t.samples);
-    double evaluation = share_of(n_scored, plan->n_parts) * (double)t.evaluation + halo_bytes(&model, n);
+    double tables =
+        portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, (double)t.data - edges - values);
+    double data = tables + VERTEX_BYTES * n + weights;
+    double training = portion(s.steps, (double)(t.rows + t.samples));
+    double evaluation = portion(s.scored, (double)t.evaluation) + halo_bytes(&model, n);
     uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
-    uint64_t kept = (uint64_t)(pes * (double)(t.partials + t.exchange)) + t.model;
-    return (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES;
+    uint64_t kept = (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model;
+    return (struct sl_rank_need){.memory = (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES,
+                                 .untouched = t.data - (uint64_t)fmin(tables, (double)t.data)};
 }
 
 /* ---- on a GPU ---- */

@@ -30,9 +30,16 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
 
 /* The same of one rank of a plan with several: its share, tables of all vertices, and the halo of its evaluation (runtime/full/halo.h).
- * Of a dataset that is loaded out of a cache little is in memory at a time; other ones are loaded whole. */
-uint64_t sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                             const struct sl_plan *plan);
+ * Of a dataset that is loaded out of a cache little is in memory at a time; other ones are loaded whole. The share is that of the parts
+ * of `partition`; while that is NULL, as there are none yet, parts are taken to be a quarter larger than the average, which parts of few
+ * constraints (SL_PARTITION_NONE) need not keep to.
+ * untouched: address space beside. Tables are as long as all parts', and of those of others nothing is ever touched. */
+struct sl_rank_need {
+    uint64_t memory;
+    uint64_t untouched;
+};
+struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                        const struct sl_plan *plan, const struct sl_partition *partition);
 
 /* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
  * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.

@@ -250,38 +250,64 @@ done:
 }
 
 /* Under `ulimit -v`: where address space runs out, StarPU and OpenBLAS would wait without end. */
-static enum sl_status check_space(const struct sl_session *t)
+static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
-    return sl_limits_have_room(t->memory_bytes + blas)
+    return sl_limits_have_room(t->memory_bytes + untouched + blas)
                ? SL_OK
                : sl_fail(
                      SL_ENOMEM,
                      "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
                      "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
-                     (double)t->memory_bytes / 1e9, (double)blas / 1e9);
+                     (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
 }
 
-static enum sl_status check_memory(struct sl_session *t)
+static enum sl_status check_need(const struct sl_session *t)
 {
     uint64_t found = t->machine.topology.memory_bytes;
     const char *variable;
     uint64_t limit = sl_environment_memory(&variable);
-    t->memory_bytes = t->plan.n_ranks == 1 ? sl_memory_need(t->settings, t->dataset)
-                                           : sl_memory_need_rank(t->settings, t->dataset, &t->plan);
     if (limit < t->memory_bytes) {
         return sl_fail(SL_ENOMEM,
                        "$%s: found %llu MiB, expected at least the %llu MiB that the run may need, for which StarPU "
                        "would wait without end; raise it, or unset it",
                        variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
     }
-    if (t->memory_bytes > found) {
-        return sl_fail(SL_ENOMEM,
-                       "the run may need %.2f GB and this process may use %.2f GB: use a smaller --batch-size, "
-                       "--fanout or --hidden",
-                       (double)t->memory_bytes / 1e9, (double)found / 1e9);
+    return t->memory_bytes <= found
+               ? SL_OK
+               : sl_fail(SL_ENOMEM,
+                         "the run may need %.2f GB and this process may use %.2f GB: use a smaller --batch-size, "
+                         "--fanout or --hidden",
+                         (double)t->memory_bytes / 1e9, (double)found / 1e9);
+}
+
+/* Before parts are made. */
+static enum sl_status check_memory(struct sl_session *t)
+{
+    struct sl_rank_need need = {0};
+    enum sl_status st;
+    if (t->plan.n_ranks > 1) {
+        need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL);
+    } else {
+        need.memory = sl_memory_need(t->settings, t->dataset);
     }
-    return check_space(t);
+    t->memory_bytes = need.memory;
+    SL_TRY(st, check_need(t), done);
+    st = check_space(t, need.untouched);
+done:
+    return st;
+}
+
+/* A rank's parts as they have come to be. Rank 0 tells of the rank that needs most. */
+static enum sl_status check_parts(struct sl_session *t)
+{
+    enum sl_status st;
+    t->memory_bytes = sl_memory_need_rank(t->settings, t->dataset, &t->plan, &t->partition).memory;
+    sl_dataset_forget(t->dataset);
+    SL_TRY(st, check_need(t), done);
+    st = sl_together_most(t->memory_bytes, &t->memory_bytes);
+done:
+    return st;
 }
 
 /* Parts of the graph, their tables where workers are near. */
@@ -298,6 +324,7 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_together_then(), done);
+    SL_TRY(st, held != NULL ? check_parts(t) : SL_OK, done);
     SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, held, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);

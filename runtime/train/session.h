@@ -61,7 +61,7 @@ struct sl_session {
     struct sl_trace trace;
     bool run_ready;
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
-    uint64_t memory_bytes;          /* an upper bound of what the run needs */
+    uint64_t memory_bytes;          /* an upper bound of what the run needs; at rank 0, the rank that needs most */
     struct sl_gpu_need gpu_need;    /* what a GPU may have to hold at a time */
     uint32_t n_unplaced;            /* ranges of the tables that the system would not put on a NUMA node */
     uint32_t n_unpinned;            /* large tables and buffers that GPUs fetch from unlocked memory */
