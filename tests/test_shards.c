@@ -6,6 +6,8 @@
 #include "partition/load.h"
 #include "runtime/store/shards.h"
 
+#include <sys/mman.h>
+
 #include "runtime/machine/topology.h"
 #include "tests/group_fixture.h"
 #include "tests/lock_fixture.h"
@@ -70,6 +72,57 @@ static void test_fullest_rows(void **state)
     sl_shards_close(&shards);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
+}
+
+#define HUGE_PAGE ((uintptr_t)2 << 20)
+#define N_LARGE 2000000
+
+/* Pages of begin .. end that the process has touched; the huge ones at both ends, which are others', too, left out. */
+static size_t count_touched(const void *begin, const void *end)
+{
+    static unsigned char resident[HUGE_PAGE / 4096];
+    size_t n = 0;
+    uintptr_t first = ((uintptr_t)begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    assert_true(first + HUGE_PAGE <= (uintptr_t)end);
+    for (; first + HUGE_PAGE <= (uintptr_t)end; first += HUGE_PAGE) {
+        assert_int_equal(mincore((void *)first, HUGE_PAGE, resident), 0);
+        for (size_t i = 0; i < sizeof resident; i++) {
+            n += resident[i] & 1;
+        }
+    }
+    return n;
+}
+
+/* Of two parts the first is held; of the second's rows there is nothing in memory, but for where they begin. */
+static void test_held(void **state)
+{
+    static const bool held[] = {true, false};
+    struct sl_dataset dataset = {.graph.n_vertices = N_LARGE, .features = {.n_rows = N_LARGE, .n_columns = 3}};
+    struct sl_partition partition;
+    struct sl_shards shards;
+    uint32_t *parts;
+    (void)state;
+    expect_ok(sl_alloc_zero(N_LARGE, sizeof *parts, "parts", &parts));
+    expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.graph.offsets));
+    expect_ok(sl_alloc_zero(1, sizeof(sl_vertex), "sources", &dataset.graph.sources));
+    expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.features.offsets));
+    expect_ok(sl_alloc_zero(N_LARGE, sizeof(uint32_t), "columns", &dataset.features.columns));
+    expect_ok(sl_alloc_zero(N_LARGE, sizeof(float), "values", &dataset.features.values));
+    expect_ok(sl_alloc_zero(N_LARGE, sizeof(int32_t), "labels", &dataset.labels));
+    for (uint32_t v = 0; v < N_LARGE; v++) {
+        parts[v] = v >= N_LARGE / 2;
+        dataset.features.offsets[v + 1] = v + 1;
+    }
+    expect_ok(sl_partition_of(&dataset, 2, parts, &partition));
+    expect_ok(sl_shards_open_held(&dataset, &partition, false, held, &shards));
+    const uint64_t *offsets = shards.sparse_offsets;
+    assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
+    assert_int_equal(count_touched(offsets + N_LARGE / 2 + 2, offsets + N_LARGE + 2), 0);
+    assert_int_equal(shards.part[0].sparse.max_row, 1);
+    sl_shards_close(&shards);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+    sl_free(parts);
 }
 
 static void test_place(void **state)
@@ -154,7 +207,7 @@ static int down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fullest_rows), cmocka_unit_test(test_place),
-                                       cmocka_unit_test(test_pin)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_held), cmocka_unit_test(test_fullest_rows),
+                                       cmocka_unit_test(test_place), cmocka_unit_test(test_pin)};
     return cmocka_run_group_tests(tests, up, down);
 }
