@@ -27,6 +27,7 @@ static const struct variant variants[] = {
     {"sparse", 150, 64, 2, 3, 2, 700, true, false, SL_NORM_LAYER},
     {"sparse made dense", 64, 64, 1, 2, 1, 1500, true, true, SL_NORM_NONE},
     {"features ahead", 500, 512, 4, 1, 1, 150, false, false, SL_NORM_NONE},
+    {"teams", 100, 64, 2, 1, 32, 40, false, false, SL_NORM_LAYER},
     {"not kept", 600, 512, 2, 2, 1, 1500, false, false, SL_NORM_NONE},
 };
 
@@ -64,9 +65,10 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     struct outcome outcome;
     struct world w;
     make_settings(model, v, &settings);
-    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset);
     machine_up(NULL, 2);
     world_open(dataset, &settings, N_STEPS, &w);
+    uint32_t team = sl_steps_team(&w.plan, &w.run);
+    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset, team);
     world_run(&w, N_STEPS, &outcome);
     uint64_t trained = sl_pool_bytes();
     world_close(&w);
@@ -85,7 +87,7 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     uint64_t data =
         4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : 4 * (uint64_t)v->n_columns) * 3000;
     assert_true(terms.data > data);
-    assert_true(sl_memory_need(&settings, dataset) > terms.data + terms.model + trained);
+    assert_true(sl_memory_need(&settings, dataset, team) > terms.data + terms.model + trained);
     sl_settings_free(&settings);
 }
 
@@ -140,7 +142,7 @@ static void test_ranks(void **state)
     make_settings(SL_MODEL_SAGE, &variants[0], &settings);
     uint64_t bytes = 4 * (partition.graph.n_edges - partition.graph.offsets[partition.first[1]]);
     uint64_t others = 4 * partition.graph.offsets[partition.first[1]];
-    uint64_t all = sl_memory_terms(&settings, &dataset).data;
+    uint64_t all = sl_memory_terms(&settings, &dataset, 1).data;
     struct sl_rank_need even = sl_memory_need_rank(&settings, &dataset, &plan, NULL);
     struct sl_rank_need full = sl_memory_need_rank(&settings, &dataset, &plan, &partition);
     plan = (struct sl_plan){.n_pes = 2, .n_parts = 2, .n_groups = 1, .n_replicas = 1, .n_ranks = 2, .end_pe = 1};

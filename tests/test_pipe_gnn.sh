@@ -97,6 +97,7 @@ same 'recomputation in one stage of exact mode' --ways 4 --chunks 4 --stages 1 -
 
 # As many chunks as METIS cannot fill, and directed edges.
 [[ $(losses --chunks 250 --ways 1 | wc -l) -eq 5 ]] || complain "250 chunks: $(cat stderr)"
+[[ $(losses --chunks 250 --ways 1 --recompute | wc -l) -eq 5 && ! -s stderr ]] || complain "250 chunks again: $(cat stderr)"
 [[ $(losses --chunks 8 --directed | wc -l) -eq 5 ]] || complain "--directed: $(cat stderr)"
 
 # near WHAT: the losses in `found` are those in `wanted`, but for rounding.

@@ -185,11 +185,8 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
 
 #define TEAMS_OF_A_WORKER 2 /* fewer hold up workers, more cost StarPU more than they spare */
 
-/* Rows of PEs that live together are in one memory: that of this process, if no PE is bound to one of several places. */
-static uint32_t team_size(const struct sl_work *work)
+uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
 {
-    const struct sl_plan *plan = work->plan;
-    const struct sl_run *run = work->run;
     const uint32_t most = TEAMS_OF_A_WORKER * run->n_workers;
     const bool together = plan->n_ranks == 1 && run->n_gpus <= 1 && run->homes == NULL;
     return together ? (plan->n_parts + most - 1) / most : 1;
@@ -218,7 +215,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;
     out->door = work->door;
-    out->team = team_size(work);
+    out->team = sl_steps_team(plan, work->run);
     out->replicas = (struct sl_replicas){
         .settings = work->settings, .plan = plan, .run = work->run, .replica = work->model, .door = work->door};
     out->n_sampled = first_step;

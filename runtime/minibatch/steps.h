@@ -62,6 +62,10 @@ struct sl_steps {
     struct sl_stops stops;
 };
 
+/* PEs of a team: rows of PEs that live together are in one memory, that of this process, where no PE is bound to one of several places.
+ * Two teams a worker, so that all have work; 1: each PE by itself. */
+uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);
+
 /* Prepare the ring for the steps from first_step on. source: of blocks. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
 enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
                              struct sl_steps *out);

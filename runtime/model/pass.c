@@ -68,7 +68,7 @@ enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role
     if (at->pass->keeps) {
         return sl_rows_reshape(split, width, element, rows);
     }
-    bool there = rows->split.n_chunks > 0; /* to be computed again */
+    bool there = rows->chunk != NULL; /* to be computed again */
     return there ? SL_OK : sl_rows_register(split, width, element, rows);
 }
 

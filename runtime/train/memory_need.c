@@ -91,17 +91,20 @@ static double partial_bytes(const struct sl_settings *s, const struct sl_model *
 }
 
 /* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
- * a quarter over what they can ask for. */
-static double exchange_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_model *model)
+ * a quarter over what they can ask for; of teams (sl_steps_team) all that they can, in one matrix from each to each, itself too. */
+static double exchange_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_model *model,
+                             uint32_t team)
 {
     double peers = s->group_size - 1;
     double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles: struct sl_slot_pe */
-    double handles = s->group_size * peers;
+    double teams = ceil((double)s->group_size / team);
+    double handles = team > 1 ? teams * teams : s->group_size * peers;
+    double kept = team > 1 ? INFINITY : handles * SL_KEPT_BYTES;
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         double rows = aggregates(layer) ? fmin(b->edges[layer->level], peers * b->vertices[layer->from]) : 0;
-        double most = fmin(1.25 * rows * layer->travels * sizeof(sl_real), handles * SL_KEPT_BYTES);
+        double most = fmin(1.25 * rows * layer->travels * sizeof(sl_real), kept);
         most = fmax(most, handles * SL_POOL_SMALLEST_BYTES);
         bytes += aggregates(layer) ? 2 * most + kinds * handles * HANDLE_BYTES : 0;
     }
@@ -239,7 +242,7 @@ static void term_pipe(const struct sl_settings *s, const struct sl_dataset *data
     terms->rows = (uint64_t)pipe_bytes(s, model, n);
 }
 
-struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset)
+struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset, uint32_t team)
 {
     const struct sl_features *f = &dataset->features;
     struct bound b = bound_step(s, dataset);
@@ -254,7 +257,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                                     .data = (uint64_t)(graph + feature_bytes(f, n, sparse) + weights + cache),
                                     .model = (uint64_t)model_bytes(s, &model),
                                     .partials = (uint64_t)partial_bytes(s, &model),
-                                    .exchange = (uint64_t)exchange_bytes(s, &b, &model),
+                                    .exchange = (uint64_t)exchange_bytes(s, &b, &model, team),
                                     .samples = (uint64_t)sample_bytes(s, &b, n),
                                     .rows = (uint64_t)row_bytes(s, &b, &model, sparse),
                                     .evaluation = (uint64_t)evaluation_bytes(s, &model, n)};
@@ -276,9 +279,9 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset)
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset, uint32_t team)
 {
-    struct sl_memory_terms t = sl_memory_terms(settings, dataset);
+    struct sl_memory_terms t = sl_memory_terms(settings, dataset, team);
     uint64_t training = t.rows + t.samples;
     /* What the pool keeps of the one while the other is at work. */
     uint64_t work = most(training, t.evaluation) + least(least(training, t.evaluation), SL_POOL_KEPT_BYTES);
@@ -378,7 +381,7 @@ static double halo_bytes(const struct sl_model *model, double n)
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                         const struct sl_plan *plan, const struct sl_partition *partition)
 {
-    struct sl_memory_terms t = sl_memory_terms(settings, dataset);
+    struct sl_memory_terms t = sl_memory_terms(settings, dataset, 1);
     struct shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
     double n = dataset->graph.n_vertices;
     bool sparse;
@@ -450,7 +453,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double partials = share * partial_bytes(settings, &model);
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
-    double rows = share * (row_bytes(settings, &b, &model, sparse) + copies * exchange_bytes(settings, &b, &model));
+    double rows = share * (row_bytes(settings, &b, &model, sparse) + copies * exchange_bytes(settings, &b, &model, 1));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
     double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,

@@ -12,7 +12,7 @@
 #include "runtime/store/shards.h"
 
 /* Estimates in bytes of what the process holds at the most, read off the model's layers. Frontiers are bounded by fanout and by the
- * graph, so that the figures err upwards. */
+ * graph, so that the figures err upwards. team: PEs of a team (sl_steps_team). */
 struct sl_memory_terms {
     uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
     uint64_t data;       /* in part order, with what vertices are weighed by and caches of features */
@@ -23,11 +23,12 @@ struct sl_memory_terms {
     uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
     uint64_t evaluation; /* rows of all vertices */
 };
-struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset);
+struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                                       uint32_t team);
 
 /* The most of it at a time: data, model, partials, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
  * the pool keeps of the one during the other. */
-uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset);
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset, uint32_t team);
 
 /* The same of one rank of a plan with several: its share, tables of all vertices, and the halo of its evaluation (runtime/full/halo.h).
  * Of a dataset that is loaded out of a cache little is in memory at a time; other ones are loaded whole. The share is that of the parts

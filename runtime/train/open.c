@@ -12,6 +12,7 @@
 #include "runtime/machine/limits.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/minibatch/minibatch.h"
+#include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
@@ -289,7 +290,7 @@ static enum sl_status check_memory(struct sl_session *t)
     if (t->plan.n_ranks > 1) {
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL);
     } else {
-        need.memory = sl_memory_need(t->settings, t->dataset);
+        need.memory = sl_memory_need(t->settings, t->dataset, sl_steps_team(&t->plan, &t->run));
     }
     t->memory_bytes = need.memory;
     SL_TRY(st, check_need(t), done);
