@@ -12,8 +12,10 @@
 
 #define LANES SL_PHILOX_LANES
 #define FEW SL_LABOR_FEW
-#define CANDIDATES 128    /* kept at a time: a multiple of LANES, at least FEW + LANES */
+#define CANDIDATES 128    /* kept at a time */
 #define KEYS (32 * LANES) /* made at a time */
+
+_Static_assert(CANDIDATES % LANES == 0 && CANDIDATES >= FEW + LANES, "the best of a list and what comes next");
 
 /* ---- keys ---- */
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# Whole runs watched by the thread sanitizer: make check-races, in a build with --enable-sanitizer=thread. Sampled sage, gat, gossip
-# between groups, a pipeline over the full graph, and checkpoints with evaluation, gone on with; on a generated graph. What StarPU orders
-# by means that the sanitizer does not know is in build-aux/tsan.supp.
+# Whole runs watched by the thread sanitizer: make check-races, in a build with --enable-sanitizer=thread; another is refused. Sampled
+# sage, gat, gossip between groups, PEs in teams, a pipeline over the full graph, and checkpoints with evaluation, gone on with; on a
+# generated graph. What StarPU orders by means that the sanitizer does not know is in build-aux/tsan.supp.
 
 set -u
 apps=$(cd "$top_builddir/apps" && pwd) || exit 1
@@ -12,6 +12,14 @@ folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failed=0
+
+# Without the sanitizer nobody would watch, and nothing would be reported.
+for program in coop_sage pipe_gnn starling_data; do
+    TSAN_OPTIONS=help=1 "$apps/$program" --version 2>&1 | grep -q '^Available flags for ThreadSanitizer' || {
+        echo "expected $program to be built with the thread sanitizer, found it without; try ./configure --enable-sanitizer=thread"
+        exit 1
+    }
+done
 
 # watch NAME COMMAND ...: run it; races, and whatever else ends it, are told and counted.
 watch()
@@ -36,6 +44,7 @@ sampled="$graph --layers 2 --hidden 16 --fanout 5,5 --batch-size 100 --epochs 2"
     watch sage "$apps/coop_sage" $sampled --pes 2 --chunks 2 --norm batch --feature-cache 100
     watch gat "$apps/coop_sage" $sampled --pes 2 --model gat --heads 2
     watch gossip "$apps/coop_sage" $sampled --pes 4 --group-size 1 --sync dissemination
+    watch teams "$apps/coop_sage" $sampled --pes 8 --chunks 2 --norm batch # more than two PEs for each of three workers
     watch pipe "$apps/pipe_gnn" $graph --layers 4 --hidden 16 --stages 2 --ways 2 --chunks 4 --epochs 3
     watch checkpoint "$apps/coop_sage" $sampled --pes 2 --checkpoint kept --metrics m.jsonl --metrics-steps
     watch resume "$apps/coop_sage" $sampled --pes 2 --checkpoint kept --metrics m.jsonl --resume --epochs 3 \

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The machine's clock is set back during a run, further at each look: weights are the same to the bit, no time in the metrics is negative
- * or of that order, and the watchdog sees no stop. The clock is that of this program alone: it has the C library's functions, for
- * all its libraries.
+ * or of that order. The watchdog sees a stop when it is due, and none before, be the clock set back or ahead. The clock is that of this
+ * program alone: it has the C library's functions, for all its libraries.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,21 +17,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/machine/watchdog.h"
+
 #define STEP_S 3600
 
-static atomic_bool stepping;
-static atomic_long n_looks;
+static atomic_int direction; /* -1: back, 1: ahead, 0: the clock is let be */
+static atomic_long n_looks;  /* at the clock that is set */
+static atomic_long n_asked;  /* for any clock: who asks has these functions, and would see that one set */
 
-static long back_s(void)
+static long off_s(void)
 {
-    return atomic_load(&stepping) ? STEP_S * (atomic_fetch_add(&n_looks, 1) + 1) : 0;
+    int way = atomic_load(&direction);
+    return way != 0 ? way * STEP_S * (atomic_fetch_add(&n_looks, 1) + 1) : 0;
 }
 
 SL_API int clock_gettime(clockid_t clock, struct timespec *out)
 {
     int error = (int)syscall(SYS_clock_gettime, clock, out);
+    atomic_fetch_add(&n_asked, 1);
     if (error == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        out->tv_sec -= back_s();
+        out->tv_sec += off_s();
     }
     return error;
 }
@@ -101,12 +106,12 @@ static void expect_the_same(bool pipe, const char *steady, const char *set_back)
     put_whole_dataset();
     assert_ok(run_whole(&whole));
     whole.options = set_back;
-    atomic_store(&stepping, true);
-    time_t before = time(NULL);
+    long before = atomic_load(&n_asked);
+    atomic_store(&direction, -1);
     enum sl_status st = run_whole(&whole);
-    assert_true(time(NULL) < before);
-    atomic_store(&stepping, false);
+    atomic_store(&direction, 0);
     assert_ok(st);
+    assert_true(atomic_load(&n_asked) > before);
     expect_metrics();
     assert_ok(sl_file_read(in_folder("steady.safetensors"), SIZE_MAX - 1, &weights[0], &bytes[0]));
     assert_ok(sl_file_read(in_folder("back.safetensors"), SIZE_MAX - 1, &weights[1], &bytes[1]));
@@ -119,7 +124,7 @@ static void expect_the_same(bool pipe, const char *steady, const char *set_back)
 static void test_minibatches(void **state)
 {
     (void)state;
-    expect_the_same(false, OPTIONS "save=%steady.safetensors", OPTIONS "save=%back.safetensors watchdog=5");
+    expect_the_same(false, OPTIONS "save=%steady.safetensors", OPTIONS "save=%back.safetensors");
 }
 
 #define PIPE_OPTIONS "cache=none metrics=%m.jsonl layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=2 cpus=2 "
@@ -131,11 +136,56 @@ static void test_full_graph(void **state)
                     PIPE_OPTIONS "save=%back.safetensors checkpoint=%kept");
 }
 
+/* Nothing moves: the watchdog sees it after its second, which is none of this clock. */
+static atomic_bool seen;
+
+static void see(void)
+{
+    atomic_store(&seen, true);
+}
+
+/* The system's own, for the library's may be what is wrong. */
+static double steady_s(void)
+{
+    struct timespec t;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double seconds_until_seen(int way, uint32_t seconds, double limit_s)
+{
+    double start = steady_s();
+    atomic_store(&seen, false);
+    atomic_store(&direction, way);
+    assert_ok(sl_watchdog_start(seconds, see));
+    while (!atomic_load(&seen) && steady_s() - start < limit_s) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    double took = steady_s() - start;
+    sl_watchdog_end();
+    atomic_store(&direction, 0);
+    return took;
+}
+
+static void test_watchdog(void **state)
+{
+    (void)state;
+    fixture_start(1);
+    for (int way = -1; way <= 1; way += 2) {
+        double took = seconds_until_seen(way, 1, RUN_LIMIT_S);
+        if (took < 1 || took >= RUN_LIMIT_S) {
+            fail_msg("expected the stop to be seen after 1 s, found %g s", took);
+        }
+    }
+    fixture_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         with_folder(test_minibatches),
         with_folder(test_full_graph),
+        cmocka_unit_test(test_watchdog),
     };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");

@@ -266,9 +266,10 @@ TMPDIR=$folder/nowhere STARPU_HOME=/dev/null XDG_CACHE_HOME=/dev/null expect 0 "
 # Nobody reads its lines: it says so, or has the signal for that end it.
 mkfifo lines
 for end in default:141:0 ignore:1:1; do # what a writer gets, exit code, lines of error
-    : <lines & # a reader that goes at once
+    rm -f gone
+    { : <lines; : >gone; } & # a reader that goes at once, and says that it has
     # shellcheck disable=SC2086
-    (sleep 0.2; exec env --${end%%:*}-signal=PIPE "$program" $run --epochs 1) 2>stderr >lines
+    (until [[ -e gone ]]; do sleep 0.01; done; exec env --${end%%:*}-signal=PIPE "$program" $run --epochs 1) 2>stderr >lines
     found=${end%%:*}:$?:$(wc -l <stderr)
     wait $!
     [[ $found == "$end" ]] || complain "a closed pipe: expected $end, found $found: $(cat stderr)"

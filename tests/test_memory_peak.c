@@ -150,7 +150,12 @@ static void test_refused(void **state)
         skip();
     }
     put_dataset("dense", 100, false);
-    assert_ok(run_one(&large, false, &need));
+    enum sl_status st = run_one(&large, false, &need);
+    if (st == SL_ENOMEM) { /* a machine, or a control group, with less than a process without a limit needs here */
+        print_message("%s\n", sl_message());
+        skip();
+    }
+    assert_ok(st);
     assert_true(REFUSED_AT * (double)need > 1e9); /* below which libraries would find no room */
     pid_t child = fork();
     if (child == 0) {
