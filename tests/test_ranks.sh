@@ -172,6 +172,19 @@ many=$(($(peak many) - $(peak many.least)))
 (($(bound many.said) >= $(peak many) && 10 * $(bound many.said) < 9 * $(bound one.said))) ||
     complain "a rank of four holds $(peak many) KiB; it was to be $(bound many.said) at most, and one process $(bound one.said)"
 
+# Under `ulimit -v` it is address space that counts, of which a rank takes that of all tables, however little it touches.
+spaced=
+for limit in 500000 700000 900000 1100000; do
+    (ulimit -v $limit && exec "$program" --version) >/dev/null 2>&1 || continue # a sanitizer reserves terabytes
+    (ulimit -v $limit && exec timeout 60 mpirun -q --oversubscribe --bind-to none -np 4 "$program" "${held[@]}" --epochs 0) >stdout 2>stderr </dev/null
+    spaced=$(sed -n 's/.*may need \([0-9.]*\) GB, and .* of address space.*/\1/p' stderr | awk '{ print int($1 * 1000000000 / 1024) }')
+    [[ -z $spaced ]] || break
+done
+if (ulimit -v 1100000 && exec "$program" --version) >/dev/null 2>&1; then
+    ((10 * ${spaced:-0} > 13 * $(bound many.said))) ||
+        complain "a rank that needs $(bound many.said) KiB is to find ${spaced:-no} KiB of address space, expected more by the tables of others: $(cat stderr)"
+fi
+
 # Of parts that are not even: rank 1 has all edges, and is told so once parts are made, where the share that it was to have fits.
 "$maker" generate --vertices 6000 --edges 1500000 --features 4 --classes 2 --out uneven >/dev/null &&
     gzip -dc uneven/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 3000, 3000 + $2 % 3000 }' | gzip -1 >edge.csv.gz && mv edge.csv.gz uneven/raw || exit 99
