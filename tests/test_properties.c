@@ -438,6 +438,9 @@ static void run_in_teams(const struct variant *v, uint32_t team, uint32_t expect
 static void test_teams(void **state)
 {
     (void)state;
+#ifdef SL_EMULATED
+    long_test_watched();
+#endif
     machine_up("lws", 2);
     for (size_t i = 0; i < n_exact_variants(); i++) {
         const struct variant *v = &variants[exact_variants[i]];
