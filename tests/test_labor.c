@@ -6,34 +6,13 @@
 #include "codelets/sample.h"
 
 #include "tests/kernel.h"
+#include "tests/keyed.h"
 
 #define N_VERTICES 5000
 #define N_LISTS 12
 
 /* Short lists that share their keys' making, one just too long for it, and one of several parts. */
 static const uint32_t degrees[N_LISTS] = {34, 35, 64, 40, 97, 500, 129, 1024, 1025, 36, 3000, 38};
-
-struct keyed {
-    double key;
-    uint32_t position;
-};
-
-static int compare_keyed(const void *a, const void *b)
-{
-    const struct keyed *x = a;
-    const struct keyed *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return (x->position > y->position) - (x->position < y->position);
-}
-
-static int compare_position(const void *a, const void *b)
-{
-    const struct keyed *x = a;
-    const struct keyed *y = b;
-    return (x->position > y->position) - (x->position < y->position);
-}
 
 static void expect_smallest(const struct sl_labor_turn *turn, const sl_vertex *dataset_ids, uint32_t k,
                             const struct sl_labor_list *list)
@@ -42,8 +21,7 @@ static void expect_smallest(const struct sl_labor_turn *turn, const sl_vertex *d
     for (uint32_t i = 0; i < list->degree; i++) {
         all[i] = (struct keyed){sl_labor_key(turn, dataset_ids[list->ids[i]]), i};
     }
-    qsort(all, list->degree, sizeof *all, compare_keyed);
-    qsort(all, k, sizeof *all, compare_position);
+    sort_smallest(all, list->degree, k);
     for (uint32_t i = 0; i < k; i++) {
         if (list->picked_out[i] != all[i].position) {
             fail_msg("step %llu, degree %u, pick %u of %u: position %u, expected %u",

@@ -7,6 +7,7 @@
 #include "partition/load.h"
 
 #include "tests/group_fixture.h"
+#include "tests/keyed.h"
 #include "tests/starpu_fixture.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"
@@ -187,28 +188,6 @@ static void test_seed_and_large_steps(void **state)
 
 /* ---- LABOR ---- */
 
-struct keyed {
-    double key;
-    uint32_t position;
-};
-
-static int compare_keyed(const void *a, const void *b)
-{
-    const struct keyed *x = a;
-    const struct keyed *y = b;
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return (x->position > y->position) - (x->position < y->position);
-}
-
-static int compare_position(const void *a, const void *b)
-{
-    uint32_t x = ((const struct keyed *)a)->position;
-    uint32_t y = ((const struct keyed *)b)->position;
-    return (x > y) - (x < y);
-}
-
 /* n_t or r_t of algorithms: from the formula. */
 static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, sl_vertex t)
 {
@@ -232,8 +211,7 @@ static void smallest(const struct sl_sample_rule *rule, uint64_t step, uint32_t 
     for (uint32_t t = 0; t < degree; t++) {
         all[t] = (struct keyed){variate(rule, step, hop, t), t};
     }
-    qsort(all, degree, sizeof *all, compare_keyed);
-    qsort(all, rule->fanout, sizeof *all, compare_position);
+    sort_smallest(all, degree, rule->fanout);
 }
 
 static void test_labor_picks_the_smallest(void **state)
