@@ -127,7 +127,7 @@ unlisted()
     for folder in "${layers[@]}"; do
         while read -r file; do
             lists "$1" "$folder" "$file" || echo "$file is not named in $folder/local.am"
-        done < <(cd "$1" && find "$folder" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh')
+        done < <(cd "$1" && find "$folder" -type f '(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh' ')')
     done
 }
 
