@@ -100,7 +100,7 @@ def batches_in_torch(graph, fanout, n_seeds):
         yield graph["x"][inputs], blocks, graph["y"][seeds]
 
 
-def loader_of(graph, fanout, n_seeds):
+def loader_of(graph, fanout, n_seeds, workers=4):
     """PyG's own loader, or None. It samples on the host."""
     from torch_geometric.data import Data
     from torch_geometric.loader import NeighborLoader
@@ -110,7 +110,7 @@ def loader_of(graph, fanout, n_seeds):
     data = Data(edge_index=torch.stack([graph["sources"].cpu(), rows]), num_nodes=n)
     try:
         loader = NeighborLoader(data, num_neighbors=fanout[::-1], input_nodes=graph["train"].cpu(), batch_size=n_seeds,
-                                shuffle=True, num_workers=4, persistent_workers=True)
+                                shuffle=True, num_workers=workers, persistent_workers=True)
         next(iter(loader))
     except ImportError as missing:
         print(f"peer_pyg: no NeighborLoader ({str(missing).splitlines()[0]})")
