@@ -149,7 +149,9 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
     SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
-    memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
+    if (dataset->train.n > 0) { /* ids may be NULL where there are none */
+        memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
+    }
     for (uint32_t q = 0; q < out->n_parts; q++) {
         if (holds(held, q)) {
             copy_labels(dataset, partition, q, out);
