@@ -143,6 +143,32 @@ expected=$((asked + told + summed + $(sum_of rows) + $(sum_of row_gradients)))
 found=$(sum_of between_ranks)
 ((found == expected)) || complain "between ranks went $found bytes, expected $expected"
 
+# ---- gossip: a step's mixing is one message each way ----
+
+# With a replica a rank nothing goes between ranks in an epoch but, in each step, each rank's weights to one other.
+for n_ranks in 2 4; do
+    ranks $n_ranks --dataset dense "${common[@]}" --pes $n_ranks --group-size 1 --sync dissemination --eval-every 1 --metrics-steps --metrics many \
+        >stdout 2>&1 || complain "gossip of $n_ranks: $(tail -n 1 stdout)"
+    expected=$(($(grep -c '"step"' many) * n_ranks * weights))
+    found=$(sum_of between_ranks)
+    ((found == expected && expected > 0)) || complain "gossip: between $n_ranks ranks went $found bytes, expected $expected"
+done
+
+# A rank that is late by seconds in one step: it and the one that mixes its weights with its own end that step late, the other two as ever.
+late_us=4000000
+timeout 120 mpirun -q --oversubscribe --bind-to none -np 4 "$top_builddir/tests/late_rank" 1 5 $((late_us / 1000000)) --dataset dense "${common[@]}" \
+    --pes 4 --group-size 1 --batch-size 10 --sync dissemination --depth 1 --epochs 1 --eval-every 0 </dev/null >stdout 2>stderr ||
+    complain "a rank that is late: $(cat stderr)"
+woken=$(awk '$1 == "late" && $2 == 1 { print $5 }' stdout)
+(($(grep -c '^late ' stdout) == 4 && ${woken:-0} > 0)) || complain "a rank that is late: no times: $(cat stdout)"
+while read -r _ rank partner ended _; do
+    if ((rank == 1 || partner == 1)); then
+        ((ended > woken)) || complain "rank $rank has ended the step $((woken - ended)) us before the rank that it mixes with was awake"
+    else
+        ((ended < woken)) || complain "rank $rank, which does not mix with the late one, ended the step $((ended - woken)) us after that was awake"
+    fi
+done < <(grep '^late ' stdout)
+
 # ---- memory ----
 
 # peak FILE: what the process, or the rank that had most, has held, KiB.

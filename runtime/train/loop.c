@@ -138,6 +138,7 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     sl_run_stage_seconds(&t->run, stage);
     SL_TRY(st, st, done);
     SL_TRY(st, add_ranks(t, stage, &sent), done);
+    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
@@ -244,7 +245,7 @@ static enum sl_status advance(struct sl_session *t)
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
     t->state.step = step + 1;
-    st = i >= in_flight ? report_steps(t, i + 1 - in_flight) : SL_OK;
+    st = i >= in_flight && !sl_plan_apart(&t->plan) ? report_steps(t, i + 1 - in_flight) : SL_OK;
 done:
     return st;
 }
@@ -262,6 +263,18 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
     return epoch == s->epochs || (s->eval_every > 0 && epoch % s->eval_every == 0);
 }
 
+/* Ranks that are apart: whether one of them was asked to stop. */
+static enum sl_status agree(struct sl_session *t)
+{
+    double n_asked = asked_to_stop(t);
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_sum(1, &n_asked), done);
+    SL_TRY(st, sl_ranks_broadcast(&n_asked, sizeof n_asked), done);
+    t->run.stop_agreed = n_asked > 0;
+done:
+    return st;
+}
+
 static enum sl_status finish_epoch(struct sl_session *t, double start_s)
 {
     uint32_t n = t->plan.n_per_epoch;
@@ -269,6 +282,8 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     enum sl_status st;
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
+    SL_TRY(st, sl_door_settle(&t->door, t->n_reported, n, t->losses), done);
+    SL_TRY(st, sl_plan_apart(&t->plan) ? agree(t) : SL_OK, done);
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
@@ -387,7 +402,7 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
         if (sl_signals_seen() != 0) {
             snprintf(by, sizeof by, " by signal %d", sl_signals_seen());
         }
-        fprintf(r->to.stream, "interrupted%s: the step was finished%s\n", by,
+        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by, sl_plan_apart(&t->plan) ? "epoch" : "step",
                 t->settings->checkpoint != NULL ? " and saved" : "");
     }
     bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));
