@@ -65,7 +65,7 @@ mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
 figures()
 {
     grep -E '"event": ?"(step|epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/"stage_seconds": ?\{[^}]*\}//g'
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
 }
 
 # same NAME RANKS ARGUMENT ...: one process, and so many.
@@ -130,8 +130,8 @@ sum_of()
 # What evaluation sends is not counted.
 cp -R dense crossed && gzip -dc dense/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 300, 300 + $2 % 300 }' | gzip >crossed/raw/edge.csv.gz
 n_ranks=2 n_hops=2
-ranks $n_ranks --dataset ./crossed "${common[@]}" --pes $n_ranks --partition none --eval-every 1 --metrics-steps --metrics many >stdout 2>&1 ||
-    complain "edges that all cross: $(tail -n 1 stdout)"
+ranks $n_ranks --dataset ./crossed "${common[@]/--quiet/--no-quiet}" --pes $n_ranks --partition none --eval-every 1 --metrics-steps --metrics many \
+    >many.said 2>&1 || complain "edges that all cross: $(tail -n 1 many.said)"
 n_steps=$(grep -c '"step"' many)
 weights=$((4 * (2 * 20 * 12 + 12 + 2 * 12 * 5 + 5)))
 list_head=$((4 * (n_ranks + 1))) # positions, before the ids
@@ -142,6 +142,28 @@ summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: along the 
 expected=$((asked + told + summed + $(sum_of rows) + $(sum_of row_gradients)))
 found=$(sum_of between_ranks)
 ((found == expected)) || complain "between ranks went $found bytes, expected $expected"
+
+# ---- what messages take ----
+
+# list_of NAME FILE: of the last epoch, in words.
+list_of()
+{
+    grep '"epoch"' "$2" | tail -n 1 | sed -n "s/.*\"$1\": *\[\([^]]*\)\].*/\1/p" | tr , ' '
+}
+
+# Of each rank, all positive, what is hidden no more than what there was; and what they come to in all.
+{
+    list_of seconds_of many
+    list_of hidden_seconds_of many
+    list_of waited_seconds_of many
+    grep '"epoch"' many | tail -n 1 | sed -n 's/.*"messages": *{"seconds": *\([^,]*\),"hidden": *\([^,]*\),"waited_seconds": *\([^,]*\),.*/\1 \2 \3/p'
+} >messages
+awk 'function near(a, b) { return a > b - 1e-6 && a < b + 1e-6 }
+     NR < 4 { bad += NF != 2; a[NR] = $1; b[NR] = $2 }
+     NR == 4 { bad += NF != 3 || !near($1, a[1] + b[1]) || !near($2 * $1, a[2] + b[2]) || !near($3, a[3] + b[3]) }
+     END { exit NR != 4 || bad > 0 || a[1] <= 0 || b[1] <= 0 || a[2] > a[1] || b[2] > b[1] || a[3] <= 0 || b[3] <= 0 }' messages ||
+    complain "what messages took: $(cat messages)"
+grep -Eq '^messages  [0-9.]+ s, +[0-9.]+ % of it hidden; workers waited [0-9.]+ s for them$' many.said || complain "no line of messages: $(cat many.said)"
 
 # ---- gossip: a step's mixing is one message each way ----
 
@@ -157,7 +179,7 @@ done
 # A rank that is late by seconds in one step: it and the one that mixes its weights with its own end that step late, the other two as ever.
 late_us=4000000
 timeout 120 mpirun -q --oversubscribe --bind-to none -np 4 "$top_builddir/tests/late_rank" 1 5 $((late_us / 1000000)) --dataset dense "${common[@]}" \
-    --pes 4 --group-size 1 --batch-size 10 --sync dissemination --depth 1 --epochs 1 --eval-every 0 </dev/null >stdout 2>stderr ||
+    --pes 4 --group-size 1 --batch-size 10 --sync dissemination --depth 1 --epochs 1 --eval-every 0 --metrics late </dev/null >stdout 2>stderr ||
     complain "a rank that is late: $(cat stderr)"
 woken=$(awk '$1 == "late" && $2 == 1 { print $5 }' stdout)
 (($(grep -c '^late ' stdout) == 4 && ${woken:-0} > 0)) || complain "a rank that is late: no times: $(cat stdout)"
@@ -168,6 +190,9 @@ while read -r _ rank partner ended _; do
         ((ended < woken)) || complain "rank $rank, which does not mix with the late one, ended the step $((ended - woken)) us after that was awake"
     fi
 done < <(grep '^late ' stdout)
+partner=$(awk '$1 == "late" && $3 == 1 { print $2 + 1 }' stdout)
+list_of waited_seconds_of late | awk -v partner="$partner" -v late_us=$late_us '{ exit $partner < 0.7 * late_us / 1000000 }' ||
+    complain "who mixes with a late rank (number $partner from 1) has waited seconds: $(list_of waited_seconds_of late)"
 
 # ---- memory ----
 

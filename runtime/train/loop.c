@@ -130,6 +130,26 @@ done:
     return st;
 }
 
+/* What messages took all ranks. */
+static enum sl_status gather_waits(struct sl_session *t)
+{
+    struct sl_waits mine;
+    size_t each[SL_MAX_PES];
+    enum sl_status st;
+    for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
+        each[r] = sizeof mine;
+    }
+    sl_waits_take(sl_clock_s(), &mine);
+    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, each, t->waits), done);
+    for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
+        t->waited.message_s += t->waits[r].message_s;
+        t->waited.hidden_s += t->waits[r].hidden_s;
+        t->waited.waited_s += t->waits[r].waited_s;
+    }
+done:
+    return st;
+}
+
 static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
 {
     double stage[SL_N_STAGES];
@@ -138,6 +158,7 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     sl_run_stage_seconds(&t->run, stage);
     SL_TRY(st, st, done);
     SL_TRY(st, add_ranks(t, stage, &sent), done);
+    SL_TRY(st, gather_waits(t), done);
     SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
@@ -150,7 +171,8 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
                                              .sync = stage[SL_STAGE_SYNC],
                                              .optimise = stage[SL_STAGE_OPTIMISE]};
     SL_TRY(st, t->schedule.kind->tally(t->schedule.own, out), done);
-    out->several = t->plan.n_ranks > 1;
+    out->n_ranks = t->plan.n_ranks;
+    out->waits = t->waits;
     out->bytes.between_ranks = (uint64_t)sent;
 done:
     return st;
@@ -279,6 +301,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
 {
     uint32_t n = t->plan.n_per_epoch;
     struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
+    struct sl_waits evaluations;
     enum sl_status st;
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
@@ -298,6 +321,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     sl_run_log_reset(&t->run);
     SL_TRY(st, t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK, done);
     t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
+    sl_waits_take(sl_clock_s(), &evaluations);
 done:
     return st;
 }
@@ -359,7 +383,9 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best_valid_acc = t->state.best_valid_acc,
                                          .test_acc_at_best = t->state.test_acc_at_best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
-                                         .seconds = t->state.seconds + t->state.epoch_seconds};
+                                         .seconds = t->state.seconds + t->state.epoch_seconds,
+                                         .n_ranks = t->plan.n_ranks,
+                                         .waits = t->waited};
     enum sl_status st;
     SL_TRY(st, sl_together_most(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
     sl_progress_summary(&t->reports.progress, &summary);
