@@ -190,7 +190,7 @@ SL_API void sl_process_abort(int code);
  * files that are opened take their numbers, and lines for people end up in a file of the run's. */
 SL_API void sl_streams_open(void);
 
-/* After a traced session was closed: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
+/* After a traced session was closed, by all processes of the run, of which process 0 does it: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
  * seconds. A child process converts, so that a converter that gives up does not take the caller along.
  * SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU: StarPU's converter failed. SL_ENOTSUP: StarPU was
  * built without FxT. Files are replaced whole; on failure the older ones stay. */
