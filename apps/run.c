@@ -70,7 +70,8 @@ done:
     bool traced = sl_session_traced(session);
     sl_session_close(session);
     if (sl_settings_get(settings, "trace", folder, sizeof folder) == SL_OK && folder[0] != '\0') {
-        st = finish_trace(folder, st, traced, !is_set(settings, "quiet") && !is_set(settings, "json"));
+        bool talk = sl_process_number() == 0 && !is_set(settings, "quiet") && !is_set(settings, "json");
+        st = finish_trace(folder, st, traced, talk);
     }
     return st;
 }

@@ -78,6 +78,7 @@ struct loss_sum_args {
     struct sl_task_args head;
     uint32_t n;
     bool watched;
+    double *parts; /* NULL: not asked for */
 };
 
 /* ---- task wrappers ---- */
@@ -127,7 +128,11 @@ static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
     }
     *total = 0;
     for (uint32_t i = 0; i < args->n; i++) {
-        *total += *(const double *)sl_buffer_data(buffers[1 + i]);
+        double part = *(const double *)sl_buffer_data(buffers[1 + i]);
+        *total += part;
+        if (args->parts != NULL) {
+            args->parts[i] = part;
+        }
     }
     if (!args->watched && !isfinite(*total)) {
         sl_task_fail(&args->head, sl_fail(SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total));
@@ -188,17 +193,30 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
+static enum sl_status submit_sum(struct loss_sum_args *args, const starpu_data_handle_t *losses,
+                                 starpu_data_handle_t total)
+{
+    struct sl_task task;
+    args->head.stage = sl_task_stage(&args->head, SL_STAGE_LOSS);
+    args->head.work = ((uint64_t)args->n + 1) * sizeof(double);
+    sl_task_begin(&task, &loss_sum_cl);
+    sl_task_add(&task, total, STARPU_W);
+    for (uint32_t i = 0; i < args->n; i++) {
+        sl_task_add(&task, losses[i], STARPU_R);
+    }
+    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
+}
+
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
                                   bool watched, starpu_data_handle_t total)
 {
     struct loss_sum_args args = {.head = *head, .n = n, .watched = watched};
-    struct sl_task task;
-    args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
-    args.head.work = ((uint64_t)n + 1) * sizeof(double);
-    sl_task_begin(&task, &loss_sum_cl);
-    sl_task_add(&task, total, STARPU_W);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_task_add(&task, losses[i], STARPU_R);
-    }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return submit_sum(&args, losses, total);
+}
+
+enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                    double *parts, starpu_data_handle_t total)
+{
+    struct loss_sum_args args = {.head = *head, .n = n, .parts = parts};
+    return submit_sum(&args, losses, total);
 }

@@ -51,4 +51,8 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
                                   bool watched, starpu_data_handle_t total);
 
+/* The same of a run that nobody watches over; once the task has run, parts[i] of the host is losses[i]. */
+enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                    double *parts, starpu_data_handle_t total);
+
 #endif

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #endif
 
 #include "codelets/sample.h"
+#include "codelets/waits.h"
+#include "support/clock.h"
 #include "support/memory.h"
 
 static struct {
@@ -114,6 +117,7 @@ uint32_t sl_ranks_number(void)
 /* ---- waiting ---- */
 
 #define NAP_NS 20000
+#define SLACK_NS 1000
 #define MISSES_BEFORE_NAP 50
 #define NS_BETWEEN_NAPS 10000 /* in which the thread looks at all messages that it waits for */
 
@@ -124,8 +128,14 @@ void sl_ranks_spare(bool is_spare)
     atomic_store(&spare, is_spare);
 }
 
+/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear. */
 static void nap(void)
 {
+    static _Thread_local bool told;
+    if (!told) {
+        prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
+        told = true;
+    }
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
@@ -136,13 +146,58 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* MPI's own name for it: libraries that were linked with this one come here. StarPU-MPI asks for one message after the other. */
+/* MPI's own names: libraries that were linked with this one come here. StarPU-MPI's thread sends an envelope before each message, and
+ * waits for one at a time, of any rank; messages it receives when their envelope has come. Its first call is of an envelope. */
+static struct {
+    bool known;
+    int tag;
+    const MPI_Request *request; /* of the one that is waited for */
+} envelopes;
+
+static bool is_envelope(int tag)
+{
+    envelopes.tag = envelopes.known ? envelopes.tag : tag;
+    envelopes.known = true;
+    return tag == envelopes.tag;
+}
+
+static void count_message(int tag, const MPI_Request *request, bool received)
+{
+    if (!is_envelope(tag)) {
+        sl_waits_change(SL_WAITS_ON_THEIR_WAY, 1, sl_clock_s());
+    } else if (received) {
+        envelopes.request = request;
+    }
+}
+
+int MPI_Isend(const void *data, int n, MPI_Datatype type, int to, int tag, MPI_Comm among, MPI_Request *request)
+{
+    count_message(tag, request, false);
+    return PMPI_Isend(data, n, type, to, tag, among, request);
+}
+
+int MPI_Issend(const void *data, int n, MPI_Datatype type, int to, int tag, MPI_Comm among, MPI_Request *request)
+{
+    count_message(tag, request, false);
+    return PMPI_Issend(data, n, type, to, tag, among, request);
+}
+
+int MPI_Irecv(void *data, int n, MPI_Datatype type, int from, int tag, MPI_Comm among, MPI_Request *request)
+{
+    count_message(tag, request, true);
+    return PMPI_Irecv(data, n, type, from, tag, among, request);
+}
+
+/* StarPU-MPI asks for one message after the other. */
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     static _Thread_local uint32_t n_misses;
     static _Thread_local int64_t woken_ns;
     int error = PMPI_Test(request, done, status);
     n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
+    if (error == MPI_SUCCESS && *done && request != envelopes.request) {
+        sl_waits_change(SL_WAITS_ON_THEIR_WAY, -1, sl_clock_s());
+    }
     if (n_misses == 0) {
         atomic_fetch_add_explicit(&n_moves, 1, memory_order_relaxed);
     }
@@ -430,11 +485,18 @@ done:
     return st;
 }
 
+static void has_come(void *unused)
+{
+    (void)unused;
+    sl_waits_change(SL_WAITS_AWAITED, -1, sl_clock_s());
+}
+
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag)
 {
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
-    st = translate(starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, NULL, NULL));
+    sl_waits_change(SL_WAITS_AWAITED, 1, sl_clock_s());
+    st = translate(starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, has_come, NULL));
 done:
     return st;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/waits.h"
 #include "support/clock.h"
 #include "support/memory.h"
 
@@ -146,7 +147,11 @@ static void mark_task(const struct sl_span *span)
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
 {
     *start_s_out = sl_clock_s();
-    return sl_failure_seen(&args->run->failure);
+    if (sl_failure_seen(&args->run->failure)) {
+        return 1;
+    }
+    sl_waits_change(SL_WAITS_BUSY, 1, *start_s_out);
+    return 0;
 }
 
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st)
@@ -192,6 +197,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
         mark_task(&span);
     }
     count_span(args, log, span);
+    sl_waits_change(SL_WAITS_BUSY, -1, span.end_s);
 }
 
 int sl_task_enter_cuda(struct sl_task_args *args)

@@ -167,8 +167,8 @@ SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, 
  * Where mpirun or srun has started several processes of a program, their sessions are one run: each has its share of the PEs, and all get
  * the same losses and the same model. sl_session_open, sl_session_train and sl_session_close are then calls of all of them, with the
  * same settings; process 0 alone writes files and lines for people, and callbacks are called in each. sl_session_evaluate and
- * sl_session_weight are not there. One that fails leaves the others waiting: it ends all with sl_process_abort, before it closes its
- * session. In a build without MPI sl_session_open refuses such a start. */
+ * sl_session_weight are not there. With gossip (--sync) steps are reported when their epoch ends, and so does a run that is to stop.
+ * One that fails leaves the others waiting: it ends all with sl_process_abort, before it closes its session. In a build without MPI sl_session_open refuses such a start. */
 
 /* How many the launcher's environment speaks of, 1 without one; the number of this one among them. */
 SL_API uint32_t sl_process_count(void);
@@ -190,7 +190,7 @@ SL_API void sl_process_abort(int code);
  * files that are opened take their numbers, and lines for people end up in a file of the run's. */
 SL_API void sl_streams_open(void);
 
-/* After a traced session was closed: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
+/* After a traced session was closed, by all processes of the run, of which process 0 does it: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
  * seconds. A child process converts, so that a converter that gives up does not take the caller along.
  * SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU: StarPU's converter failed. SL_ENOTSUP: StarPU was
  * built without FxT. Files are replaced whole; on failure the older ones stay. */

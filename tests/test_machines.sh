@@ -80,7 +80,7 @@ on_machines 2 hostname >stdout 2>stderr || skip "mpirun does not start over name
 figures()
 {
     grep -E '"event": ?"(step|epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/"stage_seconds": ?\{[^}]*\}//g'
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
 }
 
 # packets: that have gone over the cable.

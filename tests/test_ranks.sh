@@ -65,7 +65,7 @@ mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
 figures()
 {
     grep -E '"event": ?"(step|epoch|summary)"' "$1" |
-        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/"stage_seconds": ?\{[^}]*\}//g'
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
 }
 
 # same NAME RANKS ARGUMENT ...: one process, and so many.
@@ -130,8 +130,8 @@ sum_of()
 # What evaluation sends is not counted.
 cp -R dense crossed && gzip -dc dense/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 300, 300 + $2 % 300 }' | gzip >crossed/raw/edge.csv.gz
 n_ranks=2 n_hops=2
-ranks $n_ranks --dataset ./crossed "${common[@]}" --pes $n_ranks --partition none --eval-every 1 --metrics-steps --metrics many >stdout 2>&1 ||
-    complain "edges that all cross: $(tail -n 1 stdout)"
+ranks $n_ranks --dataset ./crossed "${common[@]/--quiet/--no-quiet}" --pes $n_ranks --partition none --eval-every 1 --metrics-steps --metrics many \
+    >many.said 2>&1 || complain "edges that all cross: $(tail -n 1 many.said)"
 n_steps=$(grep -c '"step"' many)
 weights=$((4 * (2 * 20 * 12 + 12 + 2 * 12 * 5 + 5)))
 list_head=$((4 * (n_ranks + 1))) # positions, before the ids
@@ -142,6 +142,57 @@ summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: along the 
 expected=$((asked + told + summed + $(sum_of rows) + $(sum_of row_gradients)))
 found=$(sum_of between_ranks)
 ((found == expected)) || complain "between ranks went $found bytes, expected $expected"
+
+# ---- what messages take ----
+
+# list_of NAME FILE: of the last epoch, in words.
+list_of()
+{
+    grep '"epoch"' "$2" | tail -n 1 | sed -n "s/.*\"$1\": *\[\([^]]*\)\].*/\1/p" | tr , ' '
+}
+
+# Of each rank, all positive, what is hidden no more than what there was; and what they come to in all.
+{
+    list_of seconds_of many
+    list_of hidden_seconds_of many
+    list_of waited_seconds_of many
+    grep '"epoch"' many | tail -n 1 | sed -n 's/.*"messages": *{"seconds": *\([^,]*\),"hidden": *\([^,]*\),"waited_seconds": *\([^,]*\),.*/\1 \2 \3/p'
+} >messages
+awk 'function near(a, b) { return a > b - 1e-6 && a < b + 1e-6 }
+     NR < 4 { bad += NF != 2; a[NR] = $1; b[NR] = $2 }
+     NR == 4 { bad += NF != 3 || !near($1, a[1] + b[1]) || !near($2 * $1, a[2] + b[2]) || !near($3, a[3] + b[3]) }
+     END { exit NR != 4 || bad > 0 || a[1] <= 0 || b[1] <= 0 || a[2] > a[1] || b[2] > b[1] || a[3] <= 0 || b[3] <= 0 }' messages ||
+    complain "what messages took: $(cat messages)"
+grep -Eq '^messages  [0-9.]+ s, +[0-9.]+ % of it hidden; workers waited [0-9.]+ s for them$' many.said || complain "no line of messages: $(cat many.said)"
+
+# ---- gossip: a step's mixing is one message each way ----
+
+# With a replica a rank nothing goes between ranks in an epoch but, in each step, each rank's weights to one other.
+for n_ranks in 2 4; do
+    ranks $n_ranks --dataset dense "${common[@]}" --pes $n_ranks --group-size 1 --sync dissemination --eval-every 1 --metrics-steps --metrics many \
+        >stdout 2>&1 || complain "gossip of $n_ranks: $(tail -n 1 stdout)"
+    expected=$(($(grep -c '"step"' many) * n_ranks * weights))
+    found=$(sum_of between_ranks)
+    ((found == expected && expected > 0)) || complain "gossip: between $n_ranks ranks went $found bytes, expected $expected"
+done
+
+# A rank that is late by seconds in one step: it and the one that mixes its weights with its own end that step late, the other two as ever.
+late_us=4000000
+timeout 120 mpirun -q --oversubscribe --bind-to none -np 4 "$top_builddir/tests/late_rank" 1 5 $((late_us / 1000000)) --dataset dense "${common[@]}" \
+    --pes 4 --group-size 1 --batch-size 10 --sync dissemination --depth 1 --epochs 1 --eval-every 0 --metrics late </dev/null >stdout 2>stderr ||
+    complain "a rank that is late: $(cat stderr)"
+woken=$(awk '$1 == "late" && $2 == 1 { print $5 }' stdout)
+(($(grep -c '^late ' stdout) == 4 && ${woken:-0} > 0)) || complain "a rank that is late: no times: $(cat stdout)"
+while read -r _ rank partner ended _; do
+    if ((rank == 1 || partner == 1)); then
+        ((ended > woken)) || complain "rank $rank has ended the step $((woken - ended)) us before the rank that it mixes with was awake"
+    else
+        ((ended < woken)) || complain "rank $rank, which does not mix with the late one, ended the step $((ended - woken)) us after that was awake"
+    fi
+done < <(grep '^late ' stdout)
+partner=$(awk '$1 == "late" && $3 == 1 { print $2 + 1 }' stdout)
+list_of waited_seconds_of late | awk -v partner="$partner" -v late_us=$late_us '{ exit $partner < 0.7 * late_us / 1000000 }' ||
+    complain "who mixes with a late rank (number $partner from 1) has waited seconds: $(list_of waited_seconds_of late)"
 
 # ---- memory ----
 
@@ -195,10 +246,12 @@ refuse "rank 1: .STARPU_LIMIT_CPU_MEM: found $enough MiB" 1 mpirun -q --oversubs
 
 # ---- refused ----
 
-for option in '--trace traced' '--transport nccl' '--feature-cache 10' '--gpus 1' '--pes 1' '--no-such-option'; do
+for option in '--transport nccl' '--feature-cache 10' '--gpus 1' '--pes 1' '--no-such-option'; do
     # shellcheck disable=SC2086
     refuse "${option%% *}:" 2 mpirun -q --oversubscribe -np 2 "$program" --dataset dense $option
 done
+refuse 'rank 1: --trace: found|FxT' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" : \
+    -np 1 "$program" --dataset dense "${common[@]}" --trace alone
 refuse 'rank 1: --lr: found .* as rank 0 has' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" --lr 0.01 : \
     -np 1 "$program" --dataset dense "${common[@]}" --lr 0.02
 "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out here/made >/dev/null
@@ -210,6 +263,36 @@ mv elsewhere/made/split/random/valid.csv.gz kept.csv.gz && mv elsewhere/made/spl
     mv kept.csv.gz elsewhere/made/split/random/test.csv.gz || complain "the generated dataset has no split: $(find elsewhere)"
 refuse 'rank 1: dataset made: .*split.*rank 0' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset made --data-path here "${common[@]}" --partition none : \
     -np 1 "$program" --dataset made --data-path elsewhere "${common[@]}" --partition none
+
+# ---- one trace of all ----
+
+# Three ranks with two PEs each: tasks of PEs are their ranks', messages leave from all and come to all, and are arrows.
+if ranks 3 --dataset dense "${common[@]/--quiet/--no-quiet}" --pes 6 --epochs 1 --trace traced >stdout 2>stderr; then
+    grep -q '^trace  *traced/report.html' stdout && (($(grep -c '^trace' stdout) == 1)) || complain "a trace of three ranks: $(cat stdout)"
+    for file in paje.trace tasks.rec trace.rec comms.rec trace.fxt_0 trace.fxt_1 trace.fxt_2 timeline.svg dag.dot report.txt report.html; do
+        [[ -s traced/$file ]] || complain "a trace of three ranks has no $file"
+    done
+    awk '/^Name: / { pe = $2; sub(/.*[.]pe/, "", pe); sub(/[.].*/, "", pe); ours = $2 ~ /^(sample|gather|aggregate)[.]/ && $2 !~ /permute/ }
+         /^MPIRank: / { n[$2] += ours; bad += ours && int(pe / 2) != $2; ours = 0 }
+         END { exit bad > 0 || n[0] < 8 || n[1] < 8 || n[2] < 8 }' traced/tasks.rec || complain "tasks of a PE are not its rank's"
+    "$maker" report traced >reported 2>stderr || complain "the report of three ranks: $(cat stderr)"
+    cmp -s reported traced/report.txt || complain "the report of three ranks is another one: $(diff reported traced/report.txt | head -n 3)"
+    # rank N, four kinds of time and their sum, messages sent and their MB, received and theirs
+    awk '/^By rank/ { on = 1 } on && /^$/ { on = 0 }
+         on && /^rank [0-9]/ { rows++; bad += $2 != rows - 1 || $3 <= 0 || $8 <= 0 || $9 <= 0 || $10 <= 0 || $11 <= 0
+                               sent += $8; received += $10; mb += $9 - $11 }
+         END { exit rows != 3 || bad > 0 || sent != received || mb > 1e-5 || mb < -1e-5 }' reported ||
+        complain "the table by rank: $(sed -n '/^By rank/,/^$/p' reported)"
+    for r in 0 1 2; do
+        grep -q ">rank $r: 0<" traced/timeline.svg || complain "the picture has no row of rank $r"
+        grep -q "message of [0-9]* bytes from rank $r to rank $(((r + 1) % 3))" traced/timeline.svg || complain "the picture has no message of rank $r's"
+        grep -q "^7[^\"]*[^0-9]${r}_p" traced/paje.trace || complain "the trace for ViTE has no rank $r"
+    done
+    # A link begins and ends in another rank: types 18 and 19, or with details 23 and 19.
+    (($(grep -c 'mpicom_' traced/paje.trace) > 100)) || complain "the trace for ViTE has no links of messages"
+else
+    grep -q FxT stderr || complain "a trace of three ranks: $(cat stderr)"
+fi
 
 # ---- a failure ----
 
@@ -234,6 +317,12 @@ long_run()
 }
 
 long_run
+# Where ranks have no processor to spare the thread of messages naps, for as long as it asks for: with the 50 us that the system may add
+# each message would take the longer.
+if [[ -r /proc/$last/timerslack_ns ]] && (($(nproc) < 4)); then
+    slacks=$(for task in /proc/"$last"/task/*; do cat "/proc/${task##*/}/timerslack_ns"; done 2>/dev/null | sort -u | xargs)
+    [[ " $slacks " == *" 1000 "* ]] || complain "threads of a rank sleep longer than they ask for by: $slacks ns"
+fi
 start=$SECONDS
 kill -KILL "$last"
 wait "$launcher" && complain "a run of which a rank was killed ended well"

@@ -117,6 +117,57 @@ static void marked_tasks_have_their_codelets_times(void **state)
     sl_trace_data_free(&data);
 }
 
+static void ranks_are_told_apart(void **state)
+{
+    (void)state;
+    static const uint32_t rank[] = {0, 0, 1};
+    static const uint32_t number[] = {0, 1, 0};
+    static const char *const names[] = {"rank 0: 0", "rank 0: 1", "rank 1: 0"};
+    static const uint32_t workers[] = {0, 0, 1, 2, 2}; /* of the tasks, by rank and job */
+    struct sl_trace_data data;
+    struct sl_analysis analysis;
+    double busy_s[3] = {0};
+    make_ranks_trace();
+    assert_ok(sl_trace_read(folder, &data));
+    assert_int_equal(data.n_ranks, 2);
+    assert_int_equal(data.n_workers, 3);
+    assert_int_equal(data.n_tasks, 5);
+    for (uint32_t w = 0; w < 3; w++) {
+        char name[SL_TRACE_WORKER_BYTES];
+        sl_trace_worker_name(&data, w, name);
+        assert_true(data.worker[w].rank == rank[w] && data.worker[w].number == number[w]);
+        assert_string_equal(name, names[w]);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(data.task[i].worker, workers[i]);
+        assert_int_equal(data.task[i].rank, rank[workers[i]]);
+        assert_int_equal(data.task[i].pe, data.task[i].rank);
+    }
+    assert_int_equal(data.task[1].n_deps, 2); /* of its rank: 0_1, 0_3 */
+    assert_int_equal(data.dep[data.task[1].first_dep + 1], 2);
+    assert_int_equal(data.dep[data.task[4].first_dep], 3);
+    assert_near(data.task[3].start_s, 0.002); /* no earlier, for all its mark says */
+    for (size_t i = 0; i < data.n_states; i++) {
+        busy_s[data.state[i].worker] +=
+            data.state[i].kind == SL_TRACE_BUSY ? data.state[i].end_s - data.state[i].start_s : 0;
+    }
+    assert_near(busy_s[0], 0.005);
+    assert_near(busy_s[1], 0.002);
+    assert_near(busy_s[2], 0.003);
+    assert_int_equal(data.n_messages, 2);
+    assert_true(data.message[0].from == 0 && data.message[0].to == 1 && data.message[0].bytes == 400);
+    assert_near(data.message[0].start_s, 0.002);
+    assert_near(data.message[0].end_s, 0.0025);
+    assert_near(data.message[1].start_s, 0.004);
+    assert_near(data.message[1].end_s, 0.004);
+    assert_ok(sl_analysis_make(&data, &analysis));
+    assert_near(analysis.worker[2].s[SL_TRACE_IDLE] + analysis.worker[2].s[SL_TRACE_STARPU], 0.007);
+    sl_analysis_free(&analysis);
+    sl_trace_data_free(&data);
+    assert_int_equal(unlink(in_folder("comms.rec")), 0);
+    assert_int_equal(sl_trace_read(folder, &data), SL_EIO);
+}
+
 static void foreign_tasks_have_stages_by_name(void **state)
 {
     (void)state;
@@ -243,10 +294,10 @@ static void a_window_without_end_is_refused(void **state)
 }
 
 /* Cut short anywhere, or with some bytes changed: a status, or numbers that still fit together; sanitizers watch. */
-static void damage_files(void)
+static void damage_files(int n_files)
 {
-    static const char *const names[] = {"tasks.rec", "trace.rec"};
-    for (int f = 0; f < 2; f++) {
+    static const char *const names[] = {"tasks.rec", "trace.rec", "comms.rec"};
+    for (int f = 0; f < n_files; f++) {
         char *whole;
         size_t bytes;
         assert_ok(sl_file_read(in_folder(names[f]), SIZE_MAX - 1, &whole, &bytes));
@@ -280,9 +331,11 @@ static void damaged_files_do_no_harm(void **state)
 {
     (void)state;
     make_small_trace();
-    damage_files();
+    damage_files(2);
     make_marked_trace();
-    damage_files();
+    damage_files(2);
+    make_ranks_trace();
+    damage_files(3);
 }
 
 static void no_memory_is_a_status(void **state)
@@ -290,6 +343,9 @@ static void no_memory_is_a_status(void **state)
     (void)state;
     struct sl_trace_data data;
     make_marked_trace();
+    assert_survives_no_memory(sl_trace_read(folder, &data));
+    sl_trace_data_free(&data);
+    make_ranks_trace();
     assert_survives_no_memory(sl_trace_read(folder, &data));
     sl_trace_data_free(&data);
 }
@@ -302,6 +358,7 @@ int main(void)
         cmocka_unit_test(other_names_are_not_ours),
         with_folder(a_trace_is_read),
         with_folder(marked_tasks_have_their_codelets_times),
+        with_folder(ranks_are_told_apart),
         with_folder(foreign_tasks_have_stages_by_name),
         with_folder(bad_files_are_refused),
         with_folder(cut_files_are_refused),

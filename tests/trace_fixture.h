@@ -15,6 +15,7 @@
 /* The files being made up. */
 static FILE *tasks_file;
 static FILE *states_file;
+static int of_rank = -1; /* whose tasks they are */
 
 __attribute__((unused)) static void trace_begin(void)
 {
@@ -52,12 +53,16 @@ __attribute__((unused)) static void mark(const char *text, double ms)
 __attribute__((unused)) static void begin_task(unsigned job, const char *name, const char *deps, int worker,
                                                double submit_ms, double start_ms, double end_ms)
 {
-    fprintf(tasks_file, "Name: %s\nModel: sl_some\nJobId: %u\n", name, job);
+    fprintf(tasks_file, "Name: %s\nModel: sl_some\nJobId: ", name);
+    if (of_rank >= 0) {
+        fprintf(tasks_file, "%d_", of_rank);
+    }
+    fprintf(tasks_file, "%u\n", job);
     if (deps != NULL) {
         fprintf(tasks_file, "DependsOn: %s\n", deps);
     }
-    fprintf(tasks_file, "WorkerId: %d\nSubmitTime: %f\nStartTime: %f\nEndTime: %f\nMPIRank: -1\n\n", worker, submit_ms,
-            start_ms, end_ms);
+    fprintf(tasks_file, "WorkerId: %d\nSubmitTime: %f\nStartTime: %f\nEndTime: %f\nMPIRank: %d\n\n", worker, submit_ms,
+            start_ms, end_ms, of_rank);
     event("SetState", name, "Task", worker, start_ms);
 }
 
@@ -122,6 +127,44 @@ __attribute__((unused)) static void make_marked_trace(void)
     event("SetState", "Sleeping", "Other", 0, 10);
     mark("end", 11);
     trace_end();
+}
+
+/* Ranks 0 and 1, of two workers and one, ten milliseconds; and two messages, of which the second was received before it was sent, by
+ * clocks that are not quite the same. Rank 1's mark is longer than its task, whose times StarPU has
+ * moved. What is outside the windows counts nowhere.
+ *
+ * rank 0: 0  [1 sample: 0 .. 2]          [2 dense: 5 .. 8]
+ * rank 0: 1       [3 gather: 1 .. 3]
+ * rank 1: 0            [1 sample: 2 .. 4]           [2 dense: 9 .. 10]
+ */
+__attribute__((unused)) static void make_ranks_trace(void)
+{
+    FILE *messages = fopen(in_folder("comms.rec"), "w");
+    assert_non_null(messages);
+    trace_begin();
+    event("SetState", "Overhead", "Other", 0, -3);
+    mark("rank0", -2);
+    mark("step0", -1);
+    of_rank = 0;
+    task(1, "sample.fwd.sample.hop0.pe0.step0", NULL, 0, 0, 0, 2);
+    task(3, "gather.fwd.gather.hop2.pe0.step0", "0_1", 1, 0.5, 1, 3);
+    task(2, "dense.fwd.dense.hop0.pe0.step0", "0_1 0_3", 0, 0, 5, 8);
+    mark("end", 11);
+    event("SetState", "Deinitializing", "Runtime", 0, 4); /* rank 1's */
+    mark("rank1", 1);
+    of_rank = 1;
+    begin_task(1, "sample.fwd.sample.hop0.pe1.step0", NULL, 0, 0, 2, 4);
+    mark("sl_codelet.1.2500000", 4);
+    event("SetState", "Sleeping", "Other", 0, 4);
+    task(2, "dense.fwd.dense.hop0.pe1.step0", "1_1", 0, 0, 9, 10);
+    mark("end", 11);
+    of_rank = -1;
+    trace_end();
+    fputs("Src: 0\nDst: 1\nTag: 7\nSendTime: 2\nRecvTime: 2.5\nSendHandle: 7f\nSize: 400\nType: PointToPoint\n\n",
+          messages);
+    fputs("Src: 1\nDst: 0\nTag: 8\nSendTime: 4\nRecvTime: 3.75\nSendHandle: 7f\nSize: 40\nType: PointToPoint\n\n",
+          messages);
+    assert_int_equal(fclose(messages), 0);
 }
 
 static inline void assert_near(double found, double expected)

@@ -82,6 +82,8 @@ struct sl_door_kind {
     enum sl_status (*sum)(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *sum);
     enum sl_status (*loss)(struct sl_door *door, const struct sl_task_args *head, const struct sl_partials *losses,
                            starpu_data_handle_t total);
+    enum sl_status (*settle)(struct sl_door *door, uint32_t begin, uint32_t end,
+                             double *losses); /* NULL: nothing to do */
     /* NULL: all PEs are of this process, and what one has written the others read */
     enum sl_status (*share)(struct sl_door *door, const struct sl_task_args *head, const struct sl_shared *what);
     enum sl_status (*reuse)(const struct sl_door *door, uint32_t from, uint32_t to, starpu_data_handle_t handle);
@@ -141,11 +143,19 @@ static inline enum sl_status sl_door_add(struct sl_door *door, const struct sl_t
     return door->kind->sum(door, head, sum);
 }
 
-/* The losses of all PEs and chunks become one, which all ranks get. */
+/* The losses of all PEs and chunks become one, which all ranks get; of ranks that are apart (sl_plan_apart) each gets its own PEs' until
+ * sl_door_settle. */
 static inline enum sl_status sl_door_loss(struct sl_door *door, const struct sl_task_args *head,
                                           const struct sl_partials *losses, starpu_data_handle_t total)
 {
     return door->kind->loss(door, head, losses, total);
+}
+
+/* losses[begin .. end - 1] of an epoch's steps become those of all PEs, at all ranks, to the bit as one process adds them up. All ranks
+ * call, after sl_ranks_drain; every step once. SL_EIO, SL_EINVAL, SL_ENOMEM. */
+static inline enum sl_status sl_door_settle(struct sl_door *door, uint32_t begin, uint32_t end, double *losses)
+{
+    return door->kind->settle == NULL ? SL_OK : door->kind->settle(door, begin, end, losses);
 }
 
 #endif

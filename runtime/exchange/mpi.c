@@ -5,7 +5,8 @@
  * same calls in the same order, of which each picks the messages that it sends or receives.
  *
  * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all.
- * These are the additions of one process, in its order, so that the bits are those of one process, too. */
+ * These are the additions of one process, in its order, so that the bits are those of one process, too. Losses of ranks that are apart
+ * (sl_plan_apart) are added up at the epoch's end, in the same order, by rank 0. */
 #include <string.h>
 
 #include "codelets/loss.h"
@@ -15,12 +16,19 @@
 #include "runtime/exchange/door.h"
 #include "support/memory.h"
 
+/* A rank's partial losses of a step, until the epoch's end. */
+struct kept {
+    uint32_t n;
+    double *part;
+};
+
 /* Behind the door. */
 struct mpi {
     starpu_data_handle_t *so_far; /* [parameter][replica]: the sum of the ranks before */
     starpu_data_handle_t loss_so_far;
     starpu_data_handle_t *list; /* that, and the partials of this rank */
     uint32_t room;
+    struct kept *kept; /* of ranks that are apart: by step of the epoch */
 };
 
 /* ---- open, close ---- */
@@ -41,6 +49,9 @@ static enum sl_status open_door(struct sl_door *door)
     door->own = m;
     st = sl_alloc_zero((size_t)door->n_parameters * door->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
                        &m->so_far);
+    if (st == SL_OK && sl_plan_apart(door->plan)) {
+        st = sl_alloc_zero(door->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept);
+    }
 done:
     return st;
 }
@@ -52,6 +63,10 @@ static void close_door(struct sl_door *door)
         sl_handle_close(m->so_far[k]);
     }
     sl_handle_close(m->loss_so_far);
+    for (uint32_t i = 0; m->kept != NULL && i < door->plan->n_per_epoch; i++) {
+        sl_free(m->kept[i].part);
+    }
+    sl_free(m->kept);
     sl_free(m->so_far);
     sl_free(m->list);
     sl_free(m);
@@ -213,15 +228,133 @@ static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, co
     return sl_loss_sum_submit(head, n, losses, false, total);
 }
 
+/* The sum of this rank's own; they are kept. */
+static enum sl_status keep_losses(struct sl_door *door, const struct sl_task_args *head,
+                                  const struct sl_partials *losses, starpu_data_handle_t total)
+{
+    struct kept *kept = &((struct mpi *)door->own)->kept[head->step % door->plan->n_per_epoch];
+    enum sl_status st;
+    SL_TRY(st, sl_realloc(&kept->part, losses->n + 1, sizeof *kept->part, "losses of a step"), done);
+    kept->n = losses->n;
+    st = sl_loss_parts_submit(head, losses->n, losses->handle, kept->part, total);
+done:
+    return st;
+}
+
 static enum sl_status loss(struct sl_door *door, const struct sl_task_args *head, const struct sl_partials *losses,
                            starpu_data_handle_t total)
 {
+    if (((struct mpi *)door->own)->kept != NULL) {
+        return keep_losses(door, head, losses, total);
+    }
     struct chain chain = {.ranks = {0, door->plan->n_ranks},
                           .element = sizeof(double),
                           .so_far = &((struct mpi *)door->own)->loss_so_far,
                           .tag = tag_of(LOSS, 0, 0, 0, 0),
                           .add = add_losses};
     return add_up(door, head, &chain, losses, total);
+}
+
+/* ---- the losses of ranks that are apart ---- */
+
+/* Lists of all ranks at rank 0, one rank's after the other's: of n[r] numbers. */
+struct gathered {
+    uint32_t n_steps;
+    uint32_t *n_parts; /* [rank][step] */
+    double *part;      /* [rank][step][part] */
+};
+
+static enum sl_status gather_counts(const struct sl_plan *plan, const uint32_t *mine, struct gathered *out)
+{
+    size_t each[SL_MAX_PES];
+    size_t n_all = plan->rank == 0 ? (size_t)plan->n_ranks * out->n_steps : 0;
+    enum sl_status st;
+    for (uint32_t r = 0; r < plan->n_ranks; r++) {
+        each[r] = out->n_steps * sizeof *mine;
+    }
+    SL_TRY(st, sl_alloc(n_all, sizeof *out->n_parts, "numbers of losses", &out->n_parts), done);
+    st = sl_ranks_gather(mine, out->n_steps * sizeof *mine, each, out->n_parts);
+done:
+    return st;
+}
+
+static enum sl_status gather_parts(const struct sl_plan *plan, const double *mine, size_t n_mine, struct gathered *out)
+{
+    size_t bytes_of[SL_MAX_PES] = {0};
+    size_t n_all = 0;
+    enum sl_status st;
+    for (uint32_t r = 0; plan->rank == 0 && r < plan->n_ranks; r++) {
+        for (uint32_t i = 0; i < out->n_steps; i++) {
+            bytes_of[r] += out->n_parts[r * out->n_steps + i] * sizeof *mine;
+        }
+        n_all += bytes_of[r] / sizeof *mine;
+    }
+    SL_TRY(st, sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part), done);
+    st = sl_ranks_gather(mine, n_mine * sizeof *mine, bytes_of, out->part);
+done:
+    return st;
+}
+
+/* Of each step all parts, in the order of the PEs. */
+static void add_gathered(const struct sl_plan *plan, const struct gathered *from, double *losses)
+{
+    const double *part = from->part;
+    memset(losses, 0, from->n_steps * sizeof *losses);
+    for (uint32_t k = 0; k < plan->n_ranks * from->n_steps; k++) {
+        for (uint32_t i = 0; i < from->n_parts[k]; i++) {
+            losses[k % from->n_steps] += *part++;
+        }
+    }
+}
+
+static size_t n_kept(const struct kept *kept, uint32_t n_steps)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < n_steps; i++) {
+        n += kept[i].n;
+    }
+    return n;
+}
+
+/* Numbers and parts of this rank's steps, in two lists. */
+static enum sl_status list_kept(const struct kept *kept, uint32_t n_steps, uint32_t **n_out, double **parts_out)
+{
+    size_t n = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n_steps, sizeof **n_out, "numbers of losses", n_out), done);
+    SL_TRY(st, sl_alloc(n_kept(kept, n_steps), sizeof **parts_out, "losses", parts_out), done);
+    for (uint32_t i = 0; i < n_steps; i++) {
+        (*n_out)[i] = kept[i].n;
+        memcpy(*parts_out + n, kept[i].part, kept[i].n * sizeof **parts_out);
+        n += kept[i].n;
+    }
+done:
+    return st;
+}
+
+static enum sl_status settle(struct sl_door *door, uint32_t begin, uint32_t end, double *losses)
+{
+    const struct kept *kept = ((struct mpi *)door->own)->kept + begin;
+    struct gathered all = {.n_steps = end - begin};
+    uint32_t *n_mine = NULL;
+    double *mine = NULL;
+    enum sl_status st = SL_OK;
+    if (!sl_plan_apart(door->plan) || begin == end) {
+        return SL_OK;
+    }
+    SL_TRY(st, list_kept(kept, all.n_steps, &n_mine, &mine), done);
+    SL_TRY(st, gather_counts(door->plan, n_mine, &all), done);
+    SL_TRY(st, gather_parts(door->plan, mine, n_kept(kept, all.n_steps), &all), done);
+    if (door->plan->rank == 0) {
+        add_gathered(door->plan, &all, losses + begin);
+    }
+    st = sl_ranks_broadcast(losses + begin, all.n_steps * sizeof *losses);
+done:
+    sl_free(n_mine);
+    sl_free(mine);
+    sl_free(all.n_parts);
+    sl_free(all.part);
+    return st;
 }
 
 const struct sl_door_kind sl_door_mpi = {.name = "mpi",
@@ -232,4 +365,5 @@ const struct sl_door_kind sl_door_mpi = {.name = "mpi",
                                          .reuse = reuse,
                                          .share = share,
                                          .sum = sum,
-                                         .loss = loss};
+                                         .loss = loss,
+                                         .settle = settle};

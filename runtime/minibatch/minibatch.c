@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "runtime/minibatch/sampled.h"
 #include "support/memory.h"
 
@@ -42,10 +43,49 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
     return SL_OK;
 }
 
+static void turn(void *own)
+{
+    ((struct sl_minibatch *)own)->sums = (struct sl_step_sizes){0};
+}
+
+#define MAX_NUMBERS (N_SUMS * (SL_MAX_LAYERS + 1))
+
+/* As doubles, which hold them up to 2^53. */
+static enum sl_status gather(void *own)
+{
+    struct sum sums[N_SUMS];
+    double numbers[MAX_NUMBERS];
+    uint32_t n = 0;
+    enum sl_status st;
+    list_sums(own, sums);
+    for (int i = 0; i < N_SUMS; i++) {
+        for (uint32_t k = 0; k == 0 || k < sums[i].n; k++) {
+            numbers[n++] = (double)sums[i].data[k];
+        }
+    }
+    SL_TRY(st, sl_ranks_sum(n, numbers), done);
+    if (sl_rank() > 0) {
+        turn(own);
+        goto done;
+    }
+    n = 0;
+    for (int i = 0; i < N_SUMS; i++) {
+        for (uint32_t k = 0; k == 0 || k < sums[i].n; k++) {
+            sums[i].data[k] = (uint64_t)numbers[n++];
+        }
+    }
+done:
+    return st;
+}
+
+/* Rank 0 goes on with the checkpoint's. */
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
     struct sum sums[N_SUMS];
     enum sl_status st = SL_OK;
+    if (sl_rank() > 0) {
+        return SL_OK;
+    }
     list_sums(own, sums);
     for (int i = 0; st == SL_OK && i < N_SUMS; i++) {
         struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_TENSOR_U64, sums[i].n, 0, NULL);
@@ -85,11 +125,6 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
     out->cached = m->steps.cache.n_pes > 0;
     out->cache = (struct sl_metrics_cache){.rows = rows.rows, .hits = rows.hits};
     return st;
-}
-
-static void turn(void *own)
-{
-    ((struct sl_minibatch *)own)->sums = (struct sl_step_sizes){0};
 }
 
 /* ---- steps ---- */
@@ -173,6 +208,7 @@ const struct sl_schedule_kind sl_minibatch = {.name = "minibatch",
                                               .close = close_minibatch,
                                               .advance = advance,
                                               .in_flight = in_flight,
+                                              .gather = gather,
                                               .tally = tally,
                                               .turn = turn,
                                               .save = save,

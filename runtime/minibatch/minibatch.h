@@ -13,7 +13,7 @@
 /* What the schedule owns. */
 struct sl_minibatch {
     struct sl_steps steps;
-    struct sl_step_sizes sums; /* of the epoch in hand */
+    struct sl_step_sizes sums; /* of the epoch in hand; this rank's, and at rank 0 what it has taken over */
 };
 
 extern const struct sl_schedule_kind sl_minibatch;

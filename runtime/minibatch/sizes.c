@@ -110,20 +110,27 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
 {
     size_t bytes = sl_counts_size(s->plan->n_layers, s->plan->n_parts) * sizeof(uint32_t);
     struct sl_step_sizes sizes = {.n_seeds = sl_plan_seeds(s->plan, step).n};
-    sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * sl_model_trained_bytes(s->model);
-    sizes.id_bytes = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
     enum sl_status st = SL_OK;
+    if (s->plan->rank == 0) {
+        sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * sl_model_trained_bytes(s->model);
+        sizes.id_bytes = s->plan->ring ? sizes.n_seeds * sizeof(sl_vertex) : 0;
+    }
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         starpu_data_handle_t handle = sl_step_slot(s, step, p)->counts;
+        if (!sl_plan_trains(s->plan, sl_plan_replica(s->plan, p))) {
+            continue;
+        }
         SL_TRY(st, sl_handle_acquire(handle, STARPU_MAIN_RAM, STARPU_R), done);
         memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
         starpu_data_release(handle);
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
         split_levels(s, p);
-        add_sizes(s, p, &sizes);
+        if (sl_plan_here(s->plan, p)) {
+            add_sizes(s, p, &sizes);
+        }
     }
     place_all(s);
-    st = s->plan->n_ranks > 1 ? sl_stops_read(&s->stops, step, &s->run->stop_agreed) : SL_OK;
+    st = s->stops.n_ranks > 0 ? sl_stops_read(&s->stops, step, &s->run->stop_agreed) : SL_OK;
     *sizes_out = sizes;
 done:
     return st;

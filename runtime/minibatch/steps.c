@@ -115,7 +115,8 @@ static enum sl_status open_pe(const struct sl_steps *s, struct sl_step_pe *pe)
     uint32_t n_parts = s->plan->n_parts;
     size_t n_pairs = (size_t)s->plan->n_layers * n_parts;
     enum sl_status st;
-    SL_TRY(st, sl_alloc(sl_counts_size(s->plan->n_layers, n_parts), sizeof *pe->counts, "counts", &pe->counts), done);
+    SL_TRY(st, sl_alloc_zero(sl_counts_size(s->plan->n_layers, n_parts), sizeof *pe->counts, "counts", &pe->counts),
+           done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
     SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed_row, "places of rows", &pe->packed_row), done);
@@ -230,7 +231,8 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     SL_TRY(st, open_pes(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
-    SL_TRY(st, sl_stops_open(plan->n_ranks, plan->rank, work->settings->depth, &out->stops), undo);
+    SL_TRY(st, sl_stops_open(sl_plan_apart(plan) ? 1 : plan->n_ranks, plan->rank, work->settings->depth, &out->stops),
+           undo);
     SL_TRY(st, sl_replicas_open(&out->replicas), undo);
     return SL_OK;
 undo:

@@ -24,7 +24,7 @@
 
 /* What one PE exchanges in a step; its rows are the pass'. */
 struct sl_step_pe {
-    uint32_t *counts; /* the host's copy (codelets/sample.h) */
+    uint32_t *counts; /* the host's copy (codelets/sample.h); zero of PEs whose replica this rank does not train */
     /* [hop][G], NULL where none, of the first PE of a team: the team's rows from each team of owners, row gradients to each; the
      * slot's */
     starpu_data_handle_t *packed, *sent;

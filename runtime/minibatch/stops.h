@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * How several ranks come to stop after the same step: with each step's sample every rank tells all others whether it was asked to, and
- * the step whose word has come from all of them is the last if one of them was.
+ * the step whose word has come from all of them is the last if one of them was. Ranks that are apart (sl_plan_apart) have none of this:
+ * they agree at the epoch's end.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STOPS_H
 #define SL_RUNTIME_MINIBATCH_STOPS_H

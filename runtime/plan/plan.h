@@ -107,6 +107,13 @@ static inline bool sl_plan_trains(const struct sl_plan *plan, uint32_t replica)
     return plan->rank >= ranks.begin && plan->rank < ranks.end;
 }
 
+/* Several ranks, and replicas that mix: in a step nothing goes to all ranks, so that one which is late holds up those alone that mix
+ * with it. What all are to know of the steps they are told at the epoch's end. */
+static inline bool sl_plan_apart(const struct sl_plan *plan)
+{
+    return plan->n_ranks > 1 && plan->n_replicas > 1;
+}
+
 /* The slice of an epoch's order that a step trains on. */
 struct sl_seeds {
     uint64_t epoch;

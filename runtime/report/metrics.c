@@ -242,7 +242,7 @@ static json_t *bytes_object(const struct sl_metrics_epoch *e)
     if (object != NULL && !e->staged) {
         json_object_del(object, "stages");
     }
-    if (object != NULL && !e->several) {
+    if (object != NULL && e->n_ranks <= 1) {
         json_object_del(object, "between_ranks");
     }
     return object;
@@ -254,6 +254,35 @@ static json_t *stages_object(const struct sl_metrics_stages *s)
         {"sample", real(s->sample)},       {"exchange", real(s->exchange)}, {"gather", real(s->gather)},
         {"aggregate", real(s->aggregate)}, {"dense", real(s->dense)},       {"loss", real(s->loss)},
         {"backward", real(s->backward)},   {"sync", real(s->sync)},         {"optimise", real(s->optimise)},
+    };
+    return OBJECT(members);
+}
+
+/* One number of each rank, in a list. */
+static json_t *of_ranks(const struct sl_metrics_epoch *e, size_t offset)
+{
+    json_t *list = json_array();
+    for (uint32_t r = 0; r < e->n_ranks; r++) {
+        json_array_append_new(list, real(*(const double *)((const char *)&e->waits[r] + offset)));
+    }
+    return list;
+}
+
+static json_t *messages_object(const struct sl_metrics_epoch *e)
+{
+    struct sl_waits all = {0};
+    for (uint32_t r = 0; r < e->n_ranks; r++) {
+        all.message_s += e->waits[r].message_s;
+        all.hidden_s += e->waits[r].hidden_s;
+        all.waited_s += e->waits[r].waited_s;
+    }
+    const struct member members[] = {
+        {"seconds", real(all.message_s)},
+        {"hidden", real(all.hidden_s / all.message_s)},
+        {"waited_seconds", real(all.waited_s)},
+        {"seconds_of", of_ranks(e, offsetof(struct sl_waits, message_s))},
+        {"hidden_seconds_of", of_ranks(e, offsetof(struct sl_waits, hidden_s))},
+        {"waited_seconds_of", of_ranks(e, offsetof(struct sl_waits, waited_s))},
     };
     return OBJECT(members);
 }
@@ -286,6 +315,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"edges", wholes(e->edges, e->layers)},
         {"bytes", bytes_object(e)},
         {"stage_seconds", stages_object(&e->stages)},
+        {"messages", e->n_ranks > 1 ? messages_object(e) : json_null()},
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},
         {"guard", json_string("fired")},
@@ -299,6 +329,9 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
     }
     if (line != NULL && !e->guard_fired) {
         json_object_del(line, "guard");
+    }
+    if (line != NULL && e->n_ranks <= 1) {
+        json_object_del(line, "messages");
     }
     if (line != NULL && !e->cached) {
         json_object_del(line, "feature_cache");

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "codelets/waits.h"
 #include "runtime/plan/settings.h"
 #include "support/status.h"
 
@@ -96,7 +97,8 @@ struct sl_metrics_epoch {
     uint64_t vertices[SL_MAX_LAYERS + 1]; /* L + 1 sums over steps and PEs; [0] the seeds, [L] the input rows */
     uint64_t edges[SL_MAX_LAYERS];        /* L sums; [0] the seeds' in-edges */
     struct sl_metrics_bytes bytes;
-    bool several; /* ranks: write bytes.between_ranks */
+    uint32_t n_ranks;             /* more than one: write bytes.between_ranks, and "messages": */
+    const struct sl_waits *waits; /* of each rank, in training */
     struct sl_metrics_stages stages;
     bool staged;  /* write bytes.stages */
     bool checked; /* write "exact_loss": of the full graph with all rows fresh (runtime/pipe/guard.h) */
@@ -114,6 +116,8 @@ struct sl_metrics_summary {
     uint32_t best_epoch;     /* the earliest of equal ones */
     double seconds;          /* training, all epochs */
     uint64_t peak_rss_bytes; /* of this process; with several ranks, of the one that had most */
+    uint32_t n_ranks;
+    struct sl_waits waits; /* of all ranks, since this session began; for people only */
 };
 
 /* Start writing to the file `path` (NULL: none) and to `stream` (NULL: none; stays the caller's and open). An existing file is

@@ -163,11 +163,22 @@ void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epo
     fflush(progress->stream);
 }
 
+static void print_waits(FILE *stream, const struct sl_waits *waits)
+{
+    char hidden[16];
+    print_percent(waits->hidden_s / waits->message_s, hidden, sizeof hidden);
+    fprintf(stream, "messages  %.3f s, %s of it hidden; workers waited %.3f s for them\n", waits->message_s,
+            hidden + strspn(hidden, " "), waits->waited_s);
+}
+
 void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary)
 {
     char valid[16];
     char test[16];
     sl_progress_clear(progress);
+    if (progress->mode != SL_PROGRESS_NONE && summary->n_ranks > 1) {
+        print_waits(progress->stream, &summary->waits);
+    }
     if (progress->mode == SL_PROGRESS_NONE || !summary->evaluated) {
         return;
     }

@@ -142,10 +142,51 @@ static void put_workers(const struct sl_analysis *a, const struct table *t)
     put_kind_names(t);
     end_row(t);
     for (uint32_t w = 0; w < a->data->n_workers; w++) {
-        char name[32];
-        snprintf(name, sizeof name, "worker %u", w);
+        char name[SL_TRACE_WORKER_BYTES];
+        sl_trace_worker_name(a->data, w, name);
         start_row(t, name, NULL);
         put_shares(t, &a->worker[w]);
+        end_row(t);
+    }
+    end_table(t);
+}
+
+/* Several ranks: their workers together, and what they have sent each other in the window. */
+static void put_ranks(const struct sl_analysis *a, const struct table *t)
+{
+    const struct sl_trace_data *data = a->data;
+    start_table(t, "By rank, seconds of its workers; messages to others");
+    start_row(t, "rank", NULL);
+    put_kind_names(t);
+    put_cell(t, "sent");
+    put_cell(t, "MB sent");
+    put_cell(t, "received");
+    put_cell(t, "MB received");
+    end_row(t);
+    for (uint32_t r = 0; r < data->n_ranks; r++) {
+        char name[32];
+        uint64_t n[2] = {0}; /* sent, received */
+        double bytes[2] = {0};
+        struct sl_shares shares = {{0}};
+        for (uint32_t w = 0; w < data->n_workers; w++) {
+            for (int k = 0; data->worker[w].rank == r && k < SL_TRACE_N_KINDS; k++) {
+                shares.s[k] += a->worker[w].s[k];
+            }
+        }
+        for (size_t i = 0; i < data->n_messages; i++) {
+            const struct sl_trace_message *m = &data->message[i];
+            n[0] += m->from == r;
+            n[1] += m->to == r;
+            bytes[0] += m->from == r ? (double)m->bytes : 0;
+            bytes[1] += m->to == r ? (double)m->bytes : 0;
+        }
+        snprintf(name, sizeof name, "rank %u", r);
+        start_row(t, name, NULL);
+        put_shares(t, &shares);
+        for (int way = 0; way < 2; way++) {
+            put_number(t, 0, (double)n[way]);
+            put_number(t, TABLE_DIGITS, bytes[way] / 1e6);
+        }
         end_row(t);
     }
     end_table(t);
@@ -163,8 +204,8 @@ static void put_busy(const struct sl_analysis *a, const struct table *t)
     }
     end_row(t);
     for (uint32_t w = 0; w < data->n_workers; w++) {
-        char name[32];
-        snprintf(name, sizeof name, "worker %u", w);
+        char name[SL_TRACE_WORKER_BYTES];
+        sl_trace_worker_name(a->data, w, name);
         start_row(t, name, NULL);
         for (uint32_t s = 0; s < data->n_stages; s++) {
             if (a->stage[s].n_tasks > 0) {
@@ -263,6 +304,9 @@ static void put_all(const struct sl_analysis *a, const struct table *t)
 {
     put_advice(a, t);
     put_stages(a, t);
+    if (a->data->n_ranks > 1) {
+        put_ranks(a, t);
+    }
     put_workers(a, t);
     put_busy(a, t);
     put_path(a, t);

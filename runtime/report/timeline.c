@@ -22,6 +22,7 @@
 #define SHOWN_STEPS 2     /* in detail */
 #define FOREIGN_SHARE 0.1 /* of a trace without steps, in detail */
 #define LEAST_PIXELS 0.4  /* narrower StarPU states are left out */
+#define MOST_ARROWS 500
 
 #define COLOUR_STARPU 0x9a9a9a
 #define COLOUR_TRANSFER 0xff00c8
@@ -344,6 +345,61 @@ static void put_tasks(const struct view *v, double y, double height)
     }
 }
 
+/* The middle of a rank's lanes. */
+static double middle_of_rank(const struct sl_trace_data *data, uint32_t rank, double y, double height)
+{
+    uint32_t n_before = 0;
+    uint32_t n = 0;
+    for (uint32_t w = 0; w < data->n_workers; w++) {
+        n_before += data->worker[w].rank < rank;
+        n += data->worker[w].rank == rank;
+    }
+    return y + (n_before + n / 2.0) * height - 2;
+}
+
+/* Those of more bytes first. */
+static int compare_messages(const void *a, const void *b)
+{
+    uint64_t x = (*(const struct sl_trace_message *const *)a)->bytes;
+    uint64_t y = (*(const struct sl_trace_message *const *)b)->bytes;
+    return (x < y) - (x > y);
+}
+
+/* Several ranks: an arrow for each message from when it was sent, in its sender's lanes, to when it was received, in the receiver's; of
+ * too many the largest. */
+static enum sl_status put_messages(const struct view *v, double y, double height)
+{
+    const struct sl_trace_data *data = v->data;
+    const struct sl_trace_message **shown;
+    size_t n = 0;
+    enum sl_status st = sl_alloc(data->n_messages, sizeof *shown, "messages", &shown);
+    for (size_t i = 0; st == SL_OK && i < data->n_messages; i++) {
+        const struct sl_trace_message *m = &data->message[i];
+        bool seen = m->start_s >= v->from_s && m->end_s <= v->to_s;
+        shown[n] = m;
+        n += seen;
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    qsort(shown, n, sizeof *shown, compare_messages);
+    if (n > 0) {
+        fputs("<marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+              "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\"/></marker>\n",
+              v->stream);
+    }
+    for (size_t i = 0; i < n && i < MOST_ARROWS; i++) {
+        fprintf(v->stream,
+                "<path d=\"M%.2f %.1fL%.2f %.1f\" stroke=\"#000\" fill=\"none\" marker-end=\"url(#arrow)\"><title>"
+                "message of %llu bytes from rank %u to rank %u, %.3f ms</title></path>\n",
+                x_of(v, shown[i]->start_s), middle_of_rank(data, shown[i]->from, y, height), x_of(v, shown[i]->end_s),
+                middle_of_rank(data, shown[i]->to, y, height), (unsigned long long)shown[i]->bytes, shown[i]->from,
+                shown[i]->to, (shown[i]->end_s - shown[i]->start_s) * 1e3);
+    }
+    sl_free(shown);
+    return SL_OK;
+}
+
 static void put_step_bars(struct view *v, const struct step *step, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -403,8 +459,9 @@ static void choose_detail(struct view *v, const struct step *step, size_t n)
     v->to_s = fmin(makespan_s, step[last].compute_s[1]);
 }
 
-static void put_detail(struct view *v, const struct step *step, size_t n)
+static enum sl_status put_detail(struct view *v, const struct step *step, size_t n)
 {
+    enum sl_status st;
     double height = fmax(14, fmin(64, LANES / (double)v->data->n_workers));
     choose_detail(v, step, n);
     put_text(v, LEFT, v->y - 8, "start",
@@ -412,15 +469,16 @@ static void put_detail(struct view *v, const struct step *step, size_t n)
                    : "Its middle, task by task");
     double lanes = v->y;
     for (uint32_t w = 0; w < v->data->n_workers; w++) {
-        char name[32];
+        char name[SL_TRACE_WORKER_BYTES];
         double y = lanes + w * height;
-        snprintf(name, sizeof name, "worker %u", w);
+        sl_trace_worker_name(v->data, w, name);
         put_text(v, LEFT - 8, y + height / 2 + 3, "end", name);
         put_box(v, LEFT, y, DRAWN, height - 4, COLOUR_IDLE);
         fputs(" stroke=\"#ccc\"/>\n", v->stream);
         put_lane(v, w, y, height - 4);
     }
     put_tasks(v, lanes, height);
+    SL_TRY(st, v->data->n_ranks > 1 ? put_messages(v, lanes, height) : SL_OK, done);
     put_marks(v, step, n, lanes + v->data->n_workers * height);
     v->y = lanes + v->data->n_workers * height;
     put_axis(v, v->y);
@@ -431,6 +489,8 @@ static void put_detail(struct view *v, const struct step *step, size_t n)
         put_step_bars(v, step, n);
         v->y += 8;
     }
+done:
+    return st;
 }
 
 static void put_title(struct view *v)
@@ -458,7 +518,7 @@ static enum sl_status put_body(struct view *v)
     put_legend(v);
     SL_TRY(st, put_overview(v), done);
     v->y += OVERVIEW + 60;
-    put_detail(v, step, n);
+    st = put_detail(v, step, n);
 done:
     sl_free(step);
     return st;

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "codelets/ranks.h"
 #include "runtime/report/report.h"
 #include "runtime/report/trace_read.h"
 #include "support/file.h"
@@ -29,13 +30,19 @@
 #define CAN_TRACE 0
 #endif
 
-#define RAW_NAME "trace.fxt"       /* what is kept */
-#define WRITTEN_NAME "trace.fxt_0" /* what StarPU makes of it: the process's rank is appended */
+#define RAW_NAME                                                                                                       \
+    "trace.fxt" /* what is kept of one process; of several the files keep the names that StarPU gives them */
 
 #define DISK_BEFORE ((uint64_t)16 << 20) /* bytes free: less than this the traces of one step may have */
 #define DISK_AFTER ((uint64_t)64 << 10)
 
 /* ---- the window ---- */
+
+/* What StarPU makes of RAW_NAME: the process's rank is appended. */
+static enum sl_status written_path(const char *folder, uint32_t rank, char **out)
+{
+    return sl_format(out, "%s/" RAW_NAME "_%u", folder, rank);
+}
 
 #if CAN_TRACE
 
@@ -50,7 +57,7 @@ static enum sl_status set_variable(const char *name, const char *value)
 static enum sl_status remove_raw(const char *folder)
 {
     char *path = NULL;
-    enum sl_status st = sl_path_join(folder, WRITTEN_NAME, &path);
+    enum sl_status st = written_path(folder, sl_ranks_number(), &path);
     if (st == SL_OK && unlink(path) != 0 && errno != ENOENT) {
         st = sl_fail(SL_EIO, "%s: cannot replace it: %s", path, strerror(errno));
     }
@@ -80,6 +87,11 @@ static enum sl_status prepare(const char *folder)
 {
     char *prefix = NULL;
     enum sl_status st;
+    if (sl_ranks_started() > STARPU_FXT_MAX_FILES) {
+        st = sl_fail(SL_ENOTSUP, "--trace: found %u processes of one run, expected at most %d, which StarPU can join",
+                     sl_ranks_started(), STARPU_FXT_MAX_FILES);
+        goto done;
+    }
     SL_TRY(st, sl_folder_make(folder), done);
     if (!sl_folder_writable(folder)) {
         st = sl_fail(SL_EIO, "%s: cannot write traces into this folder; give --trace another", folder);
@@ -148,6 +160,20 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
     return SL_OK;
 }
 
+#if CAN_TRACE
+
+/* Whose events come now, in a trace of several ranks. */
+static void mark_rank(void)
+{
+    char mark[32];
+    snprintf(mark, sizeof mark, "rank%u", sl_rank());
+    if (sl_n_ranks() > 1) {
+        starpu_fxt_trace_user_event_string(mark);
+    }
+}
+
+#endif
+
 void sl_trace_before_step(struct sl_trace *trace, uint64_t step)
 {
 #if CAN_TRACE
@@ -155,10 +181,11 @@ void sl_trace_before_step(struct sl_trace *trace, uint64_t step)
         return;
     }
     if (!trace->on && step + trace->ahead >= trace->first) {
-        starpu_task_wait_for_all();
+        sl_ranks_drain();
         starpu_fxt_start_profiling();
         trace->on = true;
         trace->opened = true;
+        mark_rank();
     }
     if (trace->on) {
         char mark[32];
@@ -182,7 +209,7 @@ void sl_trace_stop(struct sl_trace *trace)
 {
 #if CAN_TRACE
     if (trace->on) {
-        starpu_task_wait_for_all();
+        sl_ranks_drain();
         starpu_fxt_trace_user_event_string("end");
         starpu_fxt_stop_profiling();
     }
@@ -193,18 +220,25 @@ void sl_trace_stop(struct sl_trace *trace)
 
 void sl_trace_discard(const char *folder)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, WRITTEN_NAME);
-    unlink(path);
+    char *path;
+    if (written_path(folder, sl_ranks_number(), &path) == SL_OK) {
+        unlink(path);
+        sl_free(path);
+    }
 }
 
 /* ---- the conversion ---- */
 
 #if CAN_TRACE
 
-/* What is kept of the files that the converter makes; direct_files has the same order. */
-static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec"};
+/* What is kept of the files that the converter makes, the last of several ranks; direct_files has the same order. */
+static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "comms.rec"};
 #define N_KEPT (sizeof kept / sizeof *kept)
+
+static size_t n_kept(void)
+{
+    return sl_n_ranks() > 1 ? N_KEPT : N_KEPT - 1;
+}
 
 /* A file on its way from the converter, which does not look at what becomes of its writes, through a pipe to us, who do. */
 struct passage {
@@ -222,7 +256,7 @@ static void close_end(int *end)
 
 static void passages_close(struct passage *passages)
 {
-    for (size_t i = 0; i < N_KEPT; i++) {
+    for (size_t i = 0; i < n_kept(); i++) {
         close_end(&passages[i].from);
         close_end(&passages[i].to);
         sl_writer_abort(&passages[i].writer);
@@ -233,10 +267,10 @@ static enum sl_status passages_open(const char *folder, struct passage *passages
 {
     char *path = NULL;
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_KEPT; i++) {
+    for (size_t i = 0; i < n_kept(); i++) {
         passages[i] = (struct passage){.from = -1, .to = -1};
     }
-    for (size_t i = 0; i < N_KEPT; i++) {
+    for (size_t i = 0; i < n_kept(); i++) {
         int ends[2];
         SL_TRY(st, sl_path_join(folder, kept[i], &path), failed);
         SL_TRY(st, sl_writer_open(path, &passages[i].writer), failed);
@@ -261,16 +295,16 @@ static enum sl_status pass_on(struct passage *passages)
 {
     static char block[1 << 16];
     struct pollfd ends[N_KEPT];
-    size_t n_open = N_KEPT;
-    for (size_t i = 0; i < N_KEPT; i++) {
+    size_t n_open = n_kept();
+    for (size_t i = 0; i < n_kept(); i++) {
         close_end(&passages[i].to);
         ends[i] = (struct pollfd){.fd = passages[i].from, .events = POLLIN};
     }
     while (n_open > 0) {
-        if (poll(ends, N_KEPT, -1) < 0 && errno != EINTR) {
+        if (poll(ends, n_kept(), -1) < 0 && errno != EINTR) {
             return sl_fail(SL_EIO, "StarPU's converter was lost: %s", strerror(errno));
         }
-        for (size_t i = 0; i < N_KEPT; i++) {
+        for (size_t i = 0; i < n_kept(); i++) {
             ssize_t n = ends[i].fd >= 0 && ends[i].revents != 0 ? read(ends[i].fd, block, sizeof block) : -1;
             if (n > 0) {
                 fwrite(block, 1, (size_t)n, passages[i].writer.stream);
@@ -294,14 +328,17 @@ static void direct(char **path, const char *to)
 static void direct_files(const struct passage *passages, struct starpu_fxt_options *options)
 {
     char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
-                                       &options->tasks_path};
-    char **const nowhere[] = {&options->dag_path,  &options->activity_path,   &options->distrib_time_path,
-                              &options->papi_path, &options->comms_path,      &options->number_events_path,
-                              &options->anim_path, &options->sched_tasks_path};
-    for (size_t i = 0; i < N_KEPT; i++) {
+                                       &options->tasks_path, &options->comms_path};
+    char **const nowhere[] = {&options->dag_path,        &options->activity_path,      &options->distrib_time_path,
+                              &options->papi_path,       &options->number_events_path, &options->anim_path,
+                              &options->sched_tasks_path};
+    for (size_t i = 0; i < n_kept(); i++) {
         char path[32];
         snprintf(path, sizeof path, "/dev/fd/%d", passages[i].to);
         direct(into_pipes[i], path);
+    }
+    for (size_t i = n_kept(); i < N_KEPT; i++) {
+        direct(into_pipes[i], "/dev/null");
     }
     for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
         direct(nowhere[i], "/dev/null");
@@ -321,13 +358,17 @@ static void convert_here(pid_t parent, const char *folder, struct passage *passa
         _exit(1);
     }
     close(nowhere);
-    for (size_t i = 0; i < N_KEPT; i++) {
+    for (size_t i = 0; i < n_kept(); i++) {
         close_end(&passages[i].from);
         close(fileno(passages[i].writer.stream));
     }
     starpu_fxt_options_init(&options);
-    options.ninputfiles = 1;
-    options.filenames[0] = strdup("../" WRITTEN_NAME);
+    options.ninputfiles = sl_n_ranks();
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        if (written_path("..", r, &options.filenames[r]) != SL_OK) {
+            _exit(1);
+        }
+    }
     options.per_task_colour = 1;
     options.use_task_color = 1;
     direct_files(passages, &options);
@@ -376,7 +417,7 @@ static enum sl_status convert(const char *folder, const char *raw)
     }
     SL_TRY(st, wait_for(child, raw), done);
     SL_TRY(st, passed, done);
-    for (size_t i = 0; i < N_KEPT; i++) {
+    for (size_t i = 0; i < n_kept(); i++) {
         SL_TRY(st, sl_writer_close(&passages[i].writer), done);
     }
 done:
@@ -484,10 +525,28 @@ static enum sl_status convert_and_move(const char *folder, const char *work, con
 {
     enum sl_status st;
     SL_TRY(st, convert(work, raw), done);
-    for (size_t i = 0; i < N_KEPT; i++) {
+    for (size_t i = 0; i < n_kept(); i++) {
         SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
     }
-    st = move(folder, WRITTEN_NAME, folder, RAW_NAME);
+    st = sl_n_ranks() == 1 ? move(folder, RAW_NAME "_0", folder, RAW_NAME) : SL_OK;
+done:
+    return st;
+}
+
+/* All ranks' are there; *last_out is the last's, for messages. */
+static enum sl_status find_raw(const char *folder, char **last_out)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        sl_free(*last_out);
+        *last_out = NULL;
+        SL_TRY(st, written_path(folder, r, last_out), done);
+        if (!sl_file_exists(*last_out)) {
+            st = sl_fail(SL_EIO, "%s: expected StarPU's trace there, found none%s", *last_out,
+                         r > 0 ? "; --trace has to be a folder that all ranks share" : "");
+            goto done;
+        }
+    }
 done:
     return st;
 }
@@ -497,11 +556,11 @@ enum sl_status sl_trace_finish(const char *folder)
     char *raw = NULL;
     char *work = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_path_join(folder, WRITTEN_NAME, &raw), done);
-    if (!sl_file_exists(raw)) {
-        st = sl_fail(SL_EIO, "%s: expected StarPU's trace there, found none", raw);
-        goto done;
+    SL_TRY(st, sl_ranks_meet(), done);
+    if (sl_rank() > 0) {
+        return SL_OK;
     }
+    SL_TRY(st, find_raw(folder, &raw), done);
     SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* full: StarPU's trace is cut short */
     SL_TRY(st, sl_format(&work, "%s/convert-XXXXXX", folder), done);
     if (mkdtemp(work) == NULL) {

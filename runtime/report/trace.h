@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * StarPU's FxT traces of some steps of a run: switched on before StarPU starts, recording for a window of steps, converted and
- * reported on after StarPU has stopped (it writes its trace then).
+ * reported on after StarPU has stopped (it writes its trace then). Of several ranks each traces into the same folder, and rank 0
+ * converts and reports, for all; the windows open and close at the same steps, and StarPU puts them on one clock.
  *
  * FxT records from just before the sampling of the first step is submitted until the tasks of the last step, and the samples
  * ahead of it, have ended. No task runs when the window opens or closes, so every task in it is seen whole. The window of steps
@@ -13,7 +14,8 @@
  *   tasks.rec      StarPU's list of tasks, with times, workers and dependencies (recutils)
  *   trace.rec      StarPU's list of state changes, of each worker
  *   data.rec       StarPU's list of handles
- *   trace.fxt      the raw trace, for starpu_fxt_tool
+ *   trace.fxt      the raw trace, for starpu_fxt_tool; of several ranks trace.fxt_0, trace.fxt_1 ..
+ *   comms.rec      of several ranks, the messages between them
  *   and what runtime/report/report.h writes: timeline.svg, dag.dot, report.txt, report.html; vite.svg where ViTE is there.
  */
 #ifndef SL_RUNTIME_REPORT_TRACE_H

@@ -18,6 +18,7 @@
 #define MAX_NESTED 16              /* states pushed on one another by a worker */
 #define FIRST_ROOM 1024
 #define SLACK_MS 1e-3 /* the files have nanoseconds */
+#define RANK_SHIFT 48 /* of a rank in a job's number */
 
 /* ---- names ---- */
 
@@ -182,6 +183,22 @@ static enum sl_status read_time(const struct lines *lines, const char *at, const
     return SL_OK;
 }
 
+/* "7", of several ranks "1_7"; NULL: neither. */
+static const char *read_job(const char *at, const char *end, uint64_t *out)
+{
+    uint64_t rank = 0;
+    const char *next = sl_number_u64(at, end, out);
+    if (next != NULL && next < end && *next == '_') {
+        rank = *out;
+        next = sl_number_u64(next + 1, end, out);
+    }
+    if (next == NULL || rank >= SL_TRACE_MAX_WORKERS || *out >> RANK_SHIFT > 0) {
+        return NULL;
+    }
+    *out |= rank << RANK_SHIFT;
+    return next;
+}
+
 /* Room for one more element. */
 static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *what)
 {
@@ -214,7 +231,7 @@ static enum sl_status read_deps(const struct lines *lines, const char *at, const
     enum sl_status st = SL_OK;
     while (at < end) {
         uint64_t job;
-        const char *next = sl_number_u64(at, end, &job);
+        const char *next = read_job(at, end, &job);
         if (next == NULL || (next < end && *next != ' ') || t->now.n_deps == UINT32_MAX) {
             return unexpected(lines, "tasks' numbers", at, end);
         }
@@ -227,6 +244,18 @@ done:
     return st;
 }
 
+/* -1 stands for a process that is alone. */
+static enum sl_status read_rank(const struct lines *lines, const char *at, const char *end, uint32_t n_ranks,
+                                uint32_t *out)
+{
+    uint64_t rank = 0;
+    if (at == end || (*at != '-' && (sl_number_u64(at, end, &rank) != end || rank >= n_ranks))) {
+        return unexpected(lines, "a rank", at, end);
+    }
+    *out = (uint32_t)rank;
+    return SL_OK;
+}
+
 static enum sl_status read_field(const struct lines *lines, const char *line, const char *end, struct tasks *t)
 {
     const char *v;
@@ -237,7 +266,9 @@ static enum sl_status read_field(const struct lines *lines, const char *line, co
         t->now.n_name = end - v > UINT32_MAX ? 0 : (uint32_t)(end - v);
     } else if ((v = value_of(line, end, "JobId")) != NULL) {
         t->has_job = true;
-        st = read_u64(lines, v, end, &t->now.job);
+        st = read_job(v, end, &t->now.job) == end ? SL_OK : unexpected(lines, "a whole number", v, end);
+    } else if ((v = value_of(line, end, "MPIRank")) != NULL) {
+        st = read_rank(lines, v, end, SL_TRACE_MAX_WORKERS, &t->now.rank);
     } else if ((v = value_of(line, end, "DependsOn")) != NULL) {
         st = read_deps(lines, v, end, t);
     } else if ((v = value_of(line, end, "WorkerId")) != NULL) {
@@ -281,6 +312,7 @@ static enum sl_status end_task(const struct lines *lines, struct tasks *t)
         t->now.stage = t->now.ours ? (uint32_t)name.stage : foreign_stage(data, t->now.name, t->now.n_name);
         t->begin_ms = fmin(t->begin_ms, t->has_submit ? fmin(t->submit_ms, t->now.start_s) : t->now.start_s);
         data->makespan_s = fmax(data->makespan_s, t->now.end_s);
+        data->n_ranks = t->now.rank >= data->n_ranks ? t->now.rank + 1 : data->n_ranks;
     }
     if (t->now.ours) {
         t->now.hop = name.hop;
@@ -411,9 +443,12 @@ struct states {
     struct worker *worker; /* data->n_workers */
     size_t worker_room, state_room;
     double begin_ms;
-    double last_ms; /* the latest event */
-    bool windowed;  /* a step of ours began in it, so that it has a last mark */
-    bool ended;     /* that mark has come */
+    double last_ms;   /* the latest event */
+    bool windowed;    /* a step of ours began in it, so that it has a last mark */
+    uint32_t n_ended; /* such marks, one of each rank */
+    uint32_t rank;    /* whose events these are */
+    uint32_t stride;  /* several ranks: room for the workers of each; 0: there is one */
+    bool outside;     /* and these are of no window */
 };
 
 static bool is(const char *text, const char *end, const char *word)
@@ -478,12 +513,17 @@ done:
     return st;
 }
 
-/* The task whose codelet ran from `start_s` to `end_s`; NULL: it did not run then, or its worker is in no task. */
-static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double start_s, double end_s)
+/* The task whose codelet ran from *start_s to `end_s`; NULL: it did not run then, or its worker is in no task. The times of a rank of
+ * several were stretched, to be on rank 0's clock, but not how long a mark says that the task took: it is cut to the task. */
+static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double *start_s, double end_s)
 {
     struct sl_trace_task *task = find_job(s->data, job);
-    if (task == NULL || !task->ran || task->worker >= s->data->n_workers || start_s < task->start_s ||
+    if (task == NULL || !task->ran || task->worker >= s->data->n_workers || end_s < task->start_s ||
         end_s > task->end_s) {
+        return NULL;
+    }
+    *start_s = s->stride > 0 ? fmax(*start_s, task->start_s) : *start_s;
+    if (*start_s < task->start_s) {
         return NULL;
     }
     const struct worker *worker = &s->worker[task->worker];
@@ -514,11 +554,19 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
 {
     const char *at = event->name;
     const char *step = event->name;
+    const char *rank = event->name;
     const char *end = event->name_end;
     uint64_t job;
     uint64_t ns;
     s->windowed |= step != NULL && skip_number(&step, end, "step", &job);
-    s->ended |= is(at, end, "end");
+    if (is(at, end, "end")) {
+        s->n_ended++;
+        s->outside = s->stride > 0;
+    }
+    if (s->stride > 0 && rank != NULL && skip_number(&rank, end, "rank", &job) && job < s->data->n_ranks) {
+        s->rank = (uint32_t)job;
+        s->outside = false;
+    }
     if (at == NULL || !skip(&at, end, SL_TASK_MARK)) {
         return SL_OK;
     }
@@ -527,7 +575,7 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
     }
     double end_s = (event->time_ms - s->begin_ms) / 1e3;
     double start_s = end_s - 1e-9 * (double)ns;
-    struct sl_trace_task *task = marked_task(s, job, start_s, end_s);
+    struct sl_trace_task *task = marked_task(s, job | (uint64_t)s->rank << RANK_SHIFT, &start_s, end_s);
     if (task == NULL) {
         return unexpected(lines, "the mark of a task that ran for that time", event->name, end);
     }
@@ -547,7 +595,10 @@ static enum sl_status end_event(const struct lines *lines, struct states *s, con
     if (!event->has_time || event->worker >= SL_TRACE_MAX_WORKERS || (event->type != 'O' && event->name == NULL)) {
         return unexpected(lines, "a worker below 4096, a name and a time in the record that ends here", "", "");
     }
-    uint32_t w = (uint32_t)event->worker;
+    if (s->outside) {
+        return SL_OK;
+    }
+    uint32_t w = (uint32_t)event->worker + s->rank * s->stride;
     SL_TRY(st, add_workers(s, w + 1), done);
     struct worker *worker = &s->worker[w];
     SL_TRY(st, close_state(s, w, (event->time_ms - s->begin_ms) / 1e3), done);
@@ -601,6 +652,79 @@ static int compare_states(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
+/* Several ranks: tasks' workers get their place among those of all. */
+static enum sl_status place_workers(struct lines lines, struct states *s)
+{
+    struct sl_trace_data *data = s->data;
+    const char *line;
+    const char *end;
+    uint64_t w;
+    while (data->n_ranks > 1 && next_line(&lines, &line, &end)) {
+        const char *v = value_of(line, end, "W");
+        if (v != NULL && sl_number_u64(v, end, &w) == end && w < SL_TRACE_MAX_WORKERS && w >= s->stride) {
+            s->stride = (uint32_t)w + 1;
+        }
+    }
+    for (size_t i = 0; data->n_ranks > 1 && i < data->n_tasks; i++) {
+        const struct sl_trace_task *task = &data->task[i];
+        s->stride = task->ran && task->worker >= s->stride ? task->worker + 1 : s->stride;
+    }
+    if ((uint64_t)s->stride * data->n_ranks > SL_TRACE_MAX_WORKERS) {
+        return sl_fail(SL_EFILE, "%s: found %u ranks of up to %u workers, expected at most %d workers in all",
+                       lines.path, data->n_ranks, s->stride, SL_TRACE_MAX_WORKERS);
+    }
+    for (size_t i = 0; i < data->n_tasks; i++) {
+        struct sl_trace_task *task = &data->task[i];
+        task->worker = task->ran ? task->worker + task->rank * s->stride : 0;
+    }
+    s->outside = s->stride > 0;
+    return SL_OK;
+}
+
+/* Several ranks, which may have different numbers of workers: leave out the places where there is none. */
+static enum sl_status name_workers(const struct states *s)
+{
+    struct sl_trace_data *data = s->data;
+    uint32_t n = s->stride * data->n_ranks;
+    uint32_t *place = NULL; /* 1 + the new one; 0: no worker */
+    uint32_t n_left = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n, sizeof *place, "workers", &place), done);
+    SL_TRY(st, sl_alloc(n, sizeof *data->worker, "workers", &data->worker), done);
+    for (size_t i = 0; i < data->n_tasks; i++) {
+        place[data->task[i].worker] |= data->task[i].ran;
+    }
+    for (size_t i = 0; i < data->n_states; i++) {
+        place[data->state[i].worker] = 1;
+    }
+    for (uint32_t w = 0; w < n; w++) {
+        if (place[w] > 0) {
+            data->worker[n_left++] = (struct sl_trace_worker){w / s->stride, w % s->stride};
+            place[w] = n_left;
+        }
+    }
+    for (size_t i = 0; i < data->n_tasks; i++) {
+        uint32_t w = place[data->task[i].worker];
+        data->task[i].worker = w > 0 ? w - 1 : 0;
+    }
+    for (size_t i = 0; i < data->n_states; i++) {
+        data->state[i].worker = place[data->state[i].worker] - 1;
+    }
+    data->n_workers = n_left;
+done:
+    sl_free(place);
+    return st;
+}
+
+void sl_trace_worker_name(const struct sl_trace_data *data, uint32_t worker, char out[SL_TRACE_WORKER_BYTES])
+{
+    if (data->n_ranks > 1) {
+        snprintf(out, SL_TRACE_WORKER_BYTES, "rank %u: %u", data->worker[worker].rank, data->worker[worker].number);
+    } else {
+        snprintf(out, SL_TRACE_WORKER_BYTES, "worker %u", worker);
+    }
+}
+
 static enum sl_status read_states(const char *path, double begin_ms, struct sl_trace_data *data)
 {
     struct states s = {.data = data, .begin_ms = begin_ms, .last_ms = begin_ms};
@@ -613,6 +737,7 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
     data->file[1] = text;
     struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    SL_TRY(st, place_workers(lines, &s), done);
     while (next_line(&lines, &line, &end)) {
         if (line == end) {
             SL_TRY(st, end_event(&lines, &s, &event), done);
@@ -631,7 +756,7 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     SL_TRY(st, check_end(path, text, bytes), done);
-    if (s.windowed && !s.ended) {
+    if (s.windowed && s.n_ended < (data->n_ranks > 1 ? data->n_ranks : 1)) {
         st = sl_fail(
             SL_EFILE,
             "%s: expected the mark 'end' behind those of its steps, found none; it was cut short: was a disk full?",
@@ -646,17 +771,91 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     qsort(data->state, data->n_states, sizeof *data->state, compare_states);
+    st = s.stride > 0 ? name_workers(&s) : SL_OK;
 done:
     sl_free(s.worker);
     return st;
 }
 
-/* ---- both ---- */
+/* ---- comms.rec ---- */
+
+/* The record in hand. */
+struct message {
+    struct sl_trace_message now;
+    double send_ms, receive_ms;
+    uint32_t n_fields; /* of the five */
+};
+
+static enum sl_status read_message_field(const struct lines *lines, const char *line, const char *end,
+                                         const struct sl_trace_data *data, struct message *m)
+{
+    const char *v;
+    enum sl_status st = SL_OK;
+    if ((v = value_of(line, end, "Src")) != NULL) {
+        st = read_rank(lines, v, end, data->n_ranks, &m->now.from);
+    } else if ((v = value_of(line, end, "Dst")) != NULL) {
+        st = read_rank(lines, v, end, data->n_ranks, &m->now.to);
+    } else if ((v = value_of(line, end, "SendTime")) != NULL) {
+        st = read_time(lines, v, end, &m->send_ms);
+    } else if ((v = value_of(line, end, "RecvTime")) != NULL) {
+        st = read_time(lines, v, end, &m->receive_ms);
+    } else if ((v = value_of(line, end, "Size")) != NULL) {
+        st = read_u64(lines, v, end, &m->now.bytes);
+    }
+    m->n_fields += v != NULL;
+    return st;
+}
+
+/* A record is complete. Clocks are not the same to the microsecond: none is received before it is sent. */
+static enum sl_status end_message(const struct lines *lines, double begin_ms, struct message *m, size_t *room,
+                                  struct sl_trace_data *data)
+{
+    enum sl_status st = SL_OK;
+    if (m->n_fields > 0 && m->n_fields < 5) {
+        return unexpected(lines, "Src, Dst, SendTime, RecvTime and Size in the record that ends here", "", "");
+    }
+    if (m->n_fields > 0) {
+        m->now.start_s = (m->send_ms - begin_ms) / 1e3;
+        m->now.end_s = (fmax(m->send_ms, m->receive_ms) - begin_ms) / 1e3;
+        SL_TRY(st, make_room(&data->message, data->n_messages, room, sizeof *data->message, "messages"), done);
+        data->message[data->n_messages++] = m->now;
+    }
+    *m = (struct message){0};
+done:
+    return st;
+}
+
+static enum sl_status read_messages(const char *path, double begin_ms, struct sl_trace_data *data)
+{
+    struct message m = {0};
+    const char *line;
+    const char *end;
+    char *text = NULL;
+    size_t room = 0;
+    size_t bytes;
+    enum sl_status st;
+    SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
+    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    while (next_line(&lines, &line, &end)) {
+        SL_TRY(st,
+               line == end ? end_message(&lines, begin_ms, &m, &room, data)
+                           : read_message_field(&lines, line, end, data, &m),
+               done);
+    }
+    SL_TRY(st, end_message(&lines, begin_ms, &m, &room, data), done);
+    st = check_end(path, text, bytes);
+done:
+    sl_free(text);
+    return st;
+}
+
+/* ---- all of them ---- */
 
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
 {
     char *tasks = NULL;
     char *states = NULL;
+    char *messages = NULL;
     double begin_ms;
     enum sl_status st;
     *out = (struct sl_trace_data){.n_stages = SL_N_STAGES};
@@ -666,9 +865,12 @@ enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
     }
     SL_TRY(st, sl_path_join(folder, "tasks.rec", &tasks), done);
     SL_TRY(st, sl_path_join(folder, "trace.rec", &states), done);
+    SL_TRY(st, sl_path_join(folder, "comms.rec", &messages), done);
     SL_TRY(st, read_tasks(tasks, out, &begin_ms), done);
     SL_TRY(st, read_states(states, begin_ms, out), done);
+    st = out->n_ranks > 1 ? read_messages(messages, begin_ms, out) : SL_OK;
 done:
+    sl_free(messages);
     sl_free(states);
     sl_free(tasks);
     if (st != SL_OK) {
@@ -682,6 +884,8 @@ void sl_trace_data_free(struct sl_trace_data *data)
     sl_free(data->task);
     sl_free(data->dep);
     sl_free(data->state);
+    sl_free(data->worker);
+    sl_free(data->message);
     sl_free(data->file[0]);
     sl_free(data->file[1]);
     *data = (struct sl_trace_data){0};

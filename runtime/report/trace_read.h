@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A traced folder read back: StarPU's tasks.rec and trace.rec (recutils: "Key: value" lines, records apart by empty lines).
+ * A traced folder read back: StarPU's tasks.rec and trace.rec (recutils: "Key: value" lines, records apart by empty lines), and of
+ * several ranks comms.rec. Of these StarPU has put all times on rank 0's clock, and all ranks' workers begin at 0: trace.rec has one
+ * rank's events after the other's, between the marks "rankR" and "end" of its window; what lies outside is left out.
  *
  * Folders may come from anywhere: another machine, another StarPU program, a damaged disk. Tasks that carry our names
  * (sl_task_name) have a stage, a hop, a PE and a step; of other programs' tasks each name, up to a number, is a stage.
@@ -17,8 +19,8 @@
 
 #include "codelets/task.h"
 
-#define SL_TRACE_MAX_WORKERS 4096
-#define SL_TRACE_MAX_STAGES 64 /* ours, and names of foreign tasks; the last takes all further ones */
+#define SL_TRACE_MAX_WORKERS 4096 /* of all ranks */
+#define SL_TRACE_MAX_STAGES 64    /* ours, and names of foreign tasks; the last takes all further ones */
 #define SL_TRACE_STAGE_BYTES 48
 
 /* A task's name taken apart. */
@@ -40,7 +42,7 @@ struct sl_trace_stage {
 
 /* A task of tasks.rec. Times are seconds from the first submission or task of the trace. */
 struct sl_trace_task {
-    uint64_t job;     /* StarPU's number, unique */
+    uint64_t job;     /* StarPU's number, behind the rank's; unique */
     const char *name; /* in the mapped file, not NUL-terminated; n_name bytes */
     uint32_t n_name;
     uint32_t stage; /* in sl_trace_data.stage; meaningless where it did not run */
@@ -48,7 +50,8 @@ struct sl_trace_task {
     bool ours;      /* hop, pe and step are known */
     uint32_t hop, pe;
     uint64_t step;
-    uint32_t worker;
+    uint32_t rank;
+    uint32_t worker; /* counted over all ranks */
     double start_s, end_s;
     size_t first_dep; /* its n_deps entries in sl_trace_data.dep */
     uint32_t n_deps;
@@ -73,9 +76,25 @@ struct sl_trace_state {
     double start_s, end_s;
 };
 
+/* A worker of several ranks: its own number there. */
+struct sl_trace_worker {
+    uint32_t rank, number;
+};
+
+/* A message from rank to rank: from when it was sent until it was received. */
+struct sl_trace_message {
+    uint32_t from, to;
+    uint64_t bytes;
+    double start_s, end_s;
+};
+
 struct sl_trace_data {
-    uint32_t n_workers; /* one more than the highest with a state */
-    double makespan_s;  /* from the first submission (or task) to the end of the last task */
+    uint32_t n_ranks;               /* 0, 1: one process; the next four are of several */
+    struct sl_trace_worker *worker; /* n_workers, by rank */
+    size_t n_messages;
+    struct sl_trace_message *message; /* in no order */
+    uint32_t n_workers;               /* of one process, one more than the highest with a state */
+    double makespan_s;                /* from the first submission (or task) to the end of the last task */
     uint32_t n_stages;
     struct sl_trace_stage stage[SL_TRACE_MAX_STAGES];
     size_t n_tasks; /* by job */
@@ -87,7 +106,11 @@ struct sl_trace_data {
     void *file[2]; /* what the names point into; private */
 };
 
-/* Read folder/tasks.rec and folder/trace.rec. SL_EIO: one is missing. SL_EFILE: not such a file (message: file, line, what was
+/* What pictures and tables call a worker: "worker 3", of several ranks "rank 1: 3". */
+#define SL_TRACE_WORKER_BYTES 32
+void sl_trace_worker_name(const struct sl_trace_data *data, uint32_t worker, char out[SL_TRACE_WORKER_BYTES]);
+
+/* Read folder/tasks.rec and folder/trace.rec, of several ranks folder/comms.rec. SL_EIO: one is missing. SL_EFILE: not such a file (message: file, line, what was
  * expected) or one that was cut short, no task ran in it, or a mark that does not fit its task. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out);
 

@@ -56,13 +56,17 @@ struct sl_schedule_kind {
     /* Steps in flight: when a step has been submitted, the loss of the step so many before it is there. */
     uint32_t (*in_flight)(const void *own);
 
-    /* What the epoch in hand has come to, once its tasks are done: vertices, edges, bytes, cache. SL_ESTARPU. */
+    /* Rank 0 takes over what the other ranks have counted of the epoch in hand. All ranks call, after sl_ranks_drain. SL_EIO. NULL: there
+     * is one rank. */
+    enum sl_status (*gather)(void *own);
+
+    /* What the epoch in hand has come to, once its tasks are done and rank 0 has taken over: vertices, edges, bytes, cache. SL_ESTARPU. */
     enum sl_status (*tally)(void *own, struct sl_metrics_epoch *out);
 
     /* An epoch has ended: count anew. */
     void (*turn)(void *own);
 
-    /* What a checkpoint in the middle of an epoch has to hold: append at most SL_SCHEDULE_TENSORS, whose data stay the schedule's;
+    /* What a checkpoint in the middle of an epoch has to hold, at rank 0: append at most SL_SCHEDULE_TENSORS, whose data stay the schedule's;
      * read them again. No task is running. SL_ENOMEM, SL_ESTARPU, SL_EFILE. */
     enum sl_status (*save)(void *own, struct sl_tensor *tensors, uint32_t *n);
     enum sl_status (*load)(void *own, const struct sl_tensors *checkpoint);

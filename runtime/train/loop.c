@@ -130,6 +130,26 @@ done:
     return st;
 }
 
+/* What messages took all ranks. */
+static enum sl_status gather_waits(struct sl_session *t)
+{
+    struct sl_waits mine;
+    size_t each[SL_MAX_PES];
+    enum sl_status st;
+    for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
+        each[r] = sizeof mine;
+    }
+    sl_waits_take(sl_clock_s(), &mine);
+    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, each, t->waits), done);
+    for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
+        t->waited.message_s += t->waits[r].message_s;
+        t->waited.hidden_s += t->waits[r].hidden_s;
+        t->waited.waited_s += t->waits[r].waited_s;
+    }
+done:
+    return st;
+}
+
 static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
 {
     double stage[SL_N_STAGES];
@@ -138,6 +158,8 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     sl_run_stage_seconds(&t->run, stage);
     SL_TRY(st, st, done);
     SL_TRY(st, add_ranks(t, stage, &sent), done);
+    SL_TRY(st, gather_waits(t), done);
+    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
@@ -149,7 +171,8 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
                                              .sync = stage[SL_STAGE_SYNC],
                                              .optimise = stage[SL_STAGE_OPTIMISE]};
     SL_TRY(st, t->schedule.kind->tally(t->schedule.own, out), done);
-    out->several = t->plan.n_ranks > 1;
+    out->n_ranks = t->plan.n_ranks;
+    out->waits = t->waits;
     out->bytes.between_ranks = (uint64_t)sent;
 done:
     return st;
@@ -244,7 +267,7 @@ static enum sl_status advance(struct sl_session *t)
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
     t->state.step = step + 1;
-    st = i >= in_flight ? report_steps(t, i + 1 - in_flight) : SL_OK;
+    st = i >= in_flight && !sl_plan_apart(&t->plan) ? report_steps(t, i + 1 - in_flight) : SL_OK;
 done:
     return st;
 }
@@ -262,13 +285,28 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
     return epoch == s->epochs || (s->eval_every > 0 && epoch % s->eval_every == 0);
 }
 
+/* Ranks that are apart: whether one of them was asked to stop. */
+static enum sl_status agree(struct sl_session *t)
+{
+    double n_asked = asked_to_stop(t);
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_sum(1, &n_asked), done);
+    SL_TRY(st, sl_ranks_broadcast(&n_asked, sizeof n_asked), done);
+    t->run.stop_agreed = n_asked > 0;
+done:
+    return st;
+}
+
 static enum sl_status finish_epoch(struct sl_session *t, double start_s)
 {
     uint32_t n = t->plan.n_per_epoch;
     struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
+    struct sl_waits evaluations;
     enum sl_status st;
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
+    SL_TRY(st, sl_door_settle(&t->door, t->n_reported, n, t->losses), done);
+    SL_TRY(st, sl_plan_apart(&t->plan) ? agree(t) : SL_OK, done);
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
@@ -283,6 +321,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     sl_run_log_reset(&t->run);
     SL_TRY(st, t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK, done);
     t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
+    sl_waits_take(sl_clock_s(), &evaluations);
 done:
     return st;
 }
@@ -344,7 +383,9 @@ static enum sl_status summarise(struct sl_session *t)
                                          .best_valid_acc = t->state.best_valid_acc,
                                          .test_acc_at_best = t->state.test_acc_at_best,
                                          .best_epoch = (uint32_t)t->state.best_epoch,
-                                         .seconds = t->state.seconds + t->state.epoch_seconds};
+                                         .seconds = t->state.seconds + t->state.epoch_seconds,
+                                         .n_ranks = t->plan.n_ranks,
+                                         .waits = t->waited};
     enum sl_status st;
     SL_TRY(st, sl_together_most(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
     sl_progress_summary(&t->reports.progress, &summary);
@@ -387,7 +428,7 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
         if (sl_signals_seen() != 0) {
             snprintf(by, sizeof by, " by signal %d", sl_signals_seen());
         }
-        fprintf(r->to.stream, "interrupted%s: the step was finished%s\n", by,
+        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by, sl_plan_apart(&t->plan) ? "epoch" : "step",
                 t->settings->checkpoint != NULL ? " and saved" : "");
     }
     bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));

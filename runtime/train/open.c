@@ -19,6 +19,7 @@
 #include "runtime/train/outputs.h"
 #include "runtime/train/ranks.h"
 #include "runtime/train/state.h"
+#include "support/clock.h"
 #include "support/memory.h"
 
 #define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
@@ -238,6 +239,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->plan = sl_plan_make(s, t->dataset->train.n);
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
+    sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = sl_ranks_failure_hook();
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
@@ -464,6 +466,7 @@ void sl_session_close(struct sl_session *t)
     sl_door_close(&t->door);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {
+        sl_waits_open(0, sl_clock_s());
         sl_run_free(&t->run);
     }
     sl_partition_free(&t->partition);

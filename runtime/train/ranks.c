@@ -24,10 +24,6 @@ enum sl_status sl_together_check(const struct sl_settings *s)
     if (s->schedule == SL_SCHEDULE_PIPE) {
         return sl_fail(SL_ENOTSUP, "found %u processes of one run; full-graph training is for one", n);
     }
-    if (s->trace != NULL) {
-        return sl_fail(SL_ENOTSUP, "--trace: found %u processes of one run, expected one; others are not traced yet",
-                       n);
-    }
     if (s->transport == SL_TRANSPORT_NCCL) {
         return sl_fail(SL_ENOTSUP, "--transport: found nccl in %u processes, expected starpu; NCCL is for one process",
                        n);
@@ -62,7 +58,8 @@ static bool must_match(const struct sl_option *option)
             return false;
         }
     }
-    return strcmp(option->group, "output") != 0 || strcmp(option->name, "resume") == 0;
+    return strcmp(option->group, "output") != 0 || strcmp(option->name, "resume") == 0 ||
+           strncmp(option->name, "trace", strlen("trace")) == 0;
 }
 
 /* This text, or rank 0's of the same kind, into `out`. */

@@ -69,6 +69,8 @@ struct sl_session {
     double *losses;                    /* n_per_epoch: of the epoch in hand */
     starpu_data_handle_t *loss_handle; /* over them */
     uint64_t sent_bytes;               /* to other ranks, up to the epoch in hand */
+    struct sl_waits waits[SL_MAX_PES]; /* of each rank, in the epoch in hand, at rank 0 */
+    struct sl_waits waited;            /* of all ranks, in all epochs, at rank 0 */
     uint32_t n_reported;               /* steps of the epoch whose loss has been reported */
     sl_real *best;                     /* weights of the best evaluation; NULL until the first */
     struct sl_reports reports;

@@ -226,6 +226,7 @@ enum sl_status sl_state_save(struct sl_session *t)
         SL_TRY(st, sl_replicas_gather(&t->door, t->replica, true), done);
         sl_ranks_drain();
     }
+    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
     st = sl_rank() == 0 ? save(t) : SL_OK;
 done:
     return st;
