@@ -149,6 +149,9 @@ if (ulimit -v 8000000 && "$program" --version >/dev/null 2>&1); then
     early=$(peak --epochs 2 --chunks 8 --recompute)
     less "$early" "$exact" 80 'recomputation saves no memory in a pipeline'
     less "$(peak --epochs 6 --chunks 8 --recompute)" "$early" 125 'memory grows with the epochs'
+    # Chunks of two size classes, whose rows are large against all else; with a live history its old rows go as the new ones come.
+    classes=(--layers 6 --hidden 256 --chunks 16 --history-every 1)
+    less "$(peak "${classes[@]}" --epochs 3)" "$(peak "${classes[@]}" --epochs 1)" 120 'history takes memory that lies free'
 fi
 
 # ---- checkpoints -------------------------------------------------------------------------------------------------------------------

@@ -183,6 +183,26 @@ static void test_reserve(void **state)
     give(other, bytes);
 }
 
+/* A block of the reserve is of the class above, and may be of one that is in use: what has memory goes first. */
+static void test_reserve_last(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    const size_t bytes = (size_t)32 << 20; /* the first test takes the first blocks of it */
+    const size_t above = bytes + bytes / 8;
+    void *small = take(bytes);
+    void *large = take(above);
+    give(small, bytes);
+    give(large, above);
+    sl_pool_reserve();
+    assert_ptr_equal(take(above), large);
+    assert_ptr_equal(take(bytes), small);
+    give(large, above);
+    assert_ptr_equal(take(bytes), large);
+    give(small, bytes);
+    give(large, bytes);
+}
+
 /* The same step over and over: after the first two no block is taken from the system. */
 static void test_steady(void **state)
 {
@@ -243,9 +263,9 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again), cmocka_unit_test(test_borrowed),
-        cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_waste),       cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_reserve_last), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again),
+        cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_waste),
+        cmocka_unit_test(test_trim),         cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

@@ -35,7 +35,7 @@ struct header {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *free_lists[N_CLASSES];
+static struct header *free_lists[2][N_CLASSES]; /* [used ever][class] */
 static uint64_t n_blocks;
 static uint64_t n_bytes;
 static uint64_t n_free_bytes;           /* of these, used before and on the free lists */
@@ -94,14 +94,13 @@ static void put_to_use(struct header *header)
     header->used = true;
 }
 
-/* The smallest free block that will do, or NULL. The lock is held. */
-static struct header *take_free(unsigned class)
+/* The smallest block of a class or of n_near above it, or NULL. The lock is held. */
+static struct header *take_from(struct header **lists, unsigned class, unsigned n_near)
 {
-    unsigned last = class + (class < LARGE_CLASS ? NEAR_CLASSES : NEAR_CLASSES_LARGE);
-    for (unsigned c = class; c <= last && c < N_CLASSES; c++) {
-        struct header *header = free_lists[c];
+    for (unsigned c = class; c <= class + n_near && c < N_CLASSES; c++) {
+        struct header *header = lists[c];
         if (header != NULL) {
-            free_lists[c] = header->next;
+            lists[c] = header->next;
             n_free_bytes -= header->used ? header->bytes : 0;
             return header;
         }
@@ -109,21 +108,43 @@ static struct header *take_free(unsigned class)
     return NULL;
 }
 
+/* A free block that will do, or NULL: one of the reserve only where none of up to twice the size has memory. The lock is held. */
+static struct header *take_free(unsigned class)
+{
+    unsigned n_near = class < LARGE_CLASS ? NEAR_CLASSES : NEAR_CLASSES_LARGE;
+    struct header *header = take_from(free_lists[true], class, NEAR_CLASSES_LARGE);
+    if (header == NULL) {
+        header = take_from(free_lists[false], class, n_near);
+    }
+    return header != NULL ? header : take_from(free_lists[true], class, n_near);
+}
+
+static void put_free(struct header *header)
+{
+    struct header **list = &free_lists[header->used][header->class];
+    header->next = *list;
+    *list = header;
+    n_free_bytes += header->used ? header->bytes : 0;
+}
+
+static void release_list(struct header **list)
+{
+    while (*list != NULL) {
+        struct header *header = *list;
+        *list = header->next;
+        n_bytes -= header->bytes;
+        n_free_bytes -= header->used ? header->bytes : 0;
+        free(header);
+    }
+}
+
 /* Give free blocks back to the system: all, or those that were never used. The lock is held. */
 static void release_free_blocks(bool used_too)
 {
     for (unsigned c = 0; c < N_CLASSES; c++) {
-        struct header **link = &free_lists[c];
-        while (*link != NULL) {
-            struct header *header = *link;
-            if (header->used && !used_too) {
-                link = &header->next;
-                continue;
-            }
-            *link = header->next;
-            n_bytes -= header->bytes;
-            n_free_bytes -= header->used ? header->bytes : 0;
-            free(header);
+        release_list(&free_lists[false][c]);
+        if (used_too) {
+            release_list(&free_lists[true][c]);
         }
     }
     give_back_kept();
@@ -172,9 +193,7 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
     (void)bytes;
     (void)flags;
     pthread_mutex_lock(&lock);
-    header->next = free_lists[header->class];
-    free_lists[header->class] = header;
-    n_free_bytes += header->bytes;
+    put_free(header);
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -231,8 +250,7 @@ static bool add_block(unsigned class)
     if (header == NULL) {
         return false;
     }
-    header->next = free_lists[class];
-    free_lists[class] = header;
+    put_free(header);
     n_blocks++;
     n_bytes += bytes;
     return true;

@@ -19,8 +19,9 @@ void sl_pool_install(void);
 void sl_pool_remove(void);
 
 /* Put as many blocks in reserve as were taken since the last time, each a class above: steps differ in size, and so do the moments
- * in which buffers are alive together, but not by that much. A block that is never used costs address space and a page; where
- * even that is short, there is no reserve. When no task runs, after an epoch. */
+ * in which buffers are alive together, but not by that much. A block that is never used costs address space and a page, and is
+ * taken last, so that memory which is there serves first; where even address space is short, there is no reserve. When no task
+ * runs, after an epoch. */
 void sl_pool_reserve(void);
 
 /* The smallest block. */
