@@ -8,6 +8,7 @@
 
 #include "codelets/dropout.h"
 #include "codelets/rows.h"
+#include "support/memory.h"
 
 #define BLOCK SL_DROPOUT_BLOCK
 
@@ -325,9 +326,9 @@ static struct sl_activate operands(const struct activate_args *args, void *z)
 }
 
 /* The operands of the forward direction; returns the residual's rows, NULL: none. */
-static const sl_real *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
+static const void *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
 {
-    const sl_real *residual = NULL;
+    const char *residual = NULL;
     void **next = buffers + 3;
     *a = operands(args, buffers[0]);
     if (a->norm != SL_ACTIVATE_PLAIN) {
@@ -338,7 +339,8 @@ static const sl_real *forward_operands(const struct activate_args *args, void *b
         set_statistics(a, *next++);
     }
     if (args->has_residual) {
-        residual = (const sl_real *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a->n_columns;
+        size_t element = sl_buffer_is_bf16(*next) ? sizeof(sl_bf16) : sizeof(sl_real);
+        residual = (const char *)sl_buffer_data(*next++) + (size_t)args->residual_row0 * a->n_columns * element;
     }
     if (a->threshold > 0) {
         a->ids = (const sl_vertex *)sl_buffer_data(*next++) + args->row0;
@@ -367,6 +369,34 @@ static struct sl_activate_sums backward_operands(const struct activate_args *arg
     return sums;
 }
 
+#define ROUNDED_ROWS 64 /* that are computed in float before they are rounded */
+
+/* H, and the residual where there is one, in bf16: rows for rows as a float's. */
+static enum sl_status forward_rounded(struct sl_activate a, const sl_real *z, const sl_bf16 *residual,
+                                      uint8_t *gate_out, sl_bf16 *h_out)
+{
+    const uint32_t n_rows = a.n_rows;
+    sl_real *h;
+    enum sl_status st = sl_alloc(2 * (size_t)ROUNDED_ROWS * a.n_columns, sizeof *h, "rows before they are rounded", &h);
+    if (st != SL_OK) {
+        return st;
+    }
+    sl_real *wide = h + (size_t)ROUNDED_ROWS * a.n_columns;
+    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
+        size_t at = (size_t)i * a.n_columns;
+        a.n_rows = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        size_t n = (size_t)a.n_rows * a.n_columns;
+        if (residual != NULL) {
+            sl_bf16_widen(n, residual + at, wide);
+        }
+        sl_activate_forward_cpu(&a, z + at, residual == NULL ? NULL : wide, gate_out + at, h);
+        sl_bf16_round(n, h, h_out + at);
+        a.ids += a.threshold > 0 ? a.n_rows : 0;
+    }
+    sl_free(h);
+    return SL_OK;
+}
+
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
@@ -375,9 +405,17 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    const sl_real *residual = forward_operands(args, buffers, &a);
-    sl_activate_forward_cpu(&a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
-                            sl_buffer_data(buffers[2]));
+    const void *residual = forward_operands(args, buffers, &a);
+    if (sl_buffer_is_bf16(buffers[2])) {
+        enum sl_status st = forward_rounded(a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
+                                            sl_buffer_data(buffers[2]));
+        if (st != SL_OK) {
+            sl_task_fail(&args->head, st);
+        }
+    } else {
+        sl_activate_forward_cpu(&a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
+                                sl_buffer_data(buffers[2]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -601,6 +639,10 @@ static enum sl_status check_forward(const struct activate_args *args, const stru
     SL_TRY(st, check_matrix(name, "H", h, n_rows, n_columns), failed);
     if (residual != NULL) {
         SL_TRY(st, check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns), failed);
+    }
+    if (residual != NULL && sl_handle_is_bf16(residual) != sl_handle_is_bf16(h)) {
+        return sl_fail(SL_EINVAL, "%s: H of numbers of %zu bytes, the residual of %zu", name, sl_handle_element(h),
+                       sl_handle_element(residual));
     }
     if (args->threshold > 0 && (uint64_t)args->row0 + n_rows > sl_handle_columns(layer->frontier)) {
         return sl_fail(SL_EINVAL, "%s: Z of %u rows from row %u of a frontier of %u", name, n_rows, args->row0,

@@ -12,55 +12,76 @@
 #include <string.h>
 
 #include "codelets/sample.h"
+#include "support/memory.h"
 
 /* ---- kernels, CPU ---- */
+
+/* Functions of terms are compiled for either precision of their rows, which the callers know as a constant. */
+enum precision { OF_REAL, OF_BF16 };
+
+SL_INLINE sl_real entry(enum precision precision, const void *row, uint32_t j)
+{
+    return precision == OF_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
+}
+
+SL_INLINE const void *view_row(enum precision precision, const struct sl_view *view, uint32_t i, uint32_t n_columns)
+{
+    return precision == OF_BF16 ? (const void *)sl_view_row_bf16(view, i, n_columns)
+                                : (const void *)sl_view_row(view, i, n_columns);
+}
 
 #define RING 64  /* terms known ahead; a power of two */
 #define AHEAD 24 /* terms whose rows are on their way while one is added */
 
 /* One term of a sum: a row and its weight, which with symmetric weights is that of the term's vertex alone until the term's turn. */
 struct term {
-    const sl_real *row;
+    const void *row;
     sl_real weight;
     sl_vertex id; /* of that vertex, with symmetric weights only */
 };
 
-SL_INLINE void fetch_row(const sl_real *row, uint32_t n_columns)
+SL_INLINE void fetch_row(enum precision precision, const void *row, uint32_t n_columns)
 {
-    for (uint32_t c = 0; c < n_columns; c += 64 / sizeof *row) {
-        __builtin_prefetch(row + c);
+    size_t bytes = n_columns * (precision == OF_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
+    for (size_t at = 0; at < bytes; at += 64) {
+        __builtin_prefetch((const char *)row + at);
     }
 }
 
-SL_INLINE void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
+SL_INLINE void add_scaled(enum precision precision, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
+                          sl_real weight)
 {
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * row[j];
+        out[j] += weight * entry(precision, row, j);
     }
 }
 
 /* out += four terms, in order. */
-SL_INLINE void add_four(struct term a, struct term b, struct term c, struct term d, uint32_t n_columns,
-                        sl_real *restrict out)
+SL_INLINE void add_four(enum precision precision, struct term a, struct term b, struct term c, struct term d,
+                        uint32_t n_columns, sl_real *restrict out)
 {
-    const sl_real *restrict ra = a.row;
-    const sl_real *restrict rb = b.row;
-    const sl_real *restrict rc = c.row;
-    const sl_real *restrict rd = d.row;
+    const void *restrict ra = a.row;
+    const void *restrict rb = b.row;
+    const void *restrict rc = c.row;
+    const void *restrict rd = d.row;
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] = (((out[j] + a.weight * ra[j]) + b.weight * rb[j]) + c.weight * rc[j]) + d.weight * rd[j];
+        out[j] = (((out[j] + a.weight * entry(precision, ra, j)) + b.weight * entry(precision, rb, j)) +
+                  c.weight * entry(precision, rc, j)) +
+                 d.weight * entry(precision, rd, j);
     }
 }
 
 /* out += the terms first .. end - 1 of the ring, in order; at most RING. */
-SL_INLINE void add_terms(const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
+SL_INLINE void add_terms(enum precision precision, const struct term *ring, uint64_t first, uint64_t end,
+                         uint32_t n_columns, sl_real *out)
 {
     uint64_t i = first;
     for (; i + 4 <= end; i += 4) {
-        add_four(ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns, out);
+        add_four(precision, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns,
+                 out);
     }
     for (; i < end; i++) {
-        add_scaled(n_columns, out, ring[i % RING].row, ring[i % RING].weight);
+        add_scaled(precision, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
     }
 }
 
@@ -74,13 +95,14 @@ SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_r
 }
 
 /* The row of the source at a position. */
-SL_INLINE const sl_real *source_row(const struct sl_sources *x, uint32_t position, uint32_t n_columns)
+SL_INLINE const void *source_row(enum precision precision, const struct sl_sources *x, uint32_t position,
+                                 uint32_t n_columns)
 {
     uint32_t q = 0;
     for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
         q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
-    return sl_view_row(&x->view[q], position - x->first[q], n_columns);
+    return view_row(precision, &x->view[q], position - x->first[q], n_columns);
 }
 
 /* Sums over a list of edges that is walked once, from its first to its last: the rows of the next ones are on their way from
@@ -100,13 +122,14 @@ struct sum {
 };
 
 /* The rows of the edges up to `end` - 1, on their way. */
-SL_INLINE void know_sources(struct edge_walk *walk, const struct sl_weights *weights, uint64_t end, uint32_t n_columns)
+SL_INLINE void know_sources(enum precision precision, struct edge_walk *walk, const struct sl_weights *weights,
+                            uint64_t end, uint32_t n_columns)
 {
     for (; walk->known < end; walk->known++) {
         uint32_t position = walk->positions[walk->known];
         struct term *term = &walk->ring[walk->known % RING];
-        term->row = source_row(walk->x, position, n_columns);
-        fetch_row(term->row, n_columns);
+        term->row = source_row(precision, walk->x, position, n_columns);
+        fetch_row(precision, term->row, n_columns);
         if (weights != NULL) {
             term->id = sl_weights_source(weights, position);
             term->weight = sl_weights_factor(weights, term->id);
@@ -115,47 +138,49 @@ SL_INLINE void know_sources(struct edge_walk *walk, const struct sl_weights *wei
 }
 
 /* out += the rows of a sum's edges, in order, each with its weight. */
-SL_INLINE void add_sources(struct edge_walk *walk, const struct sl_weights *weights, struct sum sum, uint32_t n_columns,
-                           sl_real *out)
+SL_INLINE void add_sources(enum precision precision, struct edge_walk *walk, const struct sl_weights *weights,
+                           struct sum sum, uint32_t n_columns, sl_real *out)
 {
     for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
         uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
         uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
-        know_sources(walk, weights, ahead, n_columns);
+        know_sources(precision, walk, weights, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
         for (uint64_t e = done; weights == NULL && e < stop; e++) {
             walk->ring[e % RING].weight = sum.factor;
         }
-        add_terms(walk->ring, done, stop, n_columns, out);
+        add_terms(precision, walk->ring, done, stop, n_columns, out);
     }
 }
 
 /* The own row of destination d of the frontier. */
-SL_INLINE const sl_real *own_row(const struct sl_sources *x, uint32_t d, sl_vertex id, uint32_t n_columns)
+SL_INLINE const void *own_row(enum precision precision, const struct sl_sources *x, uint32_t d, sl_vertex id,
+                              uint32_t n_columns)
 {
-    return x->own != NULL ? sl_view_row(x->own, d, n_columns) : source_row(x, id, n_columns);
+    return x->own != NULL ? view_row(precision, x->own, d, n_columns) : source_row(precision, x, id, n_columns);
 }
 
 /* Destination d, of the edges first .. end - 1: their mean, or by weights. */
-SL_INLINE void sum_of_sources(struct edge_walk *walk, const struct sl_weights *weights, uint32_t d, uint64_t first,
-                              uint64_t end, uint32_t n_columns, sl_real *out)
+SL_INLINE void sum_of_sources(enum precision precision, struct edge_walk *walk, const struct sl_weights *weights,
+                              uint32_t d, uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
 {
     struct sum sum = {.first = first, .end = end};
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, d);
-        add_scaled(n_columns, out, own_row(walk->x, d, sum.id, n_columns), sl_weights_self(weights, sum.id));
+        add_scaled(precision, n_columns, out, own_row(precision, walk->x, d, sum.id, n_columns),
+                   sl_weights_self(weights, sum.id));
     }
     if (first < end) {
         sum.factor = weights == NULL ? 1 / (sl_real)(end - first) : sl_weights_share(weights, sum.id, end - first);
-        add_sources(walk, weights, sum, n_columns, out);
+        add_sources(precision, walk, weights, sum, n_columns, out);
     }
 }
 
 /* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them. */
-SL_INLINE void sum_edges(const struct sl_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
-                         const struct sl_sources *x, int beta, sl_real *m_out)
+SL_INLINE void sum_edges(enum precision precision, const struct sl_edges *edges, const struct sl_weights *weights,
+                         uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     const uint32_t *offsets = edges->offsets + edges->row0;
     struct edge_walk walk = {.x = x, .positions = edges->sources, .n = offsets[edges->n_rows], .known = offsets[0]};
@@ -164,7 +189,7 @@ SL_INLINE void sum_edges(const struct sl_edges *edges, const struct sl_weights *
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(&walk, weights, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
+        sum_of_sources(precision, &walk, weights, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
     }
 }
 
@@ -172,9 +197,19 @@ SL_CLONES void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n
                                         int beta, sl_real *m_out)
 {
     if (edges->weights == NULL) {
-        sum_edges(edges, NULL, n_columns, x, beta, m_out);
+        sum_edges(OF_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_edges(edges, edges->weights, n_columns, x, beta, m_out);
+        sum_edges(OF_REAL, edges, edges->weights, n_columns, x, beta, m_out);
+    }
+}
+
+SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_columns,
+                                             const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (edges->weights == NULL) {
+        sum_edges(OF_BF16, edges, NULL, n_columns, x, beta, m_out);
+    } else {
+        sum_edges(OF_BF16, edges, edges->weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -196,7 +231,7 @@ SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights
         uint32_t degree = edge_offsets[d + 1] - edge_offsets[d];
         struct term *term = &walk->ring[walk->known % RING];
         term->row = sl_view_row(walk->gm, d, n_columns);
-        fetch_row(term->row, n_columns);
+        fetch_row(OF_REAL, term->row, n_columns);
         if (weights == NULL) {
             term->weight = 1 / (sl_real)degree;
         } else {
@@ -222,7 +257,7 @@ SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
-        add_terms(walk->ring, done, stop, n_columns, out);
+        add_terms(OF_REAL, walk->ring, done, stop, n_columns, out);
     }
 }
 
@@ -259,8 +294,8 @@ SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t
 {
     for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
         sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
-        add_scaled(g->n_columns, g->rows + (size_t)i * g->n_columns, sl_view_row(gm, g->row0 + i, g->n_columns),
-                   weight);
+        add_scaled(OF_REAL, g->n_columns, g->rows + (size_t)i * g->n_columns,
+                   sl_view_row(gm, g->row0 + i, g->n_columns), weight);
     }
 }
 
@@ -270,7 +305,18 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0; /* wraps below row0, and is then too large */
         if (row < g->n_rows) {
-            add_scaled(g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns, 1);
+            add_scaled(OF_REAL, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns, 1);
+        }
+    }
+}
+
+SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, const sl_bf16 *sent,
+                                           const struct sl_gradient *g)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - g->row0;
+        if (row < g->n_rows) {
+            add_scaled(OF_BF16, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns, 1);
         }
     }
 }
@@ -307,8 +353,8 @@ struct full_edges {
     const sl_vertex *sources;
 };
 
-SL_INLINE void sum_full(const struct full_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
-                        const struct sl_sources *x, int beta, sl_real *m_out)
+SL_INLINE void sum_full(enum precision precision, const struct full_edges *edges, const struct sl_weights *weights,
+                        uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     const uint64_t *offsets = edges->offsets + edges->row0;
     struct edge_walk walk = {.x = x,
@@ -319,8 +365,8 @@ SL_INLINE void sum_full(const struct full_edges *edges, const struct sl_weights 
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(&walk, weights, edges->row0 + i, offsets[i] - offsets[0], offsets[i + 1] - offsets[0], n_columns,
-                       out);
+        sum_of_sources(precision, &walk, weights, edges->row0 + i, offsets[i] - offsets[0], offsets[i + 1] - offsets[0],
+                       n_columns, out);
     }
 }
 
@@ -328,9 +374,19 @@ SL_CLONES static void aggregate_full(const struct full_edges *edges, const struc
                                      uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (weights == NULL) {
-        sum_full(edges, NULL, n_columns, x, beta, m_out);
+        sum_full(OF_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_full(edges, weights, n_columns, x, beta, m_out);
+        sum_full(OF_REAL, edges, weights, n_columns, x, beta, m_out);
+    }
+}
+
+SL_CLONES static void aggregate_full_bf16(const struct full_edges *edges, const struct sl_weights *weights,
+                                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
+{
+    if (weights == NULL) {
+        sum_full(OF_BF16, edges, NULL, n_columns, x, beta, m_out);
+    } else {
+        sum_full(OF_BF16, edges, weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -352,6 +408,7 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;
+    bool of_bf16; /* the sources' rows */
     uint32_t first[SL_MAX_PES + 1];
     struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
@@ -384,6 +441,7 @@ struct full_args {
     uint32_t row0;
     uint32_t n_parts;
     int beta;
+    bool of_bf16;                /* the sources' rows */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
@@ -440,6 +498,102 @@ static struct sl_gradient gradient_of(const struct accumulate_args *args, void *
                                 .rows = sl_buffer_data(buffer)};
 }
 
+#define ROUNDED_ROWS 256 /* whose sums are in float before they are rounded */
+
+/* Room for as many rows as are rounded at a time, of n_rows; to be given to sl_free. */
+static enum sl_status take_room(uint32_t n_rows, uint32_t n_columns, sl_real **out)
+{
+    size_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
+    return sl_alloc(most * n_columns, sizeof **out, "sums before they are rounded", out);
+}
+
+static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
+{
+    return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+}
+
+/* Sums of rows of bf16 into such. */
+static enum sl_status forward_rounded(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                      sl_bf16 *m_out)
+{
+    sl_real *room;
+    enum sl_status st = take_room(edges->n_rows, n_columns, &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
+        struct sl_edges some = *edges;
+        some.row0 += i;
+        some.n_rows = rows_at_once(edges->n_rows, i);
+        sl_aggregate_forward_bf16_cpu(&some, n_columns, x, 0, room);
+        sl_bf16_round((size_t)some.n_rows * n_columns, room, m_out + (size_t)i * n_columns);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
+static enum sl_status full_rounded(const struct full_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
+                                   const struct sl_sources *x, sl_bf16 *m_out)
+{
+    sl_real *room;
+    enum sl_status st = take_room(edges->n_rows, n_columns, &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i += ROUNDED_ROWS) {
+        struct full_edges some = *edges;
+        some.row0 += i;
+        some.n_rows = rows_at_once(edges->n_rows, i);
+        aggregate_full_bf16(&some, weights, n_columns, x, 0, room);
+        sl_bf16_round((size_t)some.n_rows * n_columns, room, m_out + (size_t)i * n_columns);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
+/* Gradients in float into rows of bf16. */
+static enum sl_status backward_rounded(const struct sl_transposed *block, const struct returned *to, uint32_t n_columns,
+                                       const struct sl_view *gm, sl_bf16 *out)
+{
+    const uint32_t n_rows = to->rows.n_rows;
+    sl_real *room;
+    enum sl_status st = take_room(n_rows, n_columns, &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
+        uint32_t n = rows_at_once(n_rows, i);
+        sl_aggregate_backward_cpu(block, to->t0 + i, n, n_columns, gm, room);
+        sl_bf16_round((size_t)n * n_columns, room, out + (size_t)i * n_columns);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
+/* The end of a task that may have had no memory for what it rounds. */
+static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
+{
+    if (st != SL_OK) {
+        sl_task_fail(head, st);
+    }
+    sl_task_leave(head, start_s);
+}
+
+static enum sl_status forward_by_precision(const struct forward_args *args, const struct sl_edges *edges,
+                                           const struct sl_sources *x, void *m)
+{
+    const uint32_t n_columns = sl_buffer_columns(m);
+    if (sl_buffer_is_bf16(m)) {
+        return forward_rounded(edges, n_columns, x, sl_buffer_data(m));
+    }
+    if (args->of_bf16) {
+        sl_aggregate_forward_bf16_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
+    } else {
+        sl_aggregate_forward_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
+    }
+    return SL_OK;
+}
+
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct forward_args *args = cl_arg;
@@ -461,8 +615,7 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     struct sl_sources sources = {args->n_owners, args->first, view, &rows};
     struct sl_weights weights;
     struct sl_edges edges = edges_of(args, buffers, &weights);
-    sl_aggregate_forward_cpu(&edges, sl_buffer_columns(buffers[3]), &sources, args->beta, sl_buffer_data(buffers[3]));
-    sl_task_leave(&args->head, start_s);
+    leave(&args->head, forward_by_precision(args, &edges, &sources, buffers[3]), start_s);
 }
 
 static void backward_cpu_task(void *buffers[], void *cl_arg)
@@ -477,12 +630,18 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     struct sl_view gm = {bases, args->shift, NULL};
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
-    for (uint32_t q = 0; q < args->n_owners; q++) {
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
-        sl_aggregate_backward_cpu(&block, to->t0, to->rows.n_rows, sl_buffer_columns(buffers[to->rows.buffer]), &gm,
-                                  sl_slice_data(buffers, &to->rows));
+        void *matrix = buffers[to->rows.buffer];
+        if (sl_buffer_is_bf16(matrix)) {
+            st = backward_rounded(&block, to, sl_buffer_columns(matrix), &gm, sl_slice_data(buffers, &to->rows));
+        } else {
+            sl_aggregate_backward_cpu(&block, to->t0, to->rows.n_rows, sl_buffer_columns(matrix), &gm,
+                                      sl_slice_data(buffers, &to->rows));
+        }
     }
-    sl_task_leave(&args->head, start_s);
+    leave(&args->head, st, start_s);
 }
 
 /* All shares in turn. */
@@ -501,10 +660,13 @@ static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
     }
     for (uint32_t p = 0; p < args->n_peers; p++) {
         const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
+        const struct sl_slice_args *sent = &args->sent[p];
         if (p == args->own) {
             sl_accumulate_own_cpu(&block, args->t0, args->n_own, rows, &gm, &g);
+        } else if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
+            sl_accumulate_sent_bf16_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), &g);
         } else {
-            sl_accumulate_sent_cpu(args->sent[p].n_rows, rows, sl_slice_data(buffers, &args->sent[p]), &g);
+            sl_accumulate_sent_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), &g);
         }
     }
 }
@@ -538,10 +700,17 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
     struct full_edges edges = {args->row0, sl_buffer_rows(buffers[3]), sl_buffer_data(buffers[0]),
                                sl_buffer_data(buffers[1])};
     struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view, NULL};
-    struct sl_weights weights;
-    aggregate_full(&edges, weights_of(&args->weights, buffers, &weights), sl_buffer_columns(buffers[3]), &x, args->beta,
-                   sl_buffer_data(buffers[3]));
-    sl_task_leave(&args->head, start_s);
+    struct sl_weights room;
+    const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
+    const uint32_t n_columns = sl_buffer_columns(buffers[3]);
+    enum sl_status st = SL_OK;
+    if (sl_buffer_is_bf16(buffers[3])) {
+        st = full_rounded(&edges, weights, n_columns, &x, sl_buffer_data(buffers[3]));
+    } else {
+        (args->of_bf16 ? aggregate_full_bf16 : aggregate_full)(&edges, weights, n_columns, &x, args->beta,
+                                                               sl_buffer_data(buffers[3]));
+    }
+    leave(&args->head, st, start_s);
 }
 
 #ifdef SL_CUDA
@@ -804,6 +973,33 @@ static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
     return (n_terms + n_rows) * n_columns * sizeof(sl_real);
 }
 
+/* Whether rows are of bf16, of which there may be none. */
+static bool are_bf16(const struct sl_rows *rows)
+{
+    return rows->split.n_chunks > 0 && sl_handle_is_bf16(rows->chunk[0]);
+}
+
+/* All rows that one sum adds are of one precision. */
+static enum sl_status check_precision(const char *name, const struct sl_source_handles *x, int beta,
+                                      starpu_data_handle_t m, bool *of_bf16)
+{
+    uint32_t n = 0;
+    uint32_t n_bf16 = are_bf16(x->rows);
+    n += x->rows->split.n_chunks > 0;
+    for (uint32_t q = 0; q < x->n_owners; q++) {
+        bool there = q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0;
+        n += there;
+        n_bf16 += there && sl_handle_is_bf16(x->packed[q].handle);
+    }
+    *of_bf16 = n_bf16 > 0;
+    if ((n_bf16 > 0 && n_bf16 < n) || (sl_handle_is_bf16(m) && (beta != 0 || n_bf16 < n))) {
+        return sl_fail(SL_EINVAL,
+                       "%s: %u of %u sources in bf16, expected all or none; sums in bf16 only of such, and overwritten",
+                       name, n_bf16, n);
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m)
@@ -815,6 +1011,10 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
         sources->rows->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_aggregate_forward: a mean of width %u of rows of width %u, %u owners, %u chunks",
                        n_columns, sources->rows->n_columns, sources->n_owners, sources->rows->split.n_chunks);
+    }
+    enum sl_status st = check_precision("sl_aggregate_forward", sources, beta, m, &args.of_bf16);
+    if (st != SL_OK) {
+        return st;
     }
     args.n_chunks = sources->rows->split.n_chunks;
     args.shift = sources->rows->split.shift;
@@ -921,6 +1121,12 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
         return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts, %llu chunks (at most %d), width %u of rows of width %u",
                        what->n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, sl_handle_columns(m),
                        rows[0].n_columns);
+    }
+    for (uint32_t q = 0; q < what->n_parts; q++) {
+        args.of_bf16 = args.of_bf16 || are_bf16(&rows[q]);
+    }
+    if (sl_handle_is_bf16(m) && (beta != 0 || !args.of_bf16)) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_full: sums in bf16, expected rows in bf16 and to overwrite");
     }
     sl_task_begin(&task, &full_cl);
     sl_task_add(&task, what->offsets, STARPU_R);

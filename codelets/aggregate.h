@@ -21,7 +21,8 @@
  * rows of its next frontier, found through the inverse that merge wrote; another owner's are the rows of the buffer it packed.
  * Backward has two submissions: `backward` fills the buffer that goes back to an owner, `accumulate` adds at the owner what all
  * PEs of the group send, in PE order, each row's terms in a fixed order, without atomics.
- * Sums run along the edges in order, in sl_real.
+ * Sums run along the edges in order, in sl_real; so they do where X, or what a sum is written to, is of bf16 (rounded once,
+ * when all its terms are added), which is for CPU workers alone.
  */
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
@@ -109,6 +110,10 @@ struct sl_sources {
 void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x, int beta,
                               sl_real *m_out);
 
+/* The same where all rows of x are of bf16. */
+void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                   int beta, sl_real *m_out);
+
 /* Items t0 .. t0 + n - 1 of the transposed block, into out [n x n_columns], overwritten. gm: rows of GM, all chunks. */
 void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
                                const struct sl_view *gm, sl_real *out);
@@ -119,6 +124,8 @@ void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, con
 
 /* To the row inverse[i] of g, if that is one of its rows, add sent[i], for each of n items in order. */
 void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const sl_real *sent, const struct sl_gradient *g);
+
+void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, const sl_bf16 *sent, const struct sl_gradient *g);
 
 /* The same for the PE's own sources t0 .. t0 + n - 1, straight from the transposed block. */
 void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
@@ -225,7 +232,8 @@ struct sl_source_handles {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* Destinations row0 .. row0 + D - 1 into chunk m [D x F]; n_edges: roughly how many, for the model. */
+/* Destinations row0 .. row0 + D - 1 into chunk m [D x F]; n_edges: roughly how many, for the model. The sources' rows are
+ * all of one precision; those of m are of bf16 only where they are overwritten and the sources' are. */
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m);
@@ -239,7 +247,8 @@ struct sl_returned {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* One task for all of n_owners: for each, items t0 .. of the transposed block into packed, n rows of width F. */
+/* One task for all of n_owners: for each, items t0 .. of the transposed block into packed, n rows of width F, which may be
+ * of bf16. */
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 
@@ -271,7 +280,7 @@ struct sl_full_sources {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
-/* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F]. */
+/* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F]. Precisions as above. */
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
                                         uint32_t row0, int beta, starpu_data_handle_t m);
 

@@ -12,6 +12,7 @@
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
 #include "codelets/rows.h"
+#include "support/memory.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -59,6 +60,75 @@ enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint
     }
     sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     return SL_OK;
+}
+
+/* A factor in bf16, in memory that is to be given to sl_free. */
+static enum sl_status round_factor(uint32_t n_rows, uint32_t n_columns, const sl_real *from, sl_bf16 **out)
+{
+    size_t n = (size_t)n_rows * n_columns;
+    enum sl_status st = sl_alloc(n, sizeof **out, "a factor in bf16", out);
+    if (st == SL_OK) {
+        sl_bf16_round(n, from, *out);
+    }
+    return st;
+}
+
+enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+                                         const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+{
+    sl_bf16 *rounded = NULL;
+    enum sl_status st;
+    if (n_rows == 0 || n_out == 0 || n_in == 0) {
+        return sl_dense_forward_cpu(n_rows, n_in, n_out, NULL, w, bias, beta, z_out);
+    }
+    if (beta == 0 && bias != NULL) {
+        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
+        beta = 1;
+    }
+    SL_TRY(st, round_factor(n_in, n_out, w, &rounded), done);
+    st = sl_gemm_bf16(n_rows, n_out, n_in, (struct sl_factor_bf16){x, n_in, 0},
+                      (struct sl_factor_bf16){rounded, n_out, 0}, beta, z_out);
+done:
+    sl_free(rounded);
+    return st;
+}
+
+enum sl_status sl_dense_backward_input_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                                const sl_real *w, int beta, sl_real *gx_out)
+{
+    sl_bf16 *rounded_gz = NULL;
+    sl_bf16 *rounded_w = NULL;
+    enum sl_status st;
+    if (n_rows == 0 || n_out == 0 || n_in == 0) {
+        return sl_dense_backward_input_cpu(n_rows, n_in, n_out, gz, w, beta, gx_out);
+    }
+    SL_TRY(st, round_factor(n_rows, n_out, gz, &rounded_gz), done);
+    SL_TRY(st, round_factor(n_in, n_out, w, &rounded_w), done);
+    st = sl_gemm_bf16(n_rows, n_in, n_out, (struct sl_factor_bf16){rounded_gz, n_out, 0},
+                      (struct sl_factor_bf16){rounded_w, n_out, 1}, beta, gx_out);
+done:
+    sl_free(rounded_gz);
+    sl_free(rounded_w);
+    return st;
+}
+
+enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+                                                 const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
+{
+    sl_bf16 *rounded = NULL;
+    enum sl_status st;
+    if (n_rows == 0 || n_out == 0 || n_in == 0) {
+        return sl_dense_backward_weight_cpu(n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
+    }
+    if (gb_out != NULL) {
+        sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
+    }
+    SL_TRY(st, round_factor(n_rows, n_out, gz, &rounded), done);
+    st = sl_gemm_bf16(n_in, n_out, n_rows, (struct sl_factor_bf16){x, n_in, 1},
+                      (struct sl_factor_bf16){rounded, n_out, 0}, 0, gw_out);
+done:
+    sl_free(rounded);
+    return st;
 }
 
 /* y += a x */
@@ -170,6 +240,10 @@ static sl_real *rows_from(void *buffer, uint32_t row0)
 {
     return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
 }
+static const sl_bf16 *bf16_rows_from(void *buffer, uint32_t row0)
+{
+    return (const sl_bf16 *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
+}
 
 /* The end of a task whose product may have failed. */
 static void leave(const struct sl_task_args *head, enum sl_status st, double start_s)
@@ -180,6 +254,47 @@ static void leave(const struct sl_task_args *head, enum sl_status st, double sta
     sl_task_leave(head, start_s);
 }
 
+#define ROUNDED_ROWS 1024 /* that are computed in float before they are rounded */
+
+/* Z in bf16, of rows in bf16: stretch by stretch in float. */
+static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], const sl_real *bias)
+{
+    const sl_bf16 *x = bf16_rows_from(buffers[0], args->row0);
+    const uint32_t n_in = sl_buffer_columns(buffers[0]);
+    const uint32_t n_out = sl_buffer_columns(buffers[2]);
+    const uint32_t n_rows = sl_buffer_rows(buffers[2]);
+    const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
+    sl_bf16 *z = sl_buffer_data(buffers[2]);
+    sl_real *room;
+    enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n_rows && st == SL_OK; i += ROUNDED_ROWS) {
+        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        st = sl_dense_forward_bf16_cpu(n, n_in, n_out, x + (size_t)i * n_in, sl_buffer_data(buffers[1]), bias, 0, room);
+        sl_bf16_round(st == SL_OK ? (size_t)n * n_out : 0, room, z + (size_t)i * n_out);
+    }
+    sl_free(room);
+    return st;
+}
+
+static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[])
+{
+    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    const uint32_t n_rows = sl_buffer_rows(buffers[2]);
+    const uint32_t n_in = sl_buffer_columns(buffers[0]);
+    const uint32_t n_out = sl_buffer_columns(buffers[2]);
+    if (sl_buffer_is_bf16(buffers[2])) {
+        return forward_rounded(args, buffers, bias);
+    }
+    return sl_buffer_is_bf16(buffers[0])
+               ? sl_dense_forward_bf16_cpu(n_rows, n_in, n_out, bf16_rows_from(buffers[0], args->row0),
+                                           sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]))
+               : sl_dense_forward_cpu(n_rows, n_in, n_out, rows_from(buffers[0], args->row0),
+                                      sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
+}
+
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
@@ -187,11 +302,7 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_dense_forward_cpu(sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]),
-                                             sl_buffer_columns(buffers[2]), rows_from(buffers[0], args->row0),
-                                             sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
-    leave(&args->head, st, start_s);
+    leave(&args->head, forward_cpu(args, buffers), start_s);
 }
 
 static void backward_input_cpu_task(void *buffers[], void *cl_arg)
@@ -201,7 +312,7 @@ static void backward_input_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    enum sl_status st = sl_dense_backward_input_cpu(
+    enum sl_status st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cpu : sl_dense_backward_input_cpu)(
         sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
         sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
     leave(&args->head, st, start_s);
@@ -215,9 +326,15 @@ static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_dense_backward_weight_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]),
-                                                     sl_buffer_columns(buffers[1]), rows_from(buffers[0], args->row0),
-                                                     sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    const uint32_t n_rows = sl_buffer_rows(buffers[1]);
+    const uint32_t n_in = sl_buffer_columns(buffers[0]);
+    const uint32_t n_out = sl_buffer_columns(buffers[1]);
+    enum sl_status st =
+        sl_buffer_is_bf16(buffers[0])
+            ? sl_dense_backward_weight_bf16_cpu(n_rows, n_in, n_out, bf16_rows_from(buffers[0], args->row0),
+                                                sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb)
+            : sl_dense_backward_weight_cpu(n_rows, n_in, n_out, rows_from(buffers[0], args->row0),
+                                           sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
     leave(&args->head, st, start_s);
 }
 
@@ -238,6 +355,28 @@ static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_ar
     };
 }
 
+/* Z in bf16, stretch by stretch in float. */
+static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, const sl_real *w, const sl_real *bias)
+{
+    const uint32_t n_rows = sl_buffer_rows(z);
+    const uint32_t n_out = sl_buffer_columns(z);
+    const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
+    sl_bf16 *z_out = sl_buffer_data(z);
+    sl_real *room;
+    enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
+        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        sl_dense_sparse_forward_cpu(&x, n, n_out, w, bias, 0, room);
+        sl_bf16_round((size_t)n * n_out, room, z_out + (size_t)i * n_out);
+        x.ids += n;
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
 static void sparse_forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct sparse_args *args = cl_arg;
@@ -247,9 +386,14 @@ static void sparse_forward_cpu_task(void *buffers[], void *cl_arg)
     }
     struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
     const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
-    sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[5]), sl_buffer_columns(buffers[5]),
-                                sl_buffer_data(buffers[4]), bias, args->beta, sl_buffer_data(buffers[5]));
-    sl_task_leave(&args->head, start_s);
+    enum sl_status st = SL_OK;
+    if (sl_buffer_is_bf16(buffers[5])) {
+        st = sparse_forward_rounded(x, buffers[5], sl_buffer_data(buffers[4]), bias);
+    } else {
+        sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[5]), sl_buffer_columns(buffers[5]),
+                                    sl_buffer_data(buffers[4]), bias, args->beta, sl_buffer_data(buffers[5]));
+    }
+    leave(&args->head, st, start_s);
 }
 
 static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
@@ -459,6 +603,9 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
         return sl_fail(SL_EINVAL,
                        "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
     }
+    if (sl_handle_is_bf16(z) && (beta != 0 || !sl_handle_is_bf16(x))) {
+        return sl_fail(SL_EINVAL, "sl_dense_forward: Z in bf16, expected X in bf16 and to overwrite");
+    }
     args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &forward_cl);
@@ -568,6 +715,9 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
     if (beta != 0 && bias != NULL) {
         return sl_fail(SL_EINVAL,
                        "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
+    }
+    if (beta != 0 && sl_handle_is_bf16(z)) {
+        return sl_fail(SL_EINVAL, "sl_dense_sparse_forward: Z in bf16, expected to overwrite it");
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
     sl_task_begin(&task, &sparse_forward_cl);

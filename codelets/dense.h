@@ -19,6 +19,7 @@
 #define SL_CODELETS_DENSE_H
 
 #include "codelets/task.h"
+#include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
 #include "support/status.h"
@@ -67,6 +68,14 @@ struct sl_sparse_rows {
     struct sl_draw draw;          /* SL_FOR_DROPOUT, step, hop = L */
 };
 
+/* The same products of factors in bf16, added up in float: X is held so, the others are rounded. SL_ENOMEM. */
+enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+                                         const sl_real *w, const sl_real *bias, int beta, sl_real *z_out);
+enum sl_status sl_dense_backward_input_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                                const sl_real *w, int beta, sl_real *gx_out);
+enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_bf16 *x,
+                                                 const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
+
 void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out, const sl_real *w,
                                  const sl_real *bias, int beta, sl_real *z_out);
 
@@ -102,21 +111,23 @@ SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t str
 /* ---- submissions: local to this process, not thread safe (one thread submits). Handles live until StarPU has run the task.
  * SL_EINVAL: shapes of the handles contradict each other (message: both). SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Rows row0 .. row0 + D - 1 of chunk x (at least that many rows), D = rows of z. bias may be NULL. */
+/* Rows row0 .. row0 + D - 1 of chunk x (at least that many rows), D = rows of z. bias may be NULL. x, and z where it is
+ * overwritten, may be of bf16, which is for CPU workers alone. */
 enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                        starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                        starpu_data_handle_t z);
 
-/* Rows row0 .. of gx are written (beta 0: gx must have exactly D rows and row0 = 0) or added to (beta 1). */
+/* Rows row0 .. of gx are written (beta 0: gx must have exactly D rows and row0 = 0) or added to (beta 1). The factors are
+ * rounded to bf16 where the run's products are of those. */
 enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
                                               starpu_data_handle_t w, int beta, starpu_data_handle_t gx, uint32_t row0);
 
-/* gw [F x H], gb [1 x H] or NULL: partial gradients of this chunk alone, overwritten. */
+/* gw [F x H], gb [1 x H] or NULL: partial gradients of this chunk alone, overwritten. x may be of bf16, as above. */
 enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                                starpu_data_handle_t gz, starpu_data_handle_t gw,
                                                starpu_data_handle_t gb);
 
-/* The same with sparse features: row0 addresses the frontier. */
+/* The same with sparse features, which are float: row0 addresses the frontier. */
 enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
                                               starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                               starpu_data_handle_t z);

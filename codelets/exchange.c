@@ -58,6 +58,14 @@ void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_
     }
 }
 
+void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_bf16 *packed_out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(packed_out + (size_t)i * n_columns, sl_view_row_bf16(rows, i, n_columns),
+               n_columns * sizeof *packed_out);
+    }
+}
+
 /* ---- arguments ---- */
 
 struct merge_args {
@@ -140,8 +148,12 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     for (uint32_t r = 0; r < args->n_requesters; r++) {
         const struct packed *packed = &args->packed[r];
         struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
-        sl_pack_cpu(packed->rows.n_rows, sl_buffer_columns(buffers[packed->rows.buffer]), &rows,
-                    sl_slice_data(buffers, &packed->rows));
+        void *to = buffers[packed->rows.buffer];
+        if (sl_buffer_is_bf16(to)) {
+            sl_pack_bf16_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
+        } else {
+            sl_pack_cpu(packed->rows.n_rows, sl_buffer_columns(to), &rows, sl_slice_data(buffers, &packed->rows));
+        }
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -265,6 +277,11 @@ static enum sl_status check_pack(const struct sl_rows *rows, starpu_data_handle_
     uint32_t n = packed->n_rows;
     uint32_t n_columns = sl_handle_columns(packed->handle);
     uint32_t room = starpu_vector_get_nx(inverse);
+    size_t element = sl_handle_element(packed->handle);
+    if (rows->split.n_chunks > 0 && sl_handle_element(rows->chunk[0]) != element) {
+        return sl_fail(SL_EINVAL, "sl_pack: numbers of %zu bytes from rows of %zu bytes each", element,
+                       sl_handle_element(rows->chunk[0]));
+    }
     if (n_columns == rows->n_columns && requester < n_parts && room > n_parts && n < room - n_parts) {
         return SL_OK;
     }
@@ -291,7 +308,7 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
         if (st != SL_OK) {
             return st;
         }
-        args.head.work += 2 * sizeof(sl_real) * (uint64_t)packed[r].n_rows * rows->n_columns;
+        args.head.work += 2 * sl_handle_element(packed[r].handle) * (uint64_t)packed[r].n_rows * rows->n_columns;
     }
     sl_task_begin(&task, &pack_cl);
     sl_task_add(&task, inverse, STARPU_R);

@@ -39,6 +39,7 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
 
 /* n items of n_columns. */
 void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out);
+void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_bf16 *packed_out);
 
 /* Bytes of a frontier's index for a part of n_part vertices: uint32 row_of[n_part rounded up to even], then uint64 words. */
 static inline size_t sl_index_bytes(uint32_t n_part)
@@ -78,7 +79,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 
 /* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; inverse: the owner's, of a group of
  * n_parts PEs; for each of n_requesters its number in the group, ascending, and n rows of a matrix of n_columns, n of what it asks for:
- * slices (codelets/task.h) by matrix. */
+ * slices (codelets/task.h) by matrix. Rows and matrices may be of bf16, all of them, which is for CPU workers alone. */
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed);

@@ -4,6 +4,8 @@
  * Copy feature rows out of the part's table, with input dropout on the way. */
 #include "codelets/gather.h"
 
+#include <string.h>
+
 #include "codelets/dropout.h"
 #include "codelets/rows.h"
 
@@ -56,6 +58,59 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
         for (uint32_t r = 0; r < n_rows; r++) {
             mask_row(n, row_of(from, i0 + r) + c, keep + r * sl_dropout_stride(n), scale,
                      x_out + (size_t)(i0 + r) * from->n_columns + c);
+        }
+    }
+}
+
+/* Row i of what is wanted, in bf16. */
+static inline const sl_bf16 *bf16_row_of(const struct sl_feature_rows *from, uint32_t i)
+{
+    uint32_t vertex = from->ids[i] - from->first;
+    uint32_t slot = from->hot == NULL ? SL_NONE : from->hot->slot_of[vertex];
+    const void *rows = slot == SL_NONE ? from->table : from->hot->rows;
+    return (const sl_bf16 *)rows + (size_t)(slot == SL_NONE ? vertex : slot) * from->n_columns;
+}
+
+/* Rows i0 .. i0 + n_rows - 1 with dropout, as mask_rows. */
+static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_bf16 *x_out)
+{
+    _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
+    sl_vertex vertices[SL_DROPOUT_ROWS];
+    sl_real wide[SL_DROPOUT_BLOCK];
+    sl_real scale = (sl_real)sl_dropout_scale(from->threshold);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        vertices[r] = from->dataset_ids[from->ids[i0 + r]];
+    }
+    for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
+        uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
+        sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
+        for (uint32_t r = 0; r < n_rows; r++) {
+            sl_bf16_widen(n, bf16_row_of(from, i0 + r) + c, wide);
+            for (uint32_t k = 0; k < n; k++) {
+                wide[k] *= (sl_real)keep[r * sl_dropout_stride(n) + k] * scale;
+            }
+            sl_bf16_round(n, wide, x_out + (size_t)(i0 + r) * from->n_columns + c);
+        }
+    }
+}
+
+void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out)
+{
+    const uint32_t n_columns = rows->n_columns;
+    const size_t bytes = n_columns * sizeof *x_out;
+    uint32_t together = rows->threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    for (uint32_t i = 0; i < n_rows; i += together) {
+        uint32_t n = n_rows - i < together ? n_rows - i : together;
+        for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
+            const char *row = (const char *)bf16_row_of(rows, a);
+            for (size_t at = 0; at < bytes; at += 64) {
+                __builtin_prefetch(row + at);
+            }
+        }
+        if (rows->threshold > 0) {
+            mask_bf16_rows(rows, i, n, x_out);
+        } else {
+            memcpy(x_out + (size_t)i * n_columns, bf16_row_of(rows, i), bytes);
         }
     }
 }
@@ -120,7 +175,11 @@ static void gather_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    sl_gather_cpu(&rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
+    if (sl_buffer_is_bf16(buffers[2])) {
+        sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
+    } else {
+        sl_gather_cpu(&rows, sl_buffer_rows(buffers[2]), sl_buffer_data(buffers[2]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -189,6 +248,11 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
         return sl_fail(SL_EINVAL, "sl_gather: a cache of rows of width %u for %u vertices, table [%u x %u]",
                        sl_handle_columns(hot->rows), sl_handle_columns(hot->slot_of), sl_handle_rows(table), n_columns);
     }
+    if (sl_handle_element(table) != sl_handle_element(x) ||
+        (hot != NULL && sl_handle_element(hot->rows) != sl_handle_element(x))) {
+        return sl_fail(SL_EINVAL, "sl_gather: X of numbers of %zu bytes from a table of such of %zu",
+                       sl_handle_element(x), sl_handle_element(table));
+    }
     enum sl_status st = sl_dropout_check("sl_gather", features->dropout, &args.threshold);
     if (st != SL_OK) {
         return st;
@@ -196,7 +260,7 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.stage = sl_task_stage(head, SL_STAGE_GATHER);
-    args.head.work = (uint64_t)n_rows * n_columns * 2 * sizeof(sl_real);
+    args.head.work = (uint64_t)n_rows * n_columns * 2 * sl_handle_element(x);
     sl_task_begin(&task, hot == NULL ? &gather_cl : &gather_hot_cl);
     sl_task_add(&task, frontier, STARPU_R);
     sl_task_add(&task, table, STARPU_R);

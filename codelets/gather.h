@@ -16,6 +16,7 @@
 
 #include "codelets/hotrows.h"
 #include "codelets/task.h"
+#include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
 
@@ -33,6 +34,9 @@ struct sl_feature_rows {
 
 /* x_out [n_rows x n_columns]. */
 void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out);
+
+/* The same where the table, the cache and X are of bf16; with dropout an entry is scaled as a float and rounded. */
+void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out);
 
 #ifdef SL_CUDA
 /* The same on the stream's device, pointers to its memory but for the structs themselves, and but for the table where there is a
@@ -52,8 +56,8 @@ struct sl_feature_handles {
     starpu_data_handle_t dataset_ids; /* of all vertices; read only where dropout > 0 */
 };
 
-/* Rows row0 .. of the frontier into chunk x. head->hop is L. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU,
- * SL_ENOMEM. */
+/* Rows row0 .. of the frontier into chunk x, of the table's precision (bf16: CPU workers alone). head->hop is L. Local, one
+ * thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
                                 uint32_t row0, starpu_data_handle_t x);
 

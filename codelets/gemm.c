@@ -6,7 +6,11 @@
 #include "codelets/gemm.h"
 
 #include <cblas.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+
+#include "support/memory.h"
 
 #if defined(SL_DNNL) && !defined(SL_REAL_DOUBLE)
 #define USE_DNNL
@@ -14,6 +18,10 @@
 
 /* OpenMP's own, declared here because a compiler may lack the header of the library that oneDNN is linked with. */
 void omp_set_num_threads(int n);
+
+#if DNNL_VERSION_MAJOR == 2 /* whose interface this is */
+#define USE_DNNL_BF16
+#endif
 #endif
 
 /* With no more multiplications OpenBLAS has kernels that do not copy the factors, and is up to twice as fast; with more, oneDNN is
@@ -67,13 +75,6 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
     return SL_OK;
 }
 
-void sl_gemm_describe(char *text, size_t room)
-{
-    const dnnl_version_t *version = dnnl_version();
-    snprintf(text, room, "oneDNN %d.%d.%d; up to %u multiplications %s", version->major, version->minor, version->patch,
-             (unsigned)SMALL, openblas_get_config());
-}
-
 #else
 
 enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta, sl_real *c)
@@ -82,9 +83,207 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
     return SL_OK;
 }
 
-void sl_gemm_describe(char *text, size_t room)
+#endif
+
+/* ---- factors in bf16 ---- */
+
+/* A factor of so many rows as stored, and memory for it, to be given to sl_free. */
+static enum sl_status widen(struct sl_factor_bf16 from, uint32_t n_rows, sl_real **room, struct sl_factor *out)
 {
-    snprintf(text, room, "%s", openblas_get_config());
+    size_t n = (size_t)n_rows * from.n_columns;
+    enum sl_status st = sl_alloc(n, sizeof **room, "a factor in float", room);
+    if (st == SL_OK) {
+        sl_bf16_widen(n, from.entries, *room);
+        *out = (struct sl_factor){*room, from.n_columns, from.is_transposed};
+    }
+    return st;
+}
+
+static enum sl_status by_widening(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
+                                  int beta, sl_real *c)
+{
+    sl_real *room_a = NULL;
+    sl_real *room_b = NULL;
+    struct sl_factor wide_a;
+    struct sl_factor wide_b;
+    enum sl_status st;
+    SL_TRY(st, widen(a, a.is_transposed ? k : m, &room_a, &wide_a), done);
+    SL_TRY(st, widen(b, b.is_transposed ? n : k, &room_b, &wide_b), done);
+    st = sl_gemm(m, n, k, wide_a, wide_b, beta, c);
+done:
+    sl_free(room_a);
+    sl_free(room_b);
+    return st;
+}
+
+#ifdef USE_DNNL_BF16
+
+/* oneDNN's product, for any shape, as one kernel or another has been made for: [A transposed][B transposed][beta]. They keep
+ * nothing between calls (the scratchpad is the caller's, and is empty), so that workers share them. */
+static struct {
+    pthread_once_t once;
+    bool has_instructions;
+    dnnl_status_t status;
+    dnnl_engine_t engine;
+    dnnl_primitive_t product[2][2][2];
+} bf16 = {.once = PTHREAD_ONCE_INIT};
+
+/* A matrix' shape; as stored, or its transpose. */
+static dnnl_status_t describe(int64_t n_rows, int64_t n_columns, int64_t leading, int is_transposed,
+                              dnnl_data_type_t type, dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t sizes = {n_rows, n_columns};
+    dnnl_dims_t strides = {is_transposed ? 1 : leading, is_transposed ? leading : 1};
+    return dnnl_memory_desc_init_by_strides(out, 2, sizes, type, strides);
+}
+
+static dnnl_status_t set_attributes(int beta, dnnl_primitive_attr_t attributes)
+{
+    dnnl_post_ops_t ops;
+    dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && beta != 0) {
+        status = dnnl_post_ops_create(&ops);
+        if (status == dnnl_success) {
+            dnnl_post_ops_append_sum(ops, 1);
+            status = dnnl_primitive_attr_set_post_ops(attributes, ops);
+            dnnl_post_ops_destroy(ops);
+        }
+    }
+    return status;
+}
+
+static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *what, const_dnnl_primitive_attr_t attributes,
+                                    dnnl_primitive_t *out)
+{
+    dnnl_primitive_desc_t made;
+    dnnl_status_t status = dnnl_primitive_desc_create(&made, what, attributes, bf16.engine, NULL);
+    if (status != dnnl_success) {
+        return status;
+    }
+    bool needs_room = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)) > 0;
+    status = needs_room ? dnnl_unimplemented : dnnl_primitive_create(out, made);
+    dnnl_primitive_desc_destroy(made);
+    return status;
+}
+
+static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int beta)
+{
+    const int64_t any = DNNL_RUNTIME_DIM_VAL;
+    dnnl_memory_desc_t a;
+    dnnl_memory_desc_t b;
+    dnnl_memory_desc_t c;
+    dnnl_matmul_desc_t what;
+    dnnl_primitive_attr_t attributes;
+    dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
+    if (status != dnnl_success) {
+        return status;
+    }
+    status = set_attributes(beta, attributes);
+    status = status != dnnl_success ? status : describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
+    status = status != dnnl_success ? status : describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
+    status = status != dnnl_success ? status : describe(any, any, any, 0, dnnl_f32, &c);
+    status = status != dnnl_success ? status : dnnl_matmul_desc_init(&what, &a, &b, NULL, &c);
+    status = status != dnnl_success
+                 ? status
+                 : make_primitive(&what, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+    dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+static void setup_bf16(void)
+{
+    unsigned isa = dnnl_get_effective_cpu_isa();
+    bf16.has_instructions = (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+    if (bf16.has_instructions) {
+        bf16.status = dnnl_engine_create(&bf16.engine, dnnl_cpu, 0);
+    }
+    for (int i = 0; i < 8 && bf16.has_instructions && bf16.status == dnnl_success; i++) {
+        bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
+    }
+}
+
+/* Call the product on memory that is described: factors and result, in oneDNN's order of arguments. */
+static dnnl_status_t execute(const_dnnl_primitive_t product, const dnnl_memory_desc_t shape[3], void *const data[3])
+{
+    static const int roles[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    dnnl_exec_arg_t args[3];
+    dnnl_stream_t stream = NULL;
+    int n = 0;
+    dnnl_status_t status = dnnl_stream_create(&stream, bf16.engine, dnnl_stream_default_flags);
+    for (; n < 3 && status == dnnl_success; n += status == dnnl_success) {
+        args[n].arg = roles[n];
+        status = dnnl_memory_create(&args[n].memory, &shape[n], bf16.engine, data[n]);
+    }
+    status = status != dnnl_success ? status : dnnl_primitive_execute(product, stream, 3, args);
+    while (n-- > 0) {
+        dnnl_memory_destroy(args[n].memory);
+    }
+    if (stream != NULL) {
+        dnnl_stream_destroy(stream);
+    }
+    return status;
+}
+
+static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
+                                   int beta, float *c)
+{
+    dnnl_memory_desc_t shape[3];
+    void *const data[3] = {(void *)(uintptr_t)a.entries, (void *)(uintptr_t)b.entries, c};
+    omp_set_num_threads(1);
+    dnnl_status_t status = bf16.status;
+    status = status != dnnl_success ? status : describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]);
+    status = status != dnnl_success ? status : describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]);
+    status = status != dnnl_success ? status : describe(m, n, n, 0, dnnl_f32, &shape[2]);
+    status = status != dnnl_success
+                 ? status
+                 : execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data);
+    if (status == dnnl_success) {
+        return SL_OK;
+    }
+    return sl_fail(status == dnnl_out_of_memory ? SL_ENOMEM : SL_EINTERNAL,
+                   "a product of bf16, [%u x %u] and [%u x %u]: %s (oneDNN's status %d); --precision float needs none",
+                   m, k, k, n, status == dnnl_out_of_memory ? "no memory for oneDNN" : "oneDNN refuses it",
+                   (int)status);
+}
+
+enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
+                            int beta, sl_real *c)
+{
+    pthread_once(&bf16.once, setup_bf16);
+    return bf16.has_instructions ? by_dnnl_bf16(m, n, k, a, b, beta, c) : by_widening(m, n, k, a, b, beta, c);
+}
+
+static bool has_bf16(void)
+{
+    pthread_once(&bf16.once, setup_bf16);
+    return bf16.has_instructions;
+}
+
+#else
+
+enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
+                            int beta, sl_real *c)
+{
+    return by_widening(m, n, k, a, b, beta, c);
+}
+
+static bool has_bf16(void)
+{
+    return false;
 }
 
 #endif
+
+/* ---- what is there ---- */
+
+void sl_gemm_describe(char *text, size_t room)
+{
+    const char *of_bf16 = has_bf16() ? "bf16 by oneDNN" : "bf16 as float";
+#ifdef USE_DNNL
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, room, "oneDNN %d.%d.%d; up to %u multiplications %s; %s", version->major, version->minor,
+             version->patch, (unsigned)SMALL, openblas_get_config(), of_bf16);
+#else
+    snprintf(text, room, "%s; %s", openblas_get_config(), of_bf16);
+#endif
+}

@@ -6,6 +6,9 @@
  * Float products of more than a million multiplications go to oneDNN, where it is (configure --with-dnnl); all others to OpenBLAS. The
  * choice, like the order in which either library adds, is a function of the shape, so that the same product gives the same bits;
  * a row's last bits may differ with the number of rows beside it. doc/measurements.md has the rates of both.
+ *
+ * Products of bf16 are added up in float. oneDNN 2 has them where the processor has instructions for them (AVX512_BF16, AMX);
+ * elsewhere the factors are widened, and the product is one of float.
  */
 #ifndef SL_CODELETS_GEMM_H
 #define SL_CODELETS_GEMM_H
@@ -13,12 +16,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
 
 /* A factor of a product: a matrix, row major, or its transpose. */
 struct sl_factor {
     const sl_real *entries;
+    uint32_t n_columns; /* as stored */
+    int is_transposed;
+};
+
+struct sl_factor_bf16 {
+    const sl_bf16 *entries;
     uint32_t n_columns; /* as stored */
     int is_transposed;
 };
@@ -34,6 +44,10 @@ void sl_gemm_setup(void);
  * SL_ENOMEM: no room for the library's copies of the factors. */
 enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                        sl_real *c);
+
+/* The same of factors in bf16. SL_EINTERNAL: oneDNN refuses it. */
+enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
+                            int beta, sl_real *c);
 
 /* Which libraries multiply, in a line: "oneDNN 2.6.3, .." */
 void sl_gemm_describe(char *text, size_t room);

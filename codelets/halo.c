@@ -26,7 +26,13 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
     struct sl_view rows = {chunk, args->shift, list + args->i0};
-    sl_pack_cpu(sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[1]), &rows, sl_buffer_data(buffers[1]));
+    const uint32_t n = sl_buffer_rows(buffers[1]);
+    const uint32_t n_columns = sl_buffer_columns(buffers[1]);
+    if (sl_buffer_is_bf16(buffers[1])) {
+        sl_pack_bf16_cpu(n, n_columns, &rows, sl_buffer_data(buffers[1]));
+    } else {
+        sl_pack_cpu(n, n_columns, &rows, sl_buffer_data(buffers[1]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -56,7 +62,7 @@ enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct
             SL_MAX_FULL_CHUNKS);
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_EXCHANGE);
-    args.head.work = 2 * sizeof(sl_real) * (uint64_t)n * rows->n_columns;
+    args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * rows->n_columns;
     sl_task_begin(&task, &halo_cl);
     sl_task_add(&task, list, STARPU_R);
     sl_task_add(&task, packed, STARPU_W);

@@ -12,8 +12,8 @@
 
 static inline void load_row(const struct sl_hotrows *hot, uint32_t s, uint32_t vertex, const sl_real *table)
 {
-    memcpy(hot->rows + (size_t)s * hot->n_columns, table + (size_t)vertex * hot->n_columns,
-           hot->n_columns * sizeof *table);
+    size_t bytes = hot->n_columns * (hot->is_bf16 ? sizeof(sl_bf16) : sizeof *table);
+    memcpy((char *)hot->rows + s * bytes, (const char *)table + vertex * bytes, bytes);
 }
 
 void sl_hotrows_fill_cpu(const struct sl_hotrows *hot, uint32_t n_part, uint32_t n_fixed, const uint32_t *vertices,
@@ -117,7 +117,8 @@ static struct sl_hotrows hotrows_of(void *slot_of, void *slots, void *rows)
                                .n_columns = sl_buffer_columns(rows),
                                .slot_of = sl_buffer_data(slot_of),
                                .slot = sl_buffer_data(slots),
-                               .rows = sl_buffer_data(rows)};
+                               .rows = sl_buffer_data(rows),
+                               .is_bf16 = sl_buffer_is_bf16(rows)};
 }
 
 static void fill_cpu_task(void *buffers[], void *cl_arg)
@@ -209,7 +210,8 @@ static enum sl_status check_cache(const char *name, const struct sl_hotrows_hand
 {
     if (sl_handle_columns(hot->slot_of) == sl_handle_rows(table) &&
         sl_handle_columns(hot->slots) == sl_handle_rows(hot->rows) &&
-        sl_handle_columns(hot->rows) == sl_handle_columns(table)) {
+        sl_handle_columns(hot->rows) == sl_handle_columns(table) &&
+        sl_handle_element(hot->rows) == sl_handle_element(table)) {
         return SL_OK;
     }
     return sl_fail(SL_EINVAL, "%s: a cache of %u slots, rows [%u x %u], for %u vertices; table [%u x %u]", name,
@@ -219,7 +221,7 @@ static enum sl_status check_cache(const char *name, const struct sl_hotrows_hand
 
 static uint64_t row_bytes(uint64_t n, starpu_data_handle_t table)
 {
-    return 2 * n * sl_handle_columns(table) * sizeof(sl_real);
+    return 2 * n * sl_handle_columns(table) * sl_handle_element(table);
 }
 
 enum sl_status sl_hotrows_fill_submit(const struct sl_task_args *head, const struct sl_hotrows_handles *hot,

@@ -17,6 +17,8 @@
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H
 
+#include <stdbool.h>
+
 #include "codelets/task.h"
 #include "support/real.h"
 
@@ -36,6 +38,7 @@ struct sl_hotrows {
     uint32_t *slot_of; /* by local id */
     struct sl_hot_slot *slot;
     sl_real *rows; /* S x F */
+    bool is_bf16;  /* the rows, and the table's; of those kernels of CPUs alone know */
 };
 
 /* What has been asked of a cache. */
@@ -71,7 +74,7 @@ SL_EXTERN_C enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struc
 struct sl_hotrows_handles {
     starpu_data_handle_t slot_of; /* uint32, n_part */
     starpu_data_handle_t slots;   /* struct sl_hot_slot, S */
-    starpu_data_handle_t rows;    /* matrix [S x F] */
+    starpu_data_handle_t rows;    /* matrix [S x F], of the table's precision */
     starpu_data_handle_t tally;   /* one struct sl_hot_tally */
 };
 

@@ -134,12 +134,12 @@ void sl_handle_close(starpu_data_handle_t handle)
 }
 
 /* A matrix over n_rows x n_columns elements that are there. */
-static enum sl_status register_over(sl_real *memory, uint32_t n_rows, uint32_t n_columns, starpu_data_handle_t *out)
+static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, size_t element,
+                                    starpu_data_handle_t *out)
 {
     enum sl_status st = check_matrix(n_rows, n_columns);
     if (st == SL_OK) {
-        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
-                                    sizeof *memory);
+        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows, element);
     }
     return st;
 }
@@ -151,7 +151,7 @@ static uint32_t chunk_room(const struct sl_split *split)
 }
 
 /* Over `memory`, or, where it is NULL, uninitialised. */
-static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, sl_real *memory,
+static enum sl_status register_rows(const struct sl_split *split, uint32_t n_columns, size_t element, char *memory,
                                     struct sl_rows *out)
 {
     struct sl_rows rows = {.split = *split, .n_columns = n_columns, .room = split->n_chunks};
@@ -160,9 +160,9 @@ static enum sl_status register_rows(const struct sl_split *split, uint32_t n_col
     SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
-        st = memory == NULL
-                 ? register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c])
-                 : register_over(memory + ((size_t)c << split->shift) * n_columns, n, n_columns, &rows.chunk[c]);
+        st = memory == NULL ? register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c])
+                            : register_over(memory + ((size_t)c << split->shift) * n_columns * element, n, n_columns,
+                                            element, &rows.chunk[c]);
         if (st != SL_OK) {
             goto drop_rows;
         }
@@ -180,10 +180,10 @@ enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns
     return register_rows(split, n_columns, element, NULL, out);
 }
 
-enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, sl_real *memory,
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, size_t element, void *memory,
                                      struct sl_rows *out)
 {
-    return register_rows(split, n_columns, sizeof *memory, memory, out);
+    return register_rows(split, n_columns, element, memory, out);
 }
 
 void sl_rows_drop(struct sl_rows *rows)
@@ -286,6 +286,25 @@ size_t sl_handle_element(starpu_data_handle_t handle)
     }
 }
 
+bool sl_handle_is_bf16(starpu_data_handle_t handle)
+{
+    return sl_handle_element(handle) == sizeof(sl_bf16);
+}
+
+static size_t buffer_element(void *buffer)
+{
+    switch (buffer_kind(buffer)) {
+    case STARPU_MATRIX_INTERFACE_ID: return STARPU_MATRIX_GET_ELEMSIZE(buffer);
+    case STARPU_VECTOR_INTERFACE_ID: return STARPU_VECTOR_GET_ELEMSIZE(buffer);
+    default: return STARPU_VARIABLE_GET_ELEMSIZE(buffer);
+    }
+}
+
+bool sl_buffer_is_bf16(void *buffer)
+{
+    return buffer_element(buffer) == sizeof(sl_bf16);
+}
+
 void *sl_buffer_data(void *buffer)
 {
     switch (buffer_kind(buffer)) {
@@ -309,11 +328,12 @@ uint32_t sl_buffer_columns(void *buffer)
     }
 }
 
-sl_real *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
+void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
 {
     void *buffer = buffers[slice->buffer];
     return slice->buffer == 0 ? NULL
-                              : (sl_real *)sl_buffer_data(buffer) + (size_t)slice->row0 * sl_buffer_columns(buffer);
+                              : (char *)sl_buffer_data(buffer) +
+                                    (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
 }
 
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)

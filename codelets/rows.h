@@ -11,10 +11,12 @@
 #ifndef SL_CODELETS_ROWS_H
 #define SL_CODELETS_ROWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "codelets/handle.h"
+#include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -47,12 +49,12 @@ struct sl_rows {
 
 /* Register one uninitialised matrix handle per chunk; StarPU allocates when a task writes it, in a size class of an eighth of a
  * power of two; the last of several chunks gets as much as the others, so that every step takes blocks of the same sizes.
- * element: bytes of an element (sizeof(sl_real), or 1 for gates).
+ * element: bytes of an element (sizeof(sl_real), sizeof(sl_bf16), or 1 for gates).
  * SL_EINVAL: a chunk has 2^32 elements or more. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_rows_register(const struct sl_split *split, uint32_t n_columns, size_t element, struct sl_rows *out);
 
 /* The same over rows that are there: memory[n_rows x n_columns] in main memory, which must outlive them. */
-enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, sl_real *memory,
+enum sl_status sl_rows_register_over(const struct sl_split *split, uint32_t n_columns, size_t element, void *memory,
                                      struct sl_rows *out);
 
 /* Unregister, kept chunks too, once the tasks submitted so far are done with them, without waiting; empties the struct. An empty one
@@ -105,13 +107,17 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle);
 /* Bytes of one element. */
 size_t sl_handle_element(starpu_data_handle_t handle);
 
+/* Whether its elements, or inside a task wrapper a buffer's, are bf16 (support/bf16.h). */
+bool sl_handle_is_bf16(starpu_data_handle_t handle);
+bool sl_buffer_is_bf16(void *buffer);
+
 /* Of a buffer, inside a task wrapper: its data, rows and columns. */
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
 /* The first row of a slice, inside a task wrapper; NULL where it has none. */
-sl_real *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
+void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
 
 /* The data of n buffers, for kernels that take an array of pointers; to be given to sl_free. Thread safe. SL_ENOMEM. */
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out);
@@ -130,6 +136,14 @@ static inline const sl_real *sl_view_row(const struct sl_view *view, uint32_t i,
 {
     uint32_t r = view->index == NULL ? i : view->index[i];
     return view->chunk[r >> view->shift] + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
+}
+
+/* The same where the chunks are of bf16, which kernels say by their names. */
+static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32_t i, uint32_t n_columns)
+{
+    uint32_t r = view->index == NULL ? i : view->index[i];
+    const void *chunk = view->chunk[r >> view->shift];
+    return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
 #endif

@@ -182,7 +182,8 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     *out = (struct world){.settings = settings};
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
-    expect_ok(sl_shards_open(dataset, out->partition, dense, &out->shards));
+    expect_ok(
+        sl_shards_open_held(dataset, out->partition, dense, sl_settings_row_element(settings), NULL, &out->shards));
     expect_ok(sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC
                   ? sl_shards_weigh(dataset, &out->shards)
                   : SL_OK);
@@ -199,6 +200,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     }
     expect_ok(sl_run_init(&out->run));
     out->run.gpus_first = machine.gpus_first;
+    out->run.bf16 = settings->precision == SL_PRECISION_BF16;
     door_open(out);
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;

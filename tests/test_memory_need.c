@@ -31,10 +31,13 @@ static const struct variant variants[] = {
     {"not kept", 600, 512, 2, 2, 1, 1500, false, false, SL_NORM_NONE},
 };
 
+static int precision; /* --precision of what is estimated */
+
 static void make_settings(int model, const struct variant *v, struct sl_settings *out)
 {
     expect_ok(sl_settings_init(out));
     out->model = model;
+    out->precision = precision;
     out->layers = 2;
     out->hidden = v->hidden;
     out->n_fanout = 2;
@@ -84,8 +87,8 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     const char *name = sl_model_kind(model)->name;
     expect_between(name, v->name, "training", trained, terms.rows + terms.exchange + terms.partials);
     expect_between(name, v->name, "evaluation", evaluated, terms.evaluation);
-    uint64_t data =
-        4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : 4 * (uint64_t)v->n_columns) * 3000;
+    uint64_t row = sl_settings_row_element(&settings) * v->n_columns;
+    uint64_t data = 4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : row) * 3000;
     assert_true(terms.data > data);
     assert_true(sl_memory_need(&settings, dataset, team) > terms.data + terms.model + trained);
     sl_settings_free(&settings);
@@ -118,6 +121,35 @@ static void test_models(void **state)
         forget_partitions();
         sl_dataset_free(&dataset);
     }
+    assert_int_equal(sl_memory_live(), 0);
+}
+
+/* In bf16 what is taken is less, and so is the estimate. */
+static void test_bf16(void **state)
+{
+    static const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
+    struct sl_dataset dataset;
+    struct sl_memory_terms terms[2];
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    make_dataset(&shape, &dataset);
+    for (int model = SL_MODEL_SAGE; model <= SL_MODEL_GCN; model++) {
+        for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
+            struct sl_settings settings;
+            make_settings(model, &variants[0], &settings);
+            terms[precision] = sl_memory_terms(&settings, &dataset, 1);
+            sl_settings_free(&settings);
+        }
+        assert_int_equal(terms[0].data - terms[1].data, (sizeof(sl_real) - sizeof(sl_bf16)) * 100 * 3000);
+        assert_true(terms[1].rows < 0.85 * (double)terms[0].rows);
+        assert_true(terms[1].evaluation < 0.85 * (double)terms[0].evaluation);
+        precision = SL_PRECISION_BF16;
+        compare(&dataset, model, &variants[0]);
+        precision = SL_PRECISION_FLOAT;
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
     assert_int_equal(sl_memory_live(), 0);
 }
 
@@ -160,6 +192,7 @@ static void test_ranks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_models)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_models),
+                                       cmocka_unit_test(test_bf16)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,7 @@ static void put_table(json_t *root, struct bench *b)
     uint32_t n = b->shards.n_features;
     for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
         for (uint32_t c = 0; c < n; c++) {
-            b->shards.table[(size_t)b->partition.new_ids[v] * n + c] =
+            ((sl_real *)b->shards.table)[(size_t)b->partition.new_ids[v] * n + c] =
                 (sl_real)number(json_array_get(member(root, "features"), v), c);
         }
     }

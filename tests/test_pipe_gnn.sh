@@ -53,7 +53,7 @@ same()
 for option in stages stages-cut ways chunks chunk-order gradient-factor history-every guard recompute partition model epochs save checkpoint trace placement; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
 done
-for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
+for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout precision; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout && complain "--help lists --$option, which is a minibatch's"
     refuse "--$option" "--$option" 1
 done

@@ -105,6 +105,8 @@ classes 3 --dataset two --pes 5
 classes-few-parts 3 --dataset two --pes 6 --group-size 2
 few-parts 3 --dataset sparse --pes 6 --group-size 2 --model gcn --partition random
 across 3 --dataset dense --pes 4 --group-size 2 --norm batch
+bf16 3 --dataset dense --pes 5 --precision bf16 --norm layer --residual --layers 3
+bf16-gcn 2 --dataset sparse --pes 4 --precision bf16 --model gcn
 labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
 full 2 --dataset dense --pes 2 --sampler full --partition none
 gossip 4 --dataset dense --pes 4 --sync dissemination --norm batch

@@ -130,7 +130,7 @@ static void test_rows_over_memory(void **state)
     for (int i = 0; i < N * F; i++) {
         memory[i] = (sl_real)i;
     }
-    expect_ok(sl_rows_register_over(&split, F, memory, &rows));
+    expect_ok(sl_rows_register_over(&split, F, sizeof *memory, memory, &rows));
     assert_true(rows.split.n_chunks > 1 && rows.n_columns == F);
     for (uint32_t c = 0; c < split.n_chunks; c++) {
         assert_int_equal(sl_handle_rows(rows.chunk[c]), sl_split_size(&split, c));
@@ -144,7 +144,7 @@ static void test_rows_over_memory(void **state)
         assert_true(memory[i] == (sl_real)i);
     }
     struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
-    assert_int_equal(sl_rows_register_over(&huge, F, memory, &rows), SL_EINVAL);
+    assert_int_equal(sl_rows_register_over(&huge, F, sizeof *memory, memory, &rows), SL_EINVAL);
     assert_null(rows.chunk);
 }
 

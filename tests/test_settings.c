@@ -392,6 +392,30 @@ static void memory_may_run_out(void **state)
     sl_settings_free(NULL);
 }
 
+static void rows_in_bf16_are_for_some_models_on_cpus(void **state)
+{
+    struct sl_settings *s = *state;
+    struct sl_settings *pipe;
+    set(s, "precision", "bf16");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_true(sl_settings_row_element(s) == 2);
+    set(s, "gpus", "2");
+    refused(s, "--precision", "--gpus 0");
+    set(s, "gpus", "0");
+    set(s, "model", "gcn");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    for (int model = SL_MODEL_GAT; model <= SL_MODEL_RESGCN; model++) {
+        s->model = model;
+        refused(s, "--precision", "--model sage or gcn");
+    }
+    set(s, "precision", "float");
+    assert_int_equal(sl_settings_check(s), SL_OK);
+    assert_true(sl_settings_row_element(s) == sizeof(sl_real));
+    assert_int_equal(sl_settings_new_pipe(&pipe), SL_OK);
+    assert_int_equal(sl_settings_set(pipe, "precision", "bf16"), SL_EINVAL);
+    sl_settings_delete(pipe);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -407,6 +431,7 @@ int main(void)
         TEST(the_group_size_divides_the_pes),
         TEST(gossip_is_checked),
         TEST(models_are_checked),
+        TEST(rows_in_bf16_are_for_some_models_on_cpus),
         TEST(outputs_are_checked),
         TEST(a_dash_means_json),
         TEST(ranges_hold),

@@ -114,7 +114,7 @@ static void test_held(void **state)
         dataset.features.offsets[v + 1] = v + 1;
     }
     expect_ok(sl_partition_of(&dataset, 2, parts, &partition));
-    expect_ok(sl_shards_open_held(&dataset, &partition, false, held, &shards));
+    expect_ok(sl_shards_open_held(&dataset, &partition, false, sizeof(sl_real), held, &shards));
     const uint64_t *offsets = shards.sparse_offsets;
     assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
     assert_int_equal(count_touched(offsets + N_LARGE / 2 + 2, offsets + N_LARGE + 2), 0);

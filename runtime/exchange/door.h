@@ -38,6 +38,7 @@ struct sl_parcel {
         *room; /* of a matrix: where it may arrive. The slot's, kept from step to step (sl_matrix_reshape,
                                    sl_matrix_keep); may be NULL yet */
     uint32_t n_rows, n_columns; /* of the matrix */
+    size_t element;             /* bytes of its numbers */
 };
 
 /* What is shared. */

@@ -111,7 +111,7 @@ static enum sl_status carry_rows(struct sl_door *door, const struct sl_task_args
                          parcel->from, parcel->to);
     enum sl_status st = SL_OK;
     if (from != to && to == door->plan->rank) {
-        SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, sizeof(sl_real), parcel->room), done);
+        SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->element, parcel->room), done);
         *parcel->what = *parcel->room;
     }
     st = carry(door, from, to, *parcel->what, tag);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/ranks.h"
+#include "codelets/rows.h"
 #include "codelets/score.h"
 #include "runtime/full/full.h"
 #include "runtime/full/halo.h"
@@ -34,7 +35,12 @@ static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *ou
             if (starpu_data_acquire(rows->chunk[c], STARPU_R) != 0) {
                 return sl_fail(SL_ESTARPU, "StarPU refused to hand out the rows of part %u", q);
             }
-            memcpy(out + first * rows->n_columns, starpu_data_get_local_ptr(rows->chunk[c]), n * sizeof *out);
+            const void *from = starpu_data_get_local_ptr(rows->chunk[c]);
+            if (sl_handle_is_bf16(rows->chunk[c])) {
+                sl_bf16_widen(n, from, out + first * rows->n_columns);
+            } else {
+                memcpy(out + first * rows->n_columns, from, n * sizeof *out);
+            }
             starpu_data_release(rows->chunk[c]);
         }
     }

@@ -112,10 +112,9 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     for (uint32_t level = 0; level <= pass->model->layer[0].from; level++) {
         pe->split[level] = sl_evaluate_split(pass->run, shards->n_parts, part->end - part->first);
     }
-    return shards->is_sparse
-               ? SL_OK
-               : sl_rows_register_over(&pe->split[0], shards->n_features,
-                                       shards->table + (size_t)part->first * shards->n_features, &pe->features);
+    return shards->is_sparse ? SL_OK
+                             : sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element,
+                                                     sl_shards_features(shards, q), &pe->features);
 }
 
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,

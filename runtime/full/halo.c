@@ -212,7 +212,8 @@ done:
 enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_halo *out)
 {
     enum sl_status st;
-    *out = (struct sl_halo){.n_parts = plan->n_parts, .n_ranks = plan->n_ranks, .rank = plan->rank};
+    *out = (struct sl_halo){
+        .n_parts = plan->n_parts, .n_ranks = plan->n_ranks, .rank = plan->rank, .row_element = shards->row_element};
     SL_TRY(st, find_parts(plan, out), undo);
     SL_TRY(st, find_needed(shards->partition, sl_halo_begin(out), sl_halo_end(out), &out->ids), undo);
     SL_TRY(st, number_parts(shards->partition, out), undo);
@@ -272,7 +273,7 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
         if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
             sl_handle_drop(piece);
         }
-        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, rows->n_columns, sizeof(sl_real), piece) : SL_OK, done);
+        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, rows->n_columns, halo->row_element, piece) : SL_OK, done);
         SL_TRY(st, sl_halo_pack_submit(head, rows, list->rows, c << pieces.shift, *piece), done);
         SL_TRY(st, sl_ranks_send(*piece, list->rank, tag_of(layer, list->part, list->rank, c)), done);
     }
@@ -310,7 +311,7 @@ static enum sl_status receive_part(const struct sl_halo *halo, uint32_t layer, u
     struct sl_split pieces = pieces_of(halo, halo->first[q + 1] - halo->first[q]);
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
-    SL_TRY(st, sl_rows_register(&pieces, n_columns, sizeof(sl_real), out), done);
+    SL_TRY(st, sl_rows_register(&pieces, n_columns, halo->row_element, out), done);
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
         SL_TRY(st, sl_ranks_receive(out->chunk[c], from, tag_of(layer, q, halo->rank, c)), done);
     }

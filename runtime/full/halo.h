@@ -37,6 +37,7 @@ struct sl_halo_ids {
 struct sl_halo {
     uint32_t n_parts, n_ranks;
     uint32_t rank;
+    size_t row_element;   /* the shards' */
     uint32_t *first_part; /* R + 1: rank r evaluates parts first_part[r] .. first_part[r + 1] - 1 */
     struct sl_halo_ids ids;
     uint32_t *first;                   /* G + 1 */

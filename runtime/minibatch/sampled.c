@@ -133,7 +133,7 @@ static enum sl_status shape_pair(const struct sl_at *at, bool back, uint32_t p, 
     enum sl_status st = SL_OK;
     if (n_rows > 0) {
         SL_TRY(st, sl_door_reuse(s->door, back ? p : owner, back ? owner : p, *kept), done);
-        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, sizeof(sl_real), kept), done);
+        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, s->shards->row_element, kept), done);
         *(back ? sent_of(at, p, q) : packed_of(at, p, q)) = *kept;
     }
 done:
@@ -190,7 +190,8 @@ static void add_parcel(const struct sl_at *at, bool back, uint32_t p, uint32_t q
                                .what = back ? sent_of(at, p, q) : packed_of(at, p, q),
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q / s->team)],
                                .n_rows = n_rows,
-                               .n_columns = at->layer->travels};
+                               .n_columns = at->layer->travels,
+                               .element = s->shards->row_element};
     }
 }
 

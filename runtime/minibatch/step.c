@@ -187,7 +187,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .dropout = s->settings->input_dropout,
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
-        SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, sizeof(sl_real), &pe->features), done);
+        SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, s->shards->row_element, &pe->features), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             SL_TRY(st, sl_gather_submit(&head, &features, c << split->shift, pe->features.chunk[c]), done);

@@ -60,11 +60,24 @@ const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
     return sl_at_rows(at, p, at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA);
 }
 
+/* Rows that products and other PEs read have the precision of the features; what is added up, and gradients, are sl_real. */
+static size_t element_of(const struct sl_at *at, enum sl_role role)
+{
+    switch (role) {
+    case SL_ROWS_GATE:
+    case SL_ROWS_GATE_BEFORE: return 1;
+    case SL_ROWS_H:
+    case SL_ROWS_SUM:
+    case SL_ROWS_PROJECTED: return at->pass->shards->row_element;
+    default: return sizeof(sl_real);
+    }
+}
+
 enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width)
 {
     const struct sl_split *split = &at->pass->pe[p].split[level];
     struct sl_rows *rows = sl_at_rows(at, p, role);
-    size_t element = role == SL_ROWS_GATE || role == SL_ROWS_GATE_BEFORE ? 1 : sizeof(sl_real);
+    size_t element = element_of(at, role);
     if (at->pass->keeps) {
         return sl_rows_reshape(split, width, element, rows);
     }

@@ -154,8 +154,8 @@ enum sl_role sl_at_result_gradient(const struct sl_at *at);
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p);
 
-/* Give a role's rows the shape of a level: [rows x width] of sl_real, or of bytes (the gate). Rows that are computed again
- * (runtime/pipe/recompute.h) keep the handles that they have. */
+/* Give a role's rows the shape of a level: [rows x width] of sl_real, of the features' precision (H, SUM, PROJECTED), or of
+ * bytes (the gate). Rows that are computed again (runtime/pipe/recompute.h) keep the handles that they have. */
 enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width);
 
 /* The last reader has been submitted: kept for the next step, or dropped where there is none. */

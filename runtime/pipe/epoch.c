@@ -239,10 +239,9 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
     for (uint32_t level = 0; level <= p->work.model->layer[0].from; level++) {
         pe->split[level] = sl_split_rows(part->end - part->first, 1, 0);
     }
-    return shards->is_sparse
-               ? SL_OK
-               : sl_rows_register_over(&pe->split[0], shards->n_features,
-                                       shards->table + (size_t)part->first * shards->n_features, &pe->features);
+    return shards->is_sparse ? SL_OK
+                             : sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element,
+                                                     sl_shards_features(shards, q), &pe->features);
 }
 
 static enum sl_status open_partials(struct sl_pipe *p)

@@ -25,6 +25,7 @@ _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_F
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
 _Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
 _Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
+_Static_assert(SL_PRECISION_FLOAT == 0 && SL_PRECISION_BF16 == 1, "--precision");
 _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
@@ -85,6 +86,10 @@ static const struct sl_option options[] = {
      .initial = "none", .help = "Normalisation of the hidden layers, before ReLU"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output where their widths are equal"},
+    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16",
+     .initial = "float",
+     .help = "Numbers of rows: dense features, hidden rows, means, what PEs exchange, and the factors of products. bf16: half the bytes, "
+             "and twice the rate where processors multiply so; sums, weights and gradients stay float (sage and gcn, on CPUs)"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the weights in this safetensors file, as --save writes it"},
 
@@ -267,7 +272,7 @@ static const struct sl_option pipe_options[] = {
 /* Options of coop_sage that full-graph training does not have: of these groups, and these. */
 static bool is_minibatches(const struct sl_option *option)
 {
-    static const char *const others[] = {"heads", "input-dropout", "transport", "means", "watchdog"};
+    static const char *const others[] = {"heads", "input-dropout", "precision", "transport", "means", "watchdog"};
     bool other = strcmp(option->group, "gradients") == 0 ||
                  (strcmp(option->group, "minibatch") == 0 && strcmp(option->name, "partition") != 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -383,6 +388,21 @@ static enum sl_status check_model(const struct sl_settings *s)
     if ((resgcn || gcnii) && s->residual) {
         return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",
                        resgcn ? "resgcn" : "gcnii");
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_precision(const struct sl_settings *s)
+{
+    if (s->precision == SL_PRECISION_FLOAT) {
+        return SL_OK;
+    }
+    if (s->model != SL_MODEL_SAGE && s->model != SL_MODEL_GCN) {
+        return sl_fail(SL_EINVAL, "--precision: found bf16, expected float, or --model sage or gcn with it");
+    }
+    if (s->gpus > 0 && s->gpus != SL_GPUS_ALL) {
+        return sl_fail(SL_EINVAL, "--precision: found bf16 with --gpus %u, expected float; bf16 is for CPUs, --gpus 0",
+                       s->gpus);
     }
     return SL_OK;
 }
@@ -601,6 +621,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_TRY(st, check_pipe(settings), done);
     SL_TRY(st, check_fanout(settings), done);
     SL_TRY(st, check_model(settings), done);
+    SL_TRY(st, check_precision(settings), done);
     SL_TRY(st, check_sampler(settings), done);
     SL_TRY(st, check_groups(settings), done);
     SL_TRY(st, check_gossip(settings), done);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "support/bf16.h"
 #include "support/option.h"
 
 #define SL_MAX_LAYERS 64
@@ -26,6 +27,7 @@ enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
 enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
 enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
 enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
+enum sl_precision { SL_PRECISION_FLOAT, SL_PRECISION_BF16 };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
 enum sl_schedule_name { SL_SCHEDULE_MINIBATCH, SL_SCHEDULE_PIPE };
@@ -53,6 +55,7 @@ struct sl_settings {
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
+    int precision; /* enum sl_precision */
     char *load;
     /* minibatch */
     uint32_t pes;                   /* P; 0 until sl_session_open decides */
@@ -132,6 +135,12 @@ enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
  * pes, resume without checkpoint, and so on. Fills in what follows from the rest (group_size, fanout).
  * SL_EINVAL with the option's name, what was found, and what would do. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
+
+/* Bytes of a number of the rows that --precision is about. */
+static inline size_t sl_settings_row_element(const struct sl_settings *settings)
+{
+    return settings->precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
+}
 
 /* The steps of --trace-steps, counted from 0 over the whole run; true where it was given and is right. */
 bool sl_settings_trace_steps(const struct sl_settings *settings, uint64_t *first_out, uint64_t *last_out);

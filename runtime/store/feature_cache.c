@@ -75,7 +75,7 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
         n = n_part > n ? n_part : n;
     }
     n = settings->feature_cache > 0 && settings->feature_cache < n ? settings->feature_cache : n;
-    uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * sizeof(sl_real);
+    uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * shards->row_element;
     if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
         bytes <= run->gpu_bytes) {
         return SL_OK;
@@ -89,7 +89,7 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
 /* The table must be where GPUs can read it. */
 static enum sl_status check_table(const struct sl_run *run, const struct sl_shards *shards)
 {
-    double gigabytes = (double)shards->n_vertices * shards->n_features * sizeof(sl_real) / 1e9;
+    double gigabytes = (double)shards->n_vertices * shards->n_features * (double)shards->row_element / 1e9;
     if (run->n_gpus == 0 || (sl_shards_features_pinned(shards) && sl_gpus_reach(shards->table))) {
         return SL_OK;
     }
@@ -163,7 +163,8 @@ static void register_pe(const struct sl_shards *shards, const struct sl_shard *p
     starpu_vector_data_register(&out->slot_of, -1, 0, part->end - part->first, sizeof(uint32_t));
     starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_hot_slot));
     starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
-    starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots, sizeof(sl_real));
+    starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots,
+                                shards->row_element);
 }
 
 /* Empty, or with the vertices that are to stay there. uses: NULL, or of all vertices. */

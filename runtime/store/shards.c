@@ -23,9 +23,19 @@
 struct dense_copy {
     const struct sl_features *from;
     const struct sl_partition *partition;
-    uint64_t first; /* new id */
-    sl_real *table; /* zeros so far */
+    uint64_t first;   /* new id */
+    sl_real *table;   /* zeros so far; NULL: the other one */
+    sl_bf16 *rounded; /* the same */
 };
+
+static void put(const struct dense_copy *copy, size_t at, sl_real value)
+{
+    if (copy->table != NULL) {
+        copy->table[at] = value;
+    } else {
+        copy->rounded[at] = sl_bf16_of(value);
+    }
+}
 
 static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
 {
@@ -33,16 +43,15 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
     const struct sl_features *from = copy->from;
     size_t width = from->n_columns;
     for (uint64_t v = copy->first + begin; v < copy->first + end; v++) {
-        sl_real *row = copy->table + v * width;
         uint32_t id = copy->partition->dataset_ids[v];
         if (from->dense != NULL) {
             for (size_t c = 0; c < width; c++) {
-                row[c] = from->dense[id * width + c];
+                put(copy, v * width + c, from->dense[id * width + c]);
             }
             continue;
         }
         for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
-            row[from->columns[e]] = from->values[e];
+            put(copy, v * width + from->columns[e], from->values[e]);
         }
     }
 }
@@ -53,9 +62,13 @@ static bool holds(const bool *held, uint32_t q)
 }
 
 static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_partition *partition, uint32_t q,
-                            sl_real *table)
+                            size_t element, void *table)
 {
-    struct dense_copy copy = {.from = &dataset->features, .partition = partition, .table = table};
+    bool rounds = element == sizeof(sl_bf16);
+    struct dense_copy copy = {.from = &dataset->features,
+                              .partition = partition,
+                              .table = rounds ? NULL : table,
+                              .rounded = rounds ? table : NULL};
     uint64_t end = partition->first[q + 1];
     for (copy.first = partition->first[q]; copy.first < end; copy.first += STRETCH) {
         uint64_t n = end - copy.first < STRETCH ? end - copy.first : STRETCH;
@@ -64,16 +77,16 @@ static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_pa
     }
 }
 
-static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct sl_partition *partition,
-                                 const bool *held, sl_real **out)
+static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct sl_partition *partition, size_t element,
+                                 const bool *held, void **out)
 {
     size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
     size_t least =
-        SL_OWN_PAGES_BYTES / sizeof **out; /* pages of their own, to be locked; what is not touched costs nothing */
-    enum sl_status st = sl_alloc_zero(n > least ? n : least, sizeof **out, "features in part order", out);
+        SL_OWN_PAGES_BYTES / element; /* pages of their own, to be locked; what is not touched costs nothing */
+    enum sl_status st = sl_alloc_zero(n > least ? n : least, element, "features in part order", out);
     for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
         if (holds(held, q)) {
-            copy_dense_part(dataset, partition, q, *out);
+            copy_dense_part(dataset, partition, q, element, *out);
         }
     }
     return st;
@@ -143,7 +156,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     if (out->is_sparse) {
         SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
     } else {
-        SL_TRY(st, copy_dense(dataset, partition, held, &out->table), done);
+        SL_TRY(st, copy_dense(dataset, partition, out->row_element, held, &out->table), done);
     }
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->label_of, "labels in part order", &out->label_of), done);
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
@@ -206,9 +219,8 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
     if (!out->is_sparse) {
         st = check_size("feature entries", q, (uint64_t)n * out->n_features);
         if (st == SL_OK) {
-            starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM,
-                                        (uintptr_t)(out->table + (size_t)part->first * out->n_features),
-                                        out->n_features, out->n_features, n == 0 ? 1 : n, sizeof *out->table);
+            starpu_matrix_data_register(&part->features, STARPU_MAIN_RAM, (uintptr_t)sl_shards_features(out, q),
+                                        out->n_features, out->n_features, n == 0 ? 1 : n, out->row_element);
             starpu_data_set_sequential_consistency_flag(part->features, 0);
         }
         return st;
@@ -253,15 +265,16 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out)
 {
-    return sl_shards_open_held(dataset, partition, dense, NULL, out);
+    return sl_shards_open_held(dataset, partition, dense, sizeof(sl_real), NULL, out);
 }
 
 enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                   const bool *held, struct sl_shards *out)
+                                   size_t row_element, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
-    *out = (struct sl_shards){.n_parts = partition->n_parts, .n_vertices = n, .partition = partition};
+    *out = (struct sl_shards){
+        .n_parts = partition->n_parts, .n_vertices = n, .row_element = row_element, .partition = partition};
     out->n_features = dataset->features.n_columns;
     out->n_classes = dataset->n_classes;
     out->n_train = dataset->train.n;
@@ -330,13 +343,13 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     size_t n = s->part[q].end - first;
     uint64_t edge = graph->offsets[first];
     size_t n_edges = graph->offsets[first + n] - edge;
-    size_t row_bytes = s->table != NULL ? s->n_features * sizeof *s->table : 0;
+    size_t row_bytes = s->table != NULL ? s->n_features * s->row_element : 0;
     uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
     size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
     places[0] = (struct sl_place){graph->offsets + first, n * sizeof *graph->offsets, node};
     places[1] = (struct sl_place){graph->sources + edge, n_edges * sizeof *graph->sources, node};
     places[2] = (struct sl_place){s->label_of + first, n * sizeof *s->label_of, node};
-    places[3] = (struct sl_place){s->table + first * (row_bytes > 0 ? s->n_features : 0), n * row_bytes, node};
+    places[3] = (struct sl_place){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
     places[4] = (struct sl_place){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
     places[5] = (struct sl_place){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
 }
@@ -373,7 +386,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
     size_t n = s->n_vertices;
     size_t n_values = s->is_sparse ? s->sparse_first[s->n_parts] : 0;
     const struct table list[SL_SHARD_TABLES] = {
-        {s->table, n * s->n_features * sizeof *s->table},
+        {s->table, n * s->n_features * s->row_element},
         {s->sparse_offsets, (n + s->n_parts) * sizeof *s->sparse_offsets},
         {s->sparse_columns, n_values * sizeof *s->sparse_columns},
         {s->sparse_values, n_values * sizeof *s->sparse_values},

@@ -18,7 +18,7 @@ struct sl_shard {
     uint32_t first, end;
     uint32_t n_train;
     struct sl_part_handles graph;
-    starpu_data_handle_t features; /* sl_real [n x F]; NULL where sparse */
+    starpu_data_handle_t features; /* [n x F] of the rows' precision; NULL where sparse */
     struct sl_sparse sparse;       /* .frontier, .dropout and .seed are filled in per use; all NULL where dense */
     starpu_data_handle_t labels;   /* int32, by row */
     starpu_data_handle_t sets;     /* uint8, by row: SL_SET_TRAIN .. */
@@ -32,6 +32,7 @@ struct sl_shards {
     uint32_t n_features, n_classes;
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
+    size_t row_element; /* bytes of a number of dense features, and of the rows that come of them (--precision) */
     struct sl_shard *part;
     starpu_data_handle_t dataset_ids; /* uint32, N */
     starpu_data_handle_t new_ids;     /* uint32, N */
@@ -42,7 +43,7 @@ struct sl_shards {
     struct sl_partition *partition;   /* borrowed */
     const struct sl_halo *halo;       /* borrowed: this rank evaluates its own parts only; NULL: it evaluates all */
     /* memory behind the handles */
-    sl_real *table;           /* dense features by new id, or NULL */
+    void *table;              /* dense features by new id, or NULL */
     uint64_t *sparse_offsets; /* part after part, each from zero, n + 1 of them */
     uint64_t *sparse_first;   /* G + 1: where a part's columns and values begin */
     uint32_t *sparse_columns;
@@ -55,16 +56,17 @@ struct sl_shards {
     bool pinned[SL_SHARD_TABLES]; /* which of them are */
 };
 
-/* Lay the dataset out part by part and register it. Features are held sparse where the dataset holds them so and `dense` is
- * false. The partition must outlive the shards; what they need of the dataset is copied.
- * SL_EINVAL: a part has 2^32 feature entries or more (message: use more PEs). SL_ENOMEM. On failure *out is empty. */
+/* Lay the dataset out part by part and register it, rows in sl_real. Features are held sparse where the dataset holds them
+ * so and `dense` is false. The partition must outlive the shards; what they need of the dataset is copied. SL_EINVAL: a part
+ * has 2^32 feature entries or more (message: use more PEs). SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               struct sl_shards *out);
 
-/* The same, with the tables of those parts q alone for which held[q], if held is not NULL; the memory of the others' is never touched, nor
- * may tasks read it. The partition is of the same parts (sl_partition_make_held). */
+/* The same, with rows of numbers of row_element bytes, sizeof(sl_real) or sizeof(sl_bf16), and with the tables of those
+ * parts q alone for which held[q], if held is not NULL; the memory of the others' is never touched, nor may tasks read it.
+ * The partition is of the same parts (sl_partition_make_held). */
 enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                   const bool *held, struct sl_shards *out);
+                                   size_t row_element, const bool *held, struct sl_shards *out);
 
 /* For layers with the graph convolution's weights: each vertex's factor 1/sqrt(d + 1), d its in-neighbours other than itself, and the
  * length of its list. Of all vertices, as neighbours are any rank's. SL_ENOMEM. */
@@ -81,6 +83,12 @@ uint32_t sl_shards_pin(struct sl_shards *shards);
 
 /* Whether the dense features are. */
 bool sl_shards_features_pinned(const struct sl_shards *shards);
+
+/* The dense features of a part, where they are. */
+static inline void *sl_shards_features(const struct sl_shards *shards, uint32_t part)
+{
+    return (char *)shards->table + (size_t)shards->part[part].first * shards->n_features * shards->row_element;
+}
 
 /* Wait for the readers, unregister, release. An empty struct is allowed. */
 void sl_shards_close(struct sl_shards *shards);

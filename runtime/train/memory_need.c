@@ -104,7 +104,7 @@ static double exchange_bytes(const struct sl_settings *s, const struct bound *b,
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         double rows = aggregates(layer) ? fmin(b->edges[layer->level], peers * b->vertices[layer->from]) : 0;
-        double most = fmin(1.25 * rows * layer->travels * sizeof(sl_real), kept);
+        double most = fmin(1.25 * rows * layer->travels * (double)sl_settings_row_element(s), kept);
         most = fmax(most, handles * SL_POOL_SMALLEST_BYTES);
         bytes += aggregates(layer) ? 2 * most + kinds * handles * HANDLE_BYTES : 0;
     }
@@ -134,16 +134,19 @@ static double array_bytes(const struct sl_settings *s, double n_rows, double row
 static double layer_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
+    const size_t row = sl_settings_row_element(s);
     double from = b->vertices[layer->from];
     double level = b->vertices[layer->level];
-    double bytes = (layer->hidden ? 4 : 2) * array_bytes(s, level, layer->n_out * real); /* z, h; with gradients */
+    double bytes = (layer->hidden ? 3 : 2) * array_bytes(s, level, layer->n_out * real); /* z; gradients of z and h */
+    bytes += layer->hidden ? array_bytes(s, level, layer->n_out * row) : 0;              /* h */
     bytes += layer->hidden ? array_bytes(s, level, layer->n_out) : 0;                    /* gate */
     if (layer->activates_input) {
         bytes += 2 * array_bytes(s, from, layer->n_in * real) + array_bytes(s, from, layer->n_in);
     }
     if (aggregates(layer)) { /* y or the sum, and its gradient */
-        bytes += 2 * (layer->project_first ? array_bytes(s, from, layer->travels * real)
-                                           : array_bytes(s, level, layer->n_in * real));
+        bytes += layer->project_first
+                     ? array_bytes(s, from, layer->travels * real) + array_bytes(s, from, layer->travels * row)
+                     : array_bytes(s, level, layer->n_in * real) + array_bytes(s, level, layer->n_in * row);
     }
     if (layer->kind->weigh == SL_WEIGH_ATTENTION) { /* scales and sides */
         bytes += array_bytes(s, level, layer->n_heads * real) + array_bytes(s, level, 4 * layer->n_heads * real);
@@ -158,7 +161,7 @@ static double row_bytes(const struct sl_settings *s, const struct bound *b, cons
 {
     double groups = (double)s->pes / s->group_size;
     const struct sl_layer *first = &model->layer[0];
-    double rows = sparse ? 0 : array_bytes(s, b->vertices[first->from], first->n_in * sizeof(sl_real));
+    double rows = sparse ? 0 : array_bytes(s, b->vertices[first->from], first->n_in * sl_settings_row_element(s));
     for (uint32_t i = 0; i < model->n_layers; i++) {
         rows += layer_bytes(s, b, &model->layer[i]);
     }
@@ -178,11 +181,12 @@ static double sample_bytes(const struct sl_settings *s, const struct bound *b, d
 /* The layer that needs most: what it takes in and gives, and all that is in between. Features are read where they are. */
 static double evaluation_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
 {
+    const double half = (double)sl_settings_row_element(s) / sizeof(sl_real); /* of a number, in bf16 */
     double most = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        double here = (i > 0 ? layer->n_in : 0) + (layer->hidden ? 2.25 : 1) * layer->n_out;
-        here += aggregates(layer) ? layer->travels : 0; /* y, or the sum, as wide as what travels */
+        double here = (i > 0 ? half * layer->n_in : 0) + (layer->hidden ? 1.25 + half : 1) * layer->n_out;
+        here += aggregates(layer) ? half * layer->travels : 0; /* y, or the sum, as wide as what travels */
         here += layer->activates_input ? 1.25 * layer->n_in : 0;
         here += layer->kind->weigh == SL_WEIGH_ATTENTION ? layer->n_heads : 0;
         here += layer->kind->reads_first && i > 1 ? model->layer[0].n_out : 0;
@@ -192,10 +196,10 @@ static double evaluation_bytes(const struct sl_settings *s, const struct sl_mode
     return most * CLASS_SHARE * rows * sizeof(sl_real);
 }
 
-/* Features in memory, as they are loaded or in part order. */
-static double feature_bytes(const struct sl_features *f, double n, bool sparse)
+/* Features in memory, as they are loaded or in part order; element: bytes of a dense one. */
+static double feature_bytes(const struct sl_features *f, double n, bool sparse, size_t element)
 {
-    return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * sizeof(sl_real);
+    return sparse ? 8 * ((double)f->offsets[f->n_rows] + n) : n * f->n_columns * (double)element;
 }
 
 /* ---- the full graph ---- */
@@ -251,10 +255,12 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     double n = dataset->graph.n_vertices;
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
     double weights = sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 2 * n * sizeof(sl_real) : 0;
+    size_t row = sl_settings_row_element(s);
     double cached = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
-    double cache = sparse ? 0 : fmin(cached, n) * s->pes * (4 * f->n_columns + 16);
-    struct sl_memory_terms terms = {.loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL)),
-                                    .data = (uint64_t)(graph + feature_bytes(f, n, sparse) + weights + cache),
+    double cache = sparse ? 0 : fmin(cached, n) * s->pes * ((double)row * f->n_columns + 16);
+    struct sl_memory_terms terms = {.loaded =
+                                        (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
+                                    .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights + cache),
                                     .model = (uint64_t)model_bytes(s, &model),
                                     .partials = (uint64_t)partial_bytes(s, &model),
                                     .exchange = (uint64_t)exchange_bytes(s, &b, &model, team),
@@ -368,14 +374,14 @@ static double portion(double share, double whole)
 }
 
 /* The rows of other ranks that one layer reads. */
-static double halo_bytes(const struct sl_model *model, double n)
+static double halo_bytes(const struct sl_model *model, size_t element, double n)
 {
     uint32_t widest = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         widest = aggregates(layer) && layer->travels > widest ? layer->travels : widest;
     }
-    return CLASS_SHARE * n * widest * sizeof(sl_real);
+    return CLASS_SHARE * n * widest * (double)element;
 }
 
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
@@ -393,7 +399,8 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
         portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, (double)t.data - edges - values);
     double data = tables + VERTEX_BYTES * n + weights;
     double training = portion(s.steps, (double)(t.rows + t.samples));
-    double evaluation = portion(s.scored, (double)t.evaluation) + halo_bytes(&model, n);
+    double evaluation =
+        portion(s.scored, (double)t.evaluation) + halo_bytes(&model, sl_settings_row_element(settings), n);
     uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
     uint64_t kept = (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model;

@@ -247,6 +247,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
+    t->run.bf16 = s->precision == SL_PRECISION_BF16;
     st = sl_door_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->door);
 done:
     return st;
@@ -328,7 +329,8 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_together_then(), done);
     SL_TRY(st, held != NULL ? check_parts(t) : SL_OK, done);
-    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, held, &t->shards), done);
+    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
+           done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
     t->data_hash = sl_together_hash(t->dataset, &t->partition);

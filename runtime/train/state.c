@@ -37,6 +37,7 @@ static const char *const fixed_options[] = {"dataset",
                                             "input-dropout",
                                             "norm",
                                             "residual",
+                                            "precision",
                                             "sync",
                                             "pes",
                                             "group-size",
@@ -260,6 +261,9 @@ enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset,
         }
         snprintf(key, sizeof key, "option.%s", name);
         const char *then = sl_tensors_metadata(checkpoint, key);
+        if (then == NULL && strcmp(name, "precision") == 0) {
+            then = "float"; /* there was no other */
+        }
         if (then == NULL) {
             st = sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
                          name, table->program);
