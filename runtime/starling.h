@@ -168,7 +168,8 @@ SL_API enum sl_status sl_session_weight(struct sl_session *session, uint32_t i, 
  * the same losses and the same model. sl_session_open, sl_session_train and sl_session_close are then calls of all of them, with the
  * same settings; process 0 alone writes files and lines for people, and callbacks are called in each. sl_session_evaluate and
  * sl_session_weight are not there. With gossip (--sync) steps are reported when their epoch ends, and so does a run that is to stop.
- * One that fails leaves the others waiting: it ends all with sl_process_abort, before it closes its session. In a build without MPI sl_session_open refuses such a start. */
+ * One that fails leaves the others waiting: it ends all with sl_process_abort, before it closes its session. In a build without
+ * MPI sl_session_open refuses such a start. */
 
 /* How many the launcher's environment speaks of, 1 without one; the number of this one among them. */
 SL_API uint32_t sl_process_count(void);
@@ -190,10 +191,11 @@ SL_API void sl_process_abort(int code);
  * files that are opened take their numbers, and lines for people end up in a file of the run's. */
 SL_API void sl_streams_open(void);
 
-/* After a traced session was closed, by all processes of the run, of which process 0 does it: convert the raw trace in the folder of --trace with StarPU's converter and write the report. Takes
- * seconds. A child process converts, so that a converter that gives up does not take the caller along.
- * SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU: StarPU's converter failed. SL_ENOTSUP: StarPU was
- * built without FxT. Files are replaced whole; on failure the older ones stay. */
+/* After a traced session was closed, by all processes of the run, of which process 0 does it: convert the raw trace in the
+ * folder of --trace with StarPU's converter and write the report. Takes seconds. A child process converts, so that a converter
+ * that gives up does not take the caller along. SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU:
+ * StarPU's converter failed. SL_ENOTSUP: StarPU was built without FxT. Files are replaced whole; on failure the older ones
+ * stay. */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
 /* After a run that failed: remove the raw trace, which will not be converted. */

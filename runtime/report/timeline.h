@@ -12,9 +12,9 @@
 #include "runtime/report/analysis.h"
 
 /* Draw the trace, 1600 pixels wide: above, how all workers shared their time among the stages over the whole makespan; below,
- * for the steps in its middle, what each worker did, task by task, of several ranks with an arrow for each message between them, with the beginnings of the steps' compute phases, and when
- * each step was sampled and when it computed. No XML header, so that it can stand inside a page. SL_ENOMEM. Errors of the
- * stream are the caller's to see. */
+ * for the steps in its middle, what each worker did, task by task, of several ranks with an arrow for each message between
+ * them, with the beginnings of the steps' compute phases, and when each step was sampled and when it computed. No XML header,
+ * so that it can stand inside a page. SL_ENOMEM. Errors of the stream are the caller's to see. */
 enum sl_status sl_timeline_write(const struct sl_analysis *analysis, FILE *stream);
 
 /* The middle one of the steps whose loss is in the trace: the one that sl_timeline_write and sl_dag_write show. False: there is

@@ -66,8 +66,8 @@ struct sl_schedule_kind {
     /* An epoch has ended: count anew. */
     void (*turn)(void *own);
 
-    /* What a checkpoint in the middle of an epoch has to hold, at rank 0: append at most SL_SCHEDULE_TENSORS, whose data stay the schedule's;
-     * read them again. No task is running. SL_ENOMEM, SL_ESTARPU, SL_EFILE. */
+    /* What a checkpoint in the middle of an epoch has to hold, at rank 0: append at most SL_SCHEDULE_TENSORS, whose data stay
+     * the schedule's; read them again. No task is running. SL_ENOMEM, SL_ESTARPU, SL_EFILE. */
     enum sl_status (*save)(void *own, struct sl_tensor *tensors, uint32_t *n);
     enum sl_status (*load)(void *own, const struct sl_tensors *checkpoint);
 
