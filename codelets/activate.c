@@ -20,7 +20,7 @@
 /* ---- kernels, CPU ---- */
 
 /* The lanes' sum, halves upon halves. */
-static inline sl_real add_lanes(const sl_real VECTOR *lane)
+SL_INLINE sl_real add_lanes(const sl_real VECTOR *lane)
 {
     sl_real part[LANES];
     memcpy(part, lane, sizeof part);
@@ -33,7 +33,7 @@ static inline sl_real add_lanes(const sl_real VECTOR *lane)
 }
 
 /* The sum of (x[c] - x0) * (y[c] - y0). */
-static inline sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y, sl_real y0)
+SL_INLINE sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y, sl_real y0)
 {
     sl_real VECTOR lane = {0};
     sl_real VECTOR a;
@@ -51,7 +51,7 @@ static inline sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_rea
 }
 
 /* The sum of x[c]. */
-static inline sl_real sum(uint32_t n, const sl_real *x)
+SL_INLINE sl_real sum(uint32_t n, const sl_real *x)
 {
     sl_real VECTOR lane = {0};
     sl_real VECTOR a;
@@ -66,23 +66,23 @@ static inline sl_real sum(uint32_t n, const sl_real *x)
     return add_lanes(&lane);
 }
 
-static inline struct sl_activate_row row_norm(uint32_t n, const sl_real *z)
+SL_INLINE struct sl_activate_row row_norm(uint32_t n, const sl_real *z)
 {
     sl_real mean = sum(n, z) / (sl_real)n;
     return sl_activate_row(mean, dot(n, z, mean, z, mean) / (sl_real)n);
 }
 
-static inline void normalise_by_row(uint32_t n, struct sl_activate_row norm, const sl_real *restrict z,
-                                    const sl_real *restrict weight, const sl_real *restrict bias, sl_real *restrict y)
+SL_INLINE void normalise_by_row(uint32_t n, struct sl_activate_row norm, const sl_real *restrict z,
+                                const sl_real *restrict weight, const sl_real *restrict bias, sl_real *restrict y)
 {
     for (uint32_t c = 0; c < n; c++) {
         y[c] = sl_activate_normalise(z[c], norm.mean, norm.rstd, weight[c], bias[c]);
     }
 }
 
-static inline void normalise_by_column(uint32_t n, const sl_real *restrict mean, const sl_real *restrict rstd,
-                                       const sl_real *restrict z, const sl_real *restrict weight,
-                                       const sl_real *restrict bias, sl_real *restrict y)
+SL_INLINE void normalise_by_column(uint32_t n, const sl_real *restrict mean, const sl_real *restrict rstd,
+                                   const sl_real *restrict z, const sl_real *restrict weight,
+                                   const sl_real *restrict bias, sl_real *restrict y)
 {
     for (uint32_t c = 0; c < n; c++) {
         y[c] = sl_activate_normalise(z[c], mean[c], rstd[c], weight[c], bias[c]);
@@ -90,8 +90,8 @@ static inline void normalise_by_column(uint32_t n, const sl_real *restrict mean,
 }
 
 /* h = gate * scale * y + r. */
-static inline void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, const uint8_t *restrict keep,
-                              const sl_real *restrict residual, uint8_t *restrict gate, sl_real *restrict h)
+SL_INLINE void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, const uint8_t *restrict keep,
+                          const sl_real *restrict residual, uint8_t *restrict gate, sl_real *restrict h)
 {
     for (uint32_t c = 0; c < n; c++) {
         gate[c] = sl_activate_gate(keep[c], y[c]);
@@ -107,14 +107,14 @@ static inline void gate_block(uint32_t n, sl_real scale, const sl_real *restrict
     }
 }
 
-static inline uint32_t block_size(uint32_t n_columns, uint32_t c0)
+SL_INLINE uint32_t block_size(uint32_t n_columns, uint32_t c0)
 {
     return n_columns - c0 < BLOCK ? n_columns - c0 : BLOCK;
 }
 
 /* y of the columns c0 .. c0 + n - 1 of one row: z itself, or its normalisation in `room`. */
-static inline const sl_real *normalise_block(const struct sl_activate *a, struct sl_activate_row norm, uint32_t c0,
-                                             uint32_t n, const sl_real *z, sl_real room[BLOCK])
+SL_INLINE const sl_real *normalise_block(const struct sl_activate *a, struct sl_activate_row norm, uint32_t c0,
+                                         uint32_t n, const sl_real *z, sl_real room[BLOCK])
 {
     switch (a->norm) {
     case SL_ACTIVATE_LAYER: normalise_by_row(n, norm, z, a->weight + c0, a->bias + c0, room); return room;
@@ -126,8 +126,8 @@ static inline const sl_real *normalise_block(const struct sl_activate *a, struct
 }
 
 /* Forward of the rows i0 .. i0 + n_rows - 1, whose masks are drawn together. keep: all 1 where there is no dropout. */
-static inline void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n_rows, const sl_real *z,
-                                const sl_real *residual, uint8_t keep[BLOCK], uint8_t *gate_out, sl_real *h_out)
+SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n_rows, const sl_real *z,
+                            const sl_real *residual, uint8_t keep[BLOCK], uint8_t *gate_out, sl_real *h_out)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     struct sl_activate_row norm[SL_DROPOUT_ROWS];
@@ -165,8 +165,8 @@ SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_rea
 }
 
 /* GZ of a row without a norm: GY itself. */
-static inline void backward_plain(uint32_t n, sl_real scale, const uint8_t *restrict gate, const sl_real *restrict gh,
-                                  sl_real *restrict gz)
+SL_INLINE void backward_plain(uint32_t n, sl_real scale, const uint8_t *restrict gate, const sl_real *restrict gh,
+                              sl_real *restrict gz)
 {
     for (uint32_t c = 0; c < n; c++) {
         gz[c] = sl_activate_pass(gate[c], scale, gh[c]);
@@ -174,9 +174,9 @@ static inline void backward_plain(uint32_t n, sl_real scale, const uint8_t *rest
 }
 
 /* One row of layer norm; with a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). GW, GB are added to. */
-static inline void backward_layer(const struct sl_activate *a, sl_real scale, const sl_real *restrict z,
-                                  const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz,
-                                  sl_real *restrict gw, sl_real *restrict gb)
+SL_INLINE void backward_layer(const struct sl_activate *a, sl_real scale, const sl_real *restrict z,
+                              const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz,
+                              sl_real *restrict gw, sl_real *restrict gb)
 {
     const uint32_t n = a->n_columns;
     const sl_real *restrict weight = a->weight;
@@ -195,9 +195,9 @@ static inline void backward_layer(const struct sl_activate *a, sl_real scale, co
 }
 
 /* All rows of batch norm, of the block of columns from c0 on; means: the group's, of GY * zhat and of GY. */
-static inline void backward_batch_block(const struct sl_activate *a, uint32_t c0, const sl_real means[2][BLOCK],
-                                        const sl_real *restrict z, const uint8_t *restrict gate,
-                                        const sl_real *restrict gh, sl_real *restrict gz)
+SL_INLINE void backward_batch_block(const struct sl_activate *a, uint32_t c0, const sl_real means[2][BLOCK],
+                                    const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
+                                    sl_real *restrict gz)
 {
     const uint32_t n = block_size(a->n_columns, c0);
     const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
@@ -216,8 +216,8 @@ static inline void backward_batch_block(const struct sl_activate *a, uint32_t c0
     }
 }
 
-static inline void backward_batch(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                                  const struct sl_activate_sums *sums, sl_real *gz_out)
+SL_INLINE void backward_batch(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                              const struct sl_activate_sums *sums, sl_real *gz_out)
 {
     sl_real means[2][BLOCK];
     for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
@@ -254,9 +254,9 @@ SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_re
 }
 
 /* The sums of n columns from c0 on over all rows: of GY * zhat, and of GY. */
-static inline void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *restrict z,
-                                    const uint8_t *restrict gate, const sl_real *restrict gh, double *restrict slope,
-                                    double *restrict offset)
+SL_INLINE void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *restrict z,
+                                const uint8_t *restrict gate, const sl_real *restrict gh, double *restrict slope,
+                                double *restrict offset)
 {
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;

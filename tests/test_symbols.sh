@@ -4,6 +4,7 @@
 #
 # Every global symbol of our objects begins with sl_, so that a program that links us statically cannot clash; the shared library
 # exports what the installed headers declare as SL_API, and nothing else; with MPI also those of MPI's functions that are ours (codelets/ranks.c).
+# Kernels that are compiled for several x86-64 levels are so with all of their parts.
 
 set -u
 folder=$(mktemp -d) || exit 99
@@ -55,4 +56,27 @@ expect_none "exported symbols without sl_ in front" "$(strangers --dynamic "$lib
 (($(wc -l <"$folder/declared") > 5)) || expect_none "hardly any prototypes found in" "${SL_PUBLIC_HEADERS}"
 expect_none "declared in an installed header, but not exported" "$(comm -23 "$folder/declared" "$folder/exported")"
 expect_none "exported, but declared in no installed header" "$(comm -13 "$folder/declared" "$folder/exported")"
+
+# Of a kernel in clones (SL_CLONES, support/real.h), a static function that it calls would be compiled for the lowest level alone.
+# offer_heap may be, as it moves integers one by one. Only full optimisation puts functions into others.
+lowest()
+{
+    objdump -d --no-show-raw-insn "$library" | awk '
+        /^[0-9a-f]+ <.*>:$/ { clone = $2 ~ /[.]arch_x86_64_v[34]/; n += clone }
+        clone && /call|jmp/ && match($0, /<[^>+]*>/) {
+            name = substr($0, RSTART + 1, RLENGTH - 2)
+            if (name !~ /^(sl_|offer_heap)|[.]arch_x86_64_v|@plt$/) print name
+        }
+        END { if (n < 10) print "(no clones)" }' | sort -u
+}
+
+# in_full: gcc, optimising, for x86-64.
+in_full()
+{
+    [[ $(uname -m) == x86_64 ]] && grep -q '^SL_CFLAGS = -O3 ' "$top_builddir/Makefile" && ${CC} --version | grep -qi '^gcc'
+}
+
+if in_full && command -v objdump >/dev/null; then
+    expect_none 'parts of kernels, to be SL_INLINE, that are compiled for the lowest level alone' "$(lowest)"
+fi
 exit $failed
