@@ -216,6 +216,7 @@ static void test_describe(void **state)
     (void)state;
     sl_gemm_describe(text, sizeof text);
     assert_non_null(strstr(text, "OpenBLAS"));
+    assert_non_null(strstr(text, "; bf16 "));
 #ifdef SL_DNNL
     assert_non_null(strstr(text, "oneDNN"));
 #endif

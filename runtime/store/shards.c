@@ -37,6 +37,24 @@ static void put(const struct dense_copy *copy, size_t at, sl_real value)
     }
 }
 
+/* at: of the row's first number. */
+static void copy_dense_row(const struct dense_copy *copy, size_t at, const float *row)
+{
+    const float *restrict from = row;
+    size_t width = copy->from->n_columns;
+    if (copy->table != NULL) {
+        sl_real *restrict to = copy->table + at;
+        for (size_t c = 0; c < width; c++) {
+            to[c] = from[c];
+        }
+    } else {
+        sl_bf16 *restrict to = copy->rounded + at;
+        for (size_t c = 0; c < width; c++) {
+            to[c] = sl_bf16_of(from[c]);
+        }
+    }
+}
+
 static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
 {
     const struct dense_copy *copy = context;
@@ -45,9 +63,7 @@ static void copy_dense_rows(void *context, uint64_t begin, uint64_t end)
     for (uint64_t v = copy->first + begin; v < copy->first + end; v++) {
         uint32_t id = copy->partition->dataset_ids[v];
         if (from->dense != NULL) {
-            for (size_t c = 0; c < width; c++) {
-                put(copy, v * width + c, from->dense[id * width + c]);
-            }
+            copy_dense_row(copy, v * width, from->dense + id * width);
             continue;
         }
         for (uint64_t e = from->offsets[id]; e < from->offsets[id + 1]; e++) {
