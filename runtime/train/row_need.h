@@ -27,9 +27,9 @@ struct sl_rows_of {
     bool sparse;        /* features, which no step gathers then */
 };
 
-/* Of training by minibatches, at the most at a time. kept: rows that all slots keep. passing: the input rows of the steps whose gathering is
- * submitted, and what is summed of them before any weight is read; and, of one step, the way forward as far as a layer, with that layer's
- * way back. */
+/* Of training by minibatches, at the most at a time. kept: rows that all slots keep. passing: the input rows of the steps whose
+ * gathering is submitted, and what is summed of them before any weight is read; and, of one step, the way forward as far as a layer,
+ * with that layer's way back. */
 void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing);
 
 /* Of training on the full graph: the way forward of all chunks and layers, of which --recompute leaves the outputs and what travels; and
