@@ -221,7 +221,7 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 
 #define PART_SHARE 1.25                    /* the largest part, of the average one */
 #define READING_BYTES ((uint64_t)64 << 20) /* of a cache file, in memory at a time */
-#define MESSAGE_BYTES ((uint64_t)64 << 20) /* MPI's own, and rows that wait to be sent */
+#define MESSAGE_BYTES ((uint64_t)76 << 20) /* MPI's own, and rows that wait to be sent */
 #define VERTEX_BYTES 24                    /* ids in both orders, the training vertices, lists of the halo */
 
 /* What a rank has of the whole, each of 1. steps: of the rows and edges of its PEs' steps. */
