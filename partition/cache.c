@@ -360,6 +360,9 @@ static bool read_features(const struct reading *file, struct sl_features *featur
 static bool read_labels(const struct reading *file, struct sl_dataset *dataset)
 {
     const struct header *header = &file->header;
+    if (header->n_classes > INT32_MAX) {
+        return false;
+    }
     dataset->n_classes = header->n_classes;
     dataset->labels = (int32_t *)section(file, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
     for (uint64_t v = 0; dataset->labels != NULL && v < header->n_vertices; v++) {

@@ -110,7 +110,8 @@ static void test_need(void **state)
     assert_true(one.training > two.training && two.training > four.training && four.training == many.training);
     uint64_t pieces = SL_GPU_PIECES_BYTES;
     assert_true(one.training > pieces + 4 * shards.partition->graph.n_edges + 12 * 3000);
-    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, 1));
+    struct sl_memory_run of = {.reach = sl_reach_bound(&settings, &dataset), .team = 1, .n_workers = 2};
+    assert_true(one.training < pieces + sl_memory_need(&settings, &dataset, &of));
     /* The first layer narrows: projected rows and what comes of them. */
     assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
     assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));

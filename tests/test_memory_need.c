@@ -70,8 +70,9 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     make_settings(model, v, &settings);
     machine_up(NULL, 2);
     world_open(dataset, &settings, N_STEPS, &w);
-    uint32_t team = sl_steps_team(&w.plan, &w.run);
-    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset, team);
+    struct sl_memory_run of = {.team = sl_steps_team(&w.plan, &w.run), .n_workers = 2};
+    expect_ok(sl_reach_expect(&settings, dataset, &of.reach));
+    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset, &of);
     world_run(&w, N_STEPS, &outcome);
     uint64_t trained = sl_pool_bytes();
     world_close(&w);
@@ -90,7 +91,7 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     uint64_t row = sl_settings_row_element(&settings) * v->n_columns;
     uint64_t data = 4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : row) * 3000;
     assert_true(terms.data > data);
-    assert_true(sl_memory_need(&settings, dataset, team) > terms.data + terms.model + trained);
+    assert_true(sl_memory_need(&settings, dataset, &of) > terms.data + terms.model + trained);
     sl_settings_free(&settings);
 }
 
@@ -174,11 +175,12 @@ static void test_ranks(void **state)
     make_settings(SL_MODEL_SAGE, &variants[0], &settings);
     uint64_t bytes = 4 * (partition.graph.n_edges - partition.graph.offsets[partition.first[1]]);
     uint64_t others = 4 * partition.graph.offsets[partition.first[1]];
-    uint64_t all = sl_memory_terms(&settings, &dataset, 1).data;
-    struct sl_rank_need even = sl_memory_need_rank(&settings, &dataset, &plan, NULL);
-    struct sl_rank_need full = sl_memory_need_rank(&settings, &dataset, &plan, &partition);
+    struct sl_memory_run of = {.reach = sl_reach_bound(&settings, &dataset), .team = 1, .n_workers = 2};
+    uint64_t all = sl_memory_terms(&settings, &dataset, &of).data;
+    struct sl_rank_need even = sl_memory_need_rank(&settings, &dataset, &plan, NULL, 2);
+    struct sl_rank_need full = sl_memory_need_rank(&settings, &dataset, &plan, &partition, 2);
     plan = (struct sl_plan){.n_pes = 2, .n_parts = 2, .n_groups = 1, .n_replicas = 1, .n_ranks = 2, .end_pe = 1};
-    struct sl_rank_need empty = sl_memory_need_rank(&settings, &dataset, &plan, &partition);
+    struct sl_rank_need empty = sl_memory_need_rank(&settings, &dataset, &plan, &partition, 2);
     double expected = 0.625 * (double)(bytes + others); /* of parts that are a quarter over the average */
     assert_true((double)bytes > 1.2 * expected && partition.first[1] < 3000 / 4);
     assert_true((double)(full.memory - even.memory) > (double)bytes - expected);

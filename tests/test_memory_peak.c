@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * What a run says it may need (runtime/train/memory_need.h) against the peak of its process, for whole runs of many settings: never
- * less, so that a process limited to it runs, and not absurdly more. A process with less is refused at its start, with both figures.
+ * less, so that a process limited to it runs, and not much more. A process with less is refused at its start, with both figures.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define TOO_MUCH 3     /* times the peak */
+#define TOO_MUCH 1.4   /* times the peak; most are within a fifth of it (doc/measurements.md) */
 #define REFUSED_AT 0.6 /* of what is needed */
 #define N_VERTICES 10000
 
@@ -73,7 +73,7 @@ static enum sl_status run_one(const struct setting *setting, bool train, uint64_
     struct sl_session *session = NULL;
     char options[400];
     enum sl_status st;
-    snprintf(options, sizeof options, "%s%s cache=none cpus=2 epochs=2", setting->pipe ? "" : "layers=2 fanout=10,10 ",
+    snprintf(options, sizeof options, "%s%s cache=none cpus=2 epochs=4", setting->pipe ? "" : "layers=2 fanout=10,10 ",
              setting->options);
     SL_TRY(st, (setting->pipe ? sl_settings_new_pipe : sl_settings_new)(&s), done);
     SL_TRY(st, set_words(s, options), done);
@@ -107,7 +107,7 @@ static void expect_peak(const struct setting *setting)
     uint64_t peak = (uint64_t)usage.ru_maxrss << 10;
     print_message("%.2f: %4llu MB of %4llu  %s\n", (double)need / (double)peak, (unsigned long long)peak / 1000000,
                   (unsigned long long)need / 1000000, setting->options);
-    if (peak > need || need > TOO_MUCH * peak) {
+    if (peak > need || (double)need > TOO_MUCH * (double)peak) {
         fail_msg("%s: took %llu bytes, estimated at %llu", setting->options, (unsigned long long)peak,
                  (unsigned long long)need);
     }
@@ -142,7 +142,7 @@ static int refuse(const struct setting *setting, uint64_t need)
 
 static void test_refused(void **state)
 {
-    static const struct setting large = {false, "dataset=%dense hidden=4096 pes=2"};
+    static const struct setting large = {false, "dataset=%dense hidden=16384 pes=2"};
     uint64_t need = 0;
     int status;
     (void)state;

@@ -16,7 +16,6 @@
 
 #include "codelets/ranks.h"
 
-#define N_CLASSES 512
 #define NEAR_CLASSES 16      /* a block of up to four times the size serves too */
 #define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
 #define NEAR_CLASSES_LARGE 8 /* one of up to twice */
@@ -31,18 +30,19 @@ struct header {
     struct header *next; /* in its free list */
     size_t bytes;        /* without this line */
     unsigned class;
-    bool used; /* ever: only then it holds memory */
+    bool used; /* ever: only then it takes up memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *free_lists[2][N_CLASSES]; /* [used ever][class] */
+static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
+static struct header *reserve_lists[SL_POOL_CLASSES]; /* never */
 static uint64_t n_blocks;
 static uint64_t n_bytes;
-static uint64_t n_free_bytes;           /* of these, used before and on the free lists */
-static uint32_t n_unmatched[N_CLASSES]; /* blocks taken since the last reserve */
+static uint64_t n_free_bytes;                 /* of these, on the free lists */
+static uint32_t n_unmatched[SL_POOL_CLASSES]; /* blocks taken since the last reserve */
 
-/* The class of a size and its blocks' size: eight steps to a power of two, and one class for all that is small. */
-static unsigned size_class(size_t bytes, size_t *rounded)
+/* Eight steps to a power of two, and one class for all that is small. */
+unsigned sl_pool_class(size_t bytes, size_t *rounded)
 {
     size_t n = bytes < SL_POOL_SMALLEST_BYTES ? SL_POOL_SMALLEST_BYTES : bytes;
     unsigned power = 63 - (unsigned)__builtin_clzll(n);
@@ -50,6 +50,11 @@ static unsigned size_class(size_t bytes, size_t *rounded)
     *rounded = (n + step - 1) / step * step;
     power = 63 - (unsigned)__builtin_clzll(*rounded);
     return power * 8 + (unsigned)((*rounded >> (power - 3)) & 7);
+}
+
+unsigned sl_pool_largest(unsigned class)
+{
+    return class + (class < LARGE_CLASS ? NEAR_CLASSES : NEAR_CLASSES_LARGE);
 }
 
 static struct header *header_of(void *block)
@@ -62,9 +67,8 @@ static void *block_of(struct header *header)
     return (char *)header + LINE_BYTES;
 }
 
-/* What the allocator keeps of blocks that were freed goes back to the system, of all of jemalloc's arenas (their number is 4096) or
- * of the C library's. */
-static void give_back_kept(void)
+/* Of all of jemalloc's arenas (their number is 4096), or of the C library's. */
+void sl_pool_purge(void)
 {
     if (mallctl != NULL) {
         mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
@@ -94,60 +98,51 @@ static void put_to_use(struct header *header)
     header->used = true;
 }
 
-/* The smallest block of a class or of n_near above it, or NULL. The lock is held. */
-static struct header *take_from(struct header **lists, unsigned class, unsigned n_near)
+/* The smallest block of these lists that will do, or NULL. The lock is held. */
+static struct header *take_smallest(struct header **lists, unsigned class)
 {
-    for (unsigned c = class; c <= class + n_near && c < N_CLASSES; c++) {
+    unsigned last = sl_pool_largest(class);
+    for (unsigned c = class; c <= last && c < SL_POOL_CLASSES; c++) {
         struct header *header = lists[c];
         if (header != NULL) {
             lists[c] = header->next;
-            n_free_bytes -= header->used ? header->bytes : 0;
             return header;
         }
     }
     return NULL;
 }
 
-/* A free block that will do, or NULL: one of the reserve only where none of up to twice the size has memory. The lock is held. */
+/* A free block, or NULL; one of the reserve, which then takes up memory, where there is no other. The lock is held. */
 static struct header *take_free(unsigned class)
 {
-    unsigned n_near = class < LARGE_CLASS ? NEAR_CLASSES : NEAR_CLASSES_LARGE;
-    struct header *header = take_from(free_lists[true], class, NEAR_CLASSES_LARGE);
+    struct header *header = take_smallest(free_lists, class);
     if (header == NULL) {
-        header = take_from(free_lists[false], class, n_near);
+        return take_smallest(reserve_lists, class);
     }
-    return header != NULL ? header : take_from(free_lists[true], class, n_near);
+    n_free_bytes -= header->bytes;
+    return header;
 }
 
-static void put_free(struct header *header)
+/* Give the blocks of these lists back to the system. The lock is held. */
+static void release_lists(struct header **lists)
 {
-    struct header **list = &free_lists[header->used][header->class];
-    header->next = *list;
-    *list = header;
-    n_free_bytes += header->used ? header->bytes : 0;
-}
-
-static void release_list(struct header **list)
-{
-    while (*list != NULL) {
-        struct header *header = *list;
-        *list = header->next;
-        n_bytes -= header->bytes;
-        n_free_bytes -= header->used ? header->bytes : 0;
-        free(header);
-    }
-}
-
-/* Give free blocks back to the system: all, or those that were never used. The lock is held. */
-static void release_free_blocks(bool used_too)
-{
-    for (unsigned c = 0; c < N_CLASSES; c++) {
-        release_list(&free_lists[false][c]);
-        if (used_too) {
-            release_list(&free_lists[true][c]);
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        while (lists[c] != NULL) {
+            struct header *header = lists[c];
+            lists[c] = header->next;
+            n_bytes -= header->bytes;
+            free(header);
         }
     }
-    give_back_kept();
+}
+
+/* All free blocks. The lock is held. */
+static void release_free_blocks(void)
+{
+    release_lists(free_lists);
+    release_lists(reserve_lists);
+    n_free_bytes = 0;
+    sl_pool_purge();
 }
 
 /* A block from the system; where it has no more, the free blocks of other sizes go first. The lock is held. */
@@ -155,7 +150,7 @@ static struct header *take_fresh(unsigned class, size_t bytes)
 {
     struct header *header = fresh_block(class, bytes);
     if (header == NULL) {
-        release_free_blocks(true);
+        release_free_blocks();
         header = fresh_block(class, bytes);
     }
     if (header != NULL) {
@@ -169,7 +164,7 @@ static struct header *take_fresh(unsigned class, size_t bytes)
 static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
 {
     size_t rounded;
-    unsigned class = size_class(bytes, &rounded);
+    unsigned class = sl_pool_class(bytes, &rounded);
     (void)node;
     (void)flags;
     pthread_mutex_lock(&lock);
@@ -193,7 +188,9 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
     (void)bytes;
     (void)flags;
     pthread_mutex_lock(&lock);
-    put_free(header);
+    header->next = free_lists[header->class];
+    free_lists[header->class] = header;
+    n_free_bytes += header->bytes;
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -227,7 +224,7 @@ void sl_pool_install(void)
 void sl_pool_remove(void)
 {
     starpu_malloc_set_hooks(NULL, NULL);
-    release_free_blocks(true);
+    release_free_blocks();
     n_blocks = 0;
     n_bytes = 0;
     memset(n_unmatched, 0, sizeof n_unmatched);
@@ -237,7 +234,7 @@ void sl_pool_trim(void)
 {
     pthread_mutex_lock(&lock);
     if (n_free_bytes > (sl_n_ranks() == 1 ? SL_POOL_KEPT_BYTES : 0)) {
-        release_free_blocks(true);
+        release_free_blocks();
     }
     pthread_mutex_unlock(&lock);
 }
@@ -250,7 +247,8 @@ static bool add_block(unsigned class)
     if (header == NULL) {
         return false;
     }
-    put_free(header);
+    header->next = reserve_lists[class];
+    reserve_lists[class] = header;
     n_blocks++;
     n_bytes += bytes;
     return true;
@@ -260,14 +258,15 @@ void sl_pool_reserve(void)
 {
     bool more = true;
     pthread_mutex_lock(&lock);
-    for (unsigned c = 0; more && c + 1 < N_CLASSES; c++) {
+    for (unsigned c = 0; more && c + 1 < SL_POOL_CLASSES; c++) {
         for (; more && n_unmatched[c] > 0; n_unmatched[c]--) {
             more = add_block(c + 1);
         }
     }
     if (!more) {
         memset(n_unmatched, 0, sizeof n_unmatched);
-        release_free_blocks(false);
+        release_lists(reserve_lists);
+        sl_pool_purge();
     }
     pthread_mutex_unlock(&lock);
 }

@@ -10,6 +10,7 @@
 #ifndef SL_RUNTIME_MACHINE_POOL_H
 #define SL_RUNTIME_MACHINE_POOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Hand the pool to StarPU; before starpu_init. */
@@ -35,6 +36,19 @@ void sl_pool_reserve(void);
  * these, so that the run holds the larger of the two needs, not their sum. Below that they are kept, since blocks fresh from the system
  * cost time. Thread safe. */
 void sl_pool_trim(void);
+
+/* What the allocator keeps of memory that was freed goes back to the system: after what took much and is done with. Thread safe. */
+void sl_pool_purge(void);
+
+/* ---- classes, for estimates ---- */
+
+#define SL_POOL_CLASSES 512
+
+/* The class of the blocks that so many bytes are given, and those blocks' size. */
+unsigned sl_pool_class(size_t bytes, size_t *block_bytes_out);
+
+/* The largest class of a free block that may serve where one of `class` is wanted. */
+unsigned sl_pool_largest(unsigned class);
 
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);

@@ -6,37 +6,18 @@
 
 #include <math.h>
 
-#include "codelets/aggregate.h"
 #include "codelets/rows.h"
 #include "runtime/full/full.h"
 #include "runtime/machine/pool.h"
-#include "runtime/minibatch/step.h"
 #include "runtime/model/kinds.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/row_need.h"
 #include "support/real.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of one */
+#define SPARE_SHARE 0.15  /* of rows: no two moments have the same ones together, */
+#define STEP_SHARE 0.3    /* and the less so the more steps are in flight, from the third on */
 #define CLASS_SHARE 1.125 /* sizes are rounded up by an eighth at the most */
-
-/* Vertices and edges of one group's step, by level and hop, at the most. */
-struct bound {
-    double vertices[SL_MAX_LAYERS + 1];
-    double edges[SL_MAX_LAYERS];
-};
-
-static struct bound bound_step(const struct sl_settings *s, const struct sl_dataset *dataset)
-{
-    struct bound b;
-    double n = dataset->graph.n_vertices;
-    double n_edges = (double)dataset->graph.n_edges;
-    b.vertices[0] = fmin((double)s->batch_size * s->group_size, dataset->train.n);
-    for (uint32_t hop = 0; hop < s->layers; hop++) {
-        double fanout = s->fanout[s->layers - 1 - hop];
-        b.edges[hop] = s->sampler == SL_SAMPLER_FULL ? n_edges : fmin(n_edges, b.vertices[hop] * fanout);
-        b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
-    }
-    return b;
-}
 
 /* Its layers; features that a layer adds to its output (--residual) are dense then. */
 static struct sl_model outline_model(const struct sl_settings *s, const struct sl_dataset *dataset, bool *sparse_out)
@@ -90,9 +71,19 @@ static double partial_bytes(const struct sl_settings *s, const struct sl_model *
     return CLASS_SHARE * (chunks + kept);
 }
 
+/* Rows that the PEs of a group ask of each other in a hop: of edges that cross as many, or fewer, as have the same source. METIS leaves no
+ * more than half of them, but of graphs that have no parts. */
+static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, const struct sl_layer *layer)
+{
+    double of_others = 1 - 1.0 / s->group_size;
+    double crossing = b->edges[layer->level] * (s->partition == SL_PARTITION_METIS ? fmin(of_others, 0.5) : of_others);
+    double there = b->vertices[layer->from] * of_others; /* for one PE */
+    return there > 0 ? s->group_size * there * -expm1(-crossing / (s->group_size * there)) : 0;
+}
+
 /* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
- * a quarter over what they can ask for; of teams (sl_steps_team) all that they can, in one matrix from each to each, itself too. */
-static double exchange_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_model *model,
+ * a quarter over what they ask for; of teams (sl_steps_team) all of that, in one matrix from each to each, itself too. */
+static double exchange_bytes(const struct sl_settings *s, const struct sl_reach *b, const struct sl_model *model,
                              uint32_t team)
 {
     double peers = s->group_size - 1;
@@ -103,72 +94,16 @@ static double exchange_bytes(const struct sl_settings *s, const struct bound *b,
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        double rows = aggregates(layer) ? fmin(b->edges[layer->level], peers * b->vertices[layer->from]) : 0;
-        double most = fmin(1.25 * rows * layer->travels * (double)sl_settings_row_element(s), kept);
-        most = fmax(most, handles * SL_POOL_SMALLEST_BYTES);
-        bytes += aggregates(layer) ? 2 * most + kinds * handles * HANDLE_BYTES : 0;
+        bool back = i > 0 || layer->project_first; /* gradients of features are not wanted */
+        double rows = aggregates(layer) ? 1.25 * asked_rows(s, b, layer) : 0;
+        double most = fmax(fmin(rows * layer->travels * (double)sl_settings_row_element(s), kept),
+                           handles * SL_POOL_SMALLEST_BYTES);
+        bytes += aggregates(layer) ? (back ? 2 : 1) * most + kinds * handles * HANDLE_BYTES : 0;
     }
     return bytes * s->depth * s->pes / s->group_size;
 }
 
-/* Rows that n_rows of `pes` PEs have memory for: the last chunk of a PE as much as its others, a single one an eighth to spare. */
-static double room_rows(double n_rows, uint32_t pes, uint32_t max_chunks, uint32_t min_shift)
-{
-    struct sl_split split = sl_split_rows((uint32_t)fmin(ceil(n_rows / pes), UINT32_MAX), max_chunks, min_shift);
-    double chunks = (double)split.n_chunks * (UINT32_C(1) << split.shift);
-    return pes * (split.n_chunks > 1 ? chunks : 1.125 * split.n_rows + 1);
-}
-
-/* An array of a group's rows: that of the step in hand or, where chunks are small enough to be kept, those of all slots, in the
- * pool's blocks; and the chunks' handles. */
-static double array_bytes(const struct sl_settings *s, double n_rows, double row_bytes)
-{
-    double chunks = fmin((double)s->group_size * s->chunks, s->group_size + n_rows / (1 << SL_MIN_CHUNK_SHIFT));
-    double rows = room_rows(n_rows, s->group_size, s->chunks, SL_MIN_CHUNK_SHIFT);
-    double room = fmax(CLASS_SHARE * rows * row_bytes, chunks * SL_POOL_SMALLEST_BYTES);
-    double kept = fmin(room, chunks * SL_KEPT_BYTES);
-    return fmax(room, s->depth * kept) + s->depth * chunks * HANDLE_BYTES;
-}
-
-/* What a layer has in training: enum sl_role. */
-static double layer_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_layer *layer)
-{
-    const size_t real = sizeof(sl_real);
-    const size_t row = sl_settings_row_element(s);
-    double from = b->vertices[layer->from];
-    double level = b->vertices[layer->level];
-    double bytes = (layer->hidden ? 3 : 2) * array_bytes(s, level, layer->n_out * real); /* z; gradients of z and h */
-    bytes += layer->hidden ? array_bytes(s, level, layer->n_out * row) : 0;              /* h */
-    bytes += layer->hidden ? array_bytes(s, level, layer->n_out) : 0;                    /* gate */
-    if (layer->activates_input) {
-        bytes += 2 * array_bytes(s, from, layer->n_in * real) + array_bytes(s, from, layer->n_in);
-    }
-    if (aggregates(layer)) { /* y or the sum, and its gradient */
-        bytes += layer->project_first
-                     ? array_bytes(s, from, layer->travels * real) + array_bytes(s, from, layer->travels * row)
-                     : array_bytes(s, level, layer->n_in * real) + array_bytes(s, level, layer->n_in * row);
-    }
-    if (layer->kind->weigh == SL_WEIGH_ATTENTION) { /* scales and sides */
-        bytes += array_bytes(s, level, layer->n_heads * real) + array_bytes(s, level, 4 * layer->n_heads * real);
-    }
-    if (layer->kind->reads_first && layer->number == 0) { /* what all of these return to the first layer's output */
-        bytes += array_bytes(s, from, layer->n_in * real);
-    }
-    return bytes;
-}
-
-static double row_bytes(const struct sl_settings *s, const struct bound *b, const struct sl_model *model, bool sparse)
-{
-    double groups = (double)s->pes / s->group_size;
-    const struct sl_layer *first = &model->layer[0];
-    double rows = sparse ? 0 : array_bytes(s, b->vertices[first->from], first->n_in * sl_settings_row_element(s));
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        rows += layer_bytes(s, b, &model->layer[i]);
-    }
-    return groups * rows;
-}
-
-static double sample_bytes(const struct sl_settings *s, const struct bound *b, double n)
+static double sample_bytes(const struct sl_settings *s, const struct sl_reach *b, double n)
 {
     double groups = (double)s->pes / s->group_size;
     double ids = b->vertices[0] * 16;
@@ -178,22 +113,19 @@ static double sample_bytes(const struct sl_settings *s, const struct bound *b, d
     return groups * s->depth * (ids + 4 * n) + s->depth * (double)s->pes * n * 0.2; /* 4: a place in the frontier */
 }
 
-/* The layer that needs most: what it takes in and gives, and all that is in between. Features are read where they are. */
-static double evaluation_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
+/* Blocks of the pool, and their handles. */
+static double rows_bytes(const struct sl_blocks *blocks)
 {
-    const double half = (double)sl_settings_row_element(s) / sizeof(sl_real); /* of a number, in bf16 */
-    double most = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        const struct sl_layer *layer = &model->layer[i];
-        double here = (i > 0 ? half * layer->n_in : 0) + (layer->hidden ? 1.25 + half : 1) * layer->n_out;
-        here += aggregates(layer) ? half * layer->travels : 0; /* y, or the sum, as wide as what travels */
-        here += layer->activates_input ? 1.25 * layer->n_in : 0;
-        here += layer->kind->weigh == SL_WEIGH_ATTENTION ? layer->n_heads : 0;
-        here += layer->kind->reads_first && i > 1 ? model->layer[0].n_out : 0;
-        most = fmax(most, here);
+    double n = 0;
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        n += blocks->n[c];
     }
-    double rows = room_rows(n, s->group_size, SL_MAX_FULL_CHUNKS / s->group_size, SL_EVALUATE_SHIFT);
-    return most * CLASS_SHARE * rows * sizeof(sl_real);
+    return sl_blocks_bytes(blocks) + n * HANDLE_BYTES;
+}
+
+static double steps_per_epoch(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    return ceil(dataset->train.n / ((double)s->batch_size * s->pes));
 }
 
 /* Features in memory, as they are loaded or in part order; element: bytes of a dense one. */
@@ -204,76 +136,67 @@ static double feature_bytes(const struct sl_features *f, double n, bool sparse, 
 
 /* ---- the full graph ---- */
 
-/* Numbers of a vertex in a layer, all of the way forward but what travels, which is another layer's output where it has no rows of its own. */
-static double pipe_row(const struct sl_layer *layer)
+/* Instead of a minibatch's blocks and rows: out-neighbours and tables of chunks. */
+static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
-    double gates = (layer->activates_input ? 0.25 * layer->n_in : 0) + (layer->hidden ? 0.25 * layer->n_out : 0);
-    double outputs = layer->n_out * (layer->hidden ? 2 : 1);
-    return outputs + gates + (aggregates(layer) && !layer->project_first ? layer->n_in : 0);
-}
-
-/* With recomputation two slots' rows of all layers at the most, and the outputs that segments take in (runtime/pipe/recompute.h); several slots
- * keep besides what travels, and that of an earlier epoch. And gradients of the layers in hand. */
-static double pipe_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
-{
-    double slots = (s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways) / s->ways;
-    double row = 0;
-    double travelling = 0;
-    double widest = 0;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
-        const struct sl_layer *layer = &model->layer[i];
-        bool own = layer->project_first || layer->activates_input;
-        row += pipe_row(layer) + (own && !aggregates(layer) ? layer->n_in : 0);
-        travelling += aggregates(layer) ? (own || s->recompute ? 2.0 : 1.0) * layer->travels : 0;
-        widest = fmax(widest, layer->n_out);
-    }
-    if (s->recompute) {
-        double segments = s->stages + ceil(sqrt(model->n_layers));
-        double again = slots > 1 ? fmin(1, 2 / slots) : 1 / fmax(1, segments / 2);
-        row = again * row + segments * widest;
-    }
-    return CLASS_SHARE * (row + (slots > 1 ? travelling : 2 * widest) + 6 * widest) * n * sizeof(sl_real);
-}
-
-/* Instead of a minibatch's blocks and rows: out-neighbours, tables of chunks, all rows of all layers. */
-static void term_pipe(const struct sl_settings *s, const struct sl_dataset *dataset, const struct sl_model *model,
-                      struct sl_memory_terms *terms)
-{
-    double n = dataset->graph.n_vertices;
     double n_chunks = s->pes;
-    terms->exchange = 0;
-    terms->samples = (uint64_t)(12 * (double)dataset->graph.n_edges + 16 * n + n_chunks * n_chunks);
-    terms->rows = (uint64_t)pipe_bytes(s, model, n);
+    return 12 * (double)dataset->graph.n_edges + 16.0 * dataset->graph.n_vertices + n_chunks * n_chunks;
 }
 
-struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset, uint32_t team)
+/* ---- all ---- */
+
+/* Rows of training and of an evaluation, which takes its blocks among those that training has left free. */
+static void term_rows(const struct sl_rows_of *of, struct sl_memory_terms *terms)
+{
+    struct sl_blocks kept = {{0}};
+    struct sl_blocks passing;
+    struct sl_blocks evaluation;
+    if (of->settings->schedule == SL_SCHEDULE_PIPE) {
+        sl_row_need_pipe(of, &passing);
+    } else {
+        sl_row_need_step(of, &kept, &passing);
+    }
+    sl_row_need_evaluation(of, &evaluation);
+    bool pipe = of->settings->schedule == SL_SCHEDULE_PIPE;
+    double spare = 1 + SPARE_SHARE + STEP_SHARE * (pipe ? 0 : fmax(0, of->settings->depth - 2.0));
+    terms->rows = (uint64_t)(rows_bytes(&kept) + spare * rows_bytes(&passing));
+    terms->evaluation = (uint64_t)((1 + SPARE_SHARE) * rows_bytes(&evaluation));
+    terms->beside = (uint64_t)sl_blocks_unserved(&evaluation, &passing);
+}
+
+struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset,
+                                       const struct sl_memory_run *run)
 {
     const struct sl_features *f = &dataset->features;
-    struct bound b = bound_step(s, dataset);
+    bool pipe = s->schedule == SL_SCHEDULE_PIPE;
     bool sparse;
     struct sl_model model = outline_model(s, dataset, &sparse);
     double n = dataset->graph.n_vertices;
+    struct sl_rows_of of = {.settings = s,
+                            .model = &model,
+                            .reach = &run->reach,
+                            .n_vertices = n,
+                            .n_workers = run->n_workers,
+                            .n_per_epoch = steps_per_epoch(s, dataset),
+                            .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
     double weights = sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 2 * n * sizeof(sl_real) : 0;
     size_t row = sl_settings_row_element(s);
     double cached = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
     double cache = sparse ? 0 : fmin(cached, n) * s->pes * ((double)row * f->n_columns + 16);
-    struct sl_memory_terms terms = {.loaded =
-                                        (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
-                                    .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights + cache),
-                                    .model = (uint64_t)model_bytes(s, &model),
-                                    .partials = (uint64_t)partial_bytes(s, &model),
-                                    .exchange = (uint64_t)exchange_bytes(s, &b, &model, team),
-                                    .samples = (uint64_t)sample_bytes(s, &b, n),
-                                    .rows = (uint64_t)row_bytes(s, &b, &model, sparse),
-                                    .evaluation = (uint64_t)evaluation_bytes(s, &model, n)};
-    if (s->schedule == SL_SCHEDULE_PIPE) {
-        term_pipe(s, dataset, &model, &terms);
-    }
+    struct sl_memory_terms terms = {
+        .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
+        .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights + cache),
+        .model = (uint64_t)model_bytes(s, &model),
+        .partials = (uint64_t)partial_bytes(s, &model),
+        .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &run->reach, &model, run->team),
+        .samples = (uint64_t)(pipe ? pipe_tables(s, dataset) : sample_bytes(s, &run->reach, n))};
+    term_rows(&of, &terms);
     return terms;
 }
 
-#define PROCESS_BYTES ((uint64_t)32 << 20) /* programs and libraries */
+#define PROCESS_BYTES ((uint64_t)20 << 20) /* programs and libraries */
+#define WORKER_BYTES ((uint64_t)3 << 19)   /* a worker's stack, its tasks and what libraries pack products for it in */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -285,20 +208,22 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset, uint32_t team)
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                        const struct sl_memory_run *run)
 {
-    struct sl_memory_terms t = sl_memory_terms(settings, dataset, team);
+    struct sl_memory_terms t = sl_memory_terms(settings, dataset, run);
     uint64_t training = t.rows + t.samples;
-    /* What the pool keeps of the one while the other is at work. */
-    uint64_t work = most(training, t.evaluation) + least(least(training, t.evaluation), SL_POOL_KEPT_BYTES);
-    return t.data + t.model + t.partials + t.exchange + most(t.loaded, work) + PROCESS_BYTES;
+    bool trimmed = t.rows > SL_POOL_KEPT_BYTES; /* what is free of it, before the evaluation */
+    uint64_t work = trimmed ? most(training, t.evaluation + t.samples) : training + t.beside;
+    return t.data + t.model + t.partials + t.exchange + most(t.loaded, work) + PROCESS_BYTES +
+           run->n_workers * WORKER_BYTES;
 }
 
 /* ---- of a rank ---- */
 
 #define PART_SHARE 1.25                    /* the largest part, of the average one */
 #define READING_BYTES ((uint64_t)64 << 20) /* of a cache file, in memory at a time */
-#define MESSAGE_BYTES ((uint64_t)64 << 20) /* MPI's own, and rows that wait to be sent */
+#define MESSAGE_BYTES ((uint64_t)76 << 20) /* MPI's own, and rows that wait to be sent */
 #define VERTEX_BYTES 24                    /* ids in both orders, the training vertices, lists of the halo */
 
 /* What a rank has of the whole, each of 1. steps: of the rows and edges of its PEs' steps. */
@@ -385,9 +310,11 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
 }
 
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                                        const struct sl_plan *plan, const struct sl_partition *partition)
+                                        const struct sl_plan *plan, const struct sl_partition *partition,
+                                        uint32_t n_workers)
 {
-    struct sl_memory_terms t = sl_memory_terms(settings, dataset, 1);
+    struct sl_memory_run run = {.reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers};
+    struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
     struct shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
     double n = dataset->graph.n_vertices;
     bool sparse;
@@ -404,7 +331,8 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
     uint64_t kept = (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model;
-    return (struct sl_rank_need){.memory = (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES,
+    return (struct sl_rank_need){.memory = (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES +
+                                           n_workers * WORKER_BYTES,
                                  .untouched = t.data - (uint64_t)fmin(tables, (double)t.data)};
 }
 
@@ -454,13 +382,22 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* of one GPU */
     double share = (double)n_pes / settings->pes;
     double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
-    struct bound b = bound_step(settings, &outline);
+    struct sl_reach b = sl_reach_bound(settings, &outline);
     bool sparse;
     struct sl_model model = outline_model(settings, &outline, &sparse);
     double partials = share * partial_bytes(settings, &model);
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
-    double rows = share * (row_bytes(settings, &b, &model, sparse) + copies * exchange_bytes(settings, &b, &model, 1));
+    struct sl_rows_of of = {.settings = settings,
+                            .model = &model,
+                            .reach = &b,
+                            .n_vertices = shards->n_vertices,
+                            .n_per_epoch = steps_per_epoch(settings, &outline),
+                            .sparse = shards->is_sparse};
+    struct sl_blocks kept;
+    struct sl_blocks passing;
+    sl_row_need_step(&of, &kept, &passing);
+    double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &b, &model, 1));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
     double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,

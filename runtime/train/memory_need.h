@@ -10,9 +10,17 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/settings.h"
 #include "runtime/store/shards.h"
+#include "runtime/train/reach.h"
 
-/* Estimates in bytes of what the process holds at the most, read off the model's layers. Frontiers are bounded by fanout and by the
- * graph, so that the figures err upwards. team: PEs of a team (sl_steps_team). */
+/* Beside settings and dataset. team: PEs of a team (sl_steps_team). */
+struct sl_memory_run {
+    struct sl_reach reach;
+    uint32_t team;
+    uint32_t n_workers;
+};
+
+/* Estimates in bytes of what the process holds at the most, read off the model's layers. Rows are counted as blocks of the pool
+ * (row_need.h), of steps as they are to be expected (reach.h). */
 struct sl_memory_terms {
     uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
     uint64_t data;       /* in part order, with what vertices are weighed by and caches of features */
@@ -22,13 +30,17 @@ struct sl_memory_terms {
     uint64_t samples;    /* depth sampled blocks */
     uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
     uint64_t evaluation; /* rows of all vertices */
+    uint64_t beside;     /* what of these the pool has no blocks for that training left */
 };
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                                       uint32_t team);
+                                       const struct sl_memory_run *run);
 
-/* The most of it at a time: data, model, partials, exchange, and the larger of the dataset as it is loaded, training and evaluation, with what
- * the pool keeps of the one during the other. */
-uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset, uint32_t team);
+/* The most of it at a time: data, model, partials, exchange, the process itself, and the larger of the dataset as it is loaded and of
+ * training with what evaluation takes beside; or, where the pool gives back what training leaves, of training and evaluation. Of twenty
+ * runs none took more, and none less than three quarters of it (tests/test_memory_peak.c). What reading a dataset's text takes beside is
+ * not counted: it is over before. */
+uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                        const struct sl_memory_run *run);
 
 /* The same of one rank of a plan with several: its share, tables of all vertices, and the halo of its evaluation (runtime/full/halo.h).
  * Of a dataset that is loaded out of a cache little is in memory at a time; other ones are loaded whole. The share is that of the parts
@@ -40,7 +52,8 @@ struct sl_rank_need {
     uint64_t untouched;
 };
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
-                                        const struct sl_plan *plan, const struct sl_partition *partition);
+                                        const struct sl_plan *plan, const struct sl_partition *partition,
+                                        uint32_t n_workers);
 
 /* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
  * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.

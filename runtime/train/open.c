@@ -10,6 +10,7 @@
 #include "codelets/gemm.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
+#include "runtime/machine/pool.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/minibatch/steps.h"
@@ -289,11 +290,13 @@ static enum sl_status check_need(const struct sl_session *t)
 static enum sl_status check_memory(struct sl_session *t)
 {
     struct sl_rank_need need = {0};
+    struct sl_memory_run run = {.team = sl_steps_team(&t->plan, &t->run), .n_workers = t->machine.n_workers};
     enum sl_status st;
     if (t->plan.n_ranks > 1) {
-        need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL);
+        need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
     } else {
-        need.memory = sl_memory_need(t->settings, t->dataset, sl_steps_team(&t->plan, &t->run));
+        SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
+        need.memory = sl_memory_need(t->settings, t->dataset, &run);
     }
     t->memory_bytes = need.memory;
     SL_TRY(st, check_need(t), done);
@@ -306,7 +309,8 @@ done:
 static enum sl_status check_parts(struct sl_session *t)
 {
     enum sl_status st;
-    t->memory_bytes = sl_memory_need_rank(t->settings, t->dataset, &t->plan, &t->partition).memory;
+    t->memory_bytes =
+        sl_memory_need_rank(t->settings, t->dataset, &t->plan, &t->partition, t->machine.n_workers).memory;
     sl_dataset_forget(t->dataset);
     SL_TRY(st, check_need(t), done);
     st = sl_together_most(t->memory_bytes, &t->memory_bytes);
@@ -339,6 +343,7 @@ static enum sl_status open_shards(struct sl_session *t)
     t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* it goes on in part order */
     sl_dataset_free(&t->loaded);
+    sl_pool_purge();
     SL_TRY(st, place_parts(t), done);
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
     st = check_gpu_memory(t);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A few steps are sampled, as far as their sizes go. */
+#include "runtime/train/reach.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/random.h"
+
+#define N_TRIES 3
+#define DEVIATIONS 2 /* of other steps from the largest of these */
+
+static double fanout_of(const struct sl_settings *s, uint32_t hop)
+{
+    return s->sampler == SL_SAMPLER_FULL ? INFINITY : s->fanout[s->layers - 1 - hop];
+}
+
+static double seeds_of(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    return fmin((double)s->batch_size * s->group_size, dataset->train.n);
+}
+
+struct sl_reach sl_reach_bound(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    struct sl_reach b;
+    double n = dataset->graph.n_vertices;
+    double n_edges = (double)dataset->graph.n_edges;
+    b.vertices[0] = seeds_of(s, dataset);
+    for (uint32_t hop = 0; hop < s->layers; hop++) {
+        b.edges[hop] = fmin(n_edges, b.vertices[hop] * fanout_of(s, hop));
+        b.vertices[hop + 1] = fmin(n, b.vertices[hop] + b.edges[hop]);
+    }
+    return b;
+}
+
+/* ---- a step is drawn ---- */
+
+/* A frontier; which vertices are in it; the seed of its random numbers. */
+struct trial {
+    const struct sl_settings *settings;
+    const struct sl_graph *graph;
+    sl_vertex *ids;
+    uint8_t *present;
+    uint32_t n;
+    uint64_t key;
+};
+
+/* In [0, 1), of a vertex. */
+static double uniform(const struct trial *t, sl_vertex v, uint32_t hop)
+{
+    const struct sl_draw where = {.seed = t->key, .purpose = SL_FOR_SAMPLING, .hop = hop};
+    return (double)(sl_random_u64(&where, v, 0) >> 11) * 0x1p-53;
+}
+
+static void reach(struct trial *t, sl_vertex v)
+{
+    if (!t->present[v]) {
+        t->present[v] = 1;
+        t->ids[t->n++] = v;
+    }
+}
+
+/* In-neighbours of one vertex: as many as the fanout, evenly spaced from one on that is drawn; by LABOR each with its own chance, whoever
+ * draws it. The edges drawn. */
+static double draw(struct trial *t, sl_vertex v, uint32_t hop)
+{
+    const sl_vertex *sources = t->graph->sources + t->graph->offsets[v];
+    double degree = (double)(t->graph->offsets[v + 1] - t->graph->offsets[v]);
+    double fanout = fmin(degree, fanout_of(t->settings, hop));
+    double n_drawn = 0;
+    if (t->settings->sampler == SL_SAMPLER_LABOR) {
+        for (uint64_t e = 0; (double)e < degree; e++) {
+            bool drawn = uniform(t, sources[e], hop) * degree < fanout;
+            if (drawn) {
+                reach(t, sources[e]);
+                n_drawn++;
+            }
+        }
+        return n_drawn;
+    }
+    double first = uniform(t, v, hop);
+    for (double k = 0; k < fanout; k++) {
+        reach(t, sources[(uint64_t)((k + first) * degree / fanout)]);
+    }
+    return fanout;
+}
+
+/* Training vertices, evenly spaced. */
+static void draw_seeds(struct trial *t, const struct sl_ids *train, double n_seeds)
+{
+    double first = uniform(t, 0, t->settings->layers);
+    for (double k = 0; k < n_seeds; k++) {
+        reach(t, train->ids[(uint32_t)((k + first) * train->n / n_seeds)]);
+    }
+}
+
+static void take_most(double *most, double here, double bound)
+{
+    *most = fmax(*most, fmin(bound, here + DEVIATIONS * sqrt(here)));
+}
+
+static void draw_step(struct trial *t, const struct sl_ids *train, const struct sl_reach *bound, struct sl_reach *out)
+{
+    t->n = 0;
+    memset(t->present, 0, t->graph->n_vertices);
+    draw_seeds(t, train, bound->vertices[0]);
+    for (uint32_t hop = 0; hop < t->settings->layers; hop++) {
+        double n_edges = 0;
+        for (uint32_t i = 0, n = t->n; i < n; i++) {
+            n_edges += draw(t, t->ids[i], hop);
+        }
+        take_most(&out->edges[hop], n_edges, bound->edges[hop]);
+        take_most(&out->vertices[hop + 1], t->n, bound->vertices[hop + 1]);
+    }
+}
+
+enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_dataset *dataset, struct sl_reach *out)
+{
+    struct sl_reach bound = sl_reach_bound(s, dataset);
+    struct trial t = {.settings = s, .graph = &dataset->graph};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids), done);
+    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present), done);
+    *out = (struct sl_reach){.vertices = {bound.vertices[0]}};
+    for (t.key = 0; t.key < N_TRIES; t.key++) {
+        draw_step(&t, &dataset->train, &bound, out);
+    }
+done:
+    sl_free(t.ids);
+    sl_free(t.present);
+    return st;
+}

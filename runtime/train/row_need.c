@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Counts of blocks. */
+#include "runtime/train/row_need.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codelets/aggregate.h"
+#include "codelets/rows.h"
+#include "runtime/full/full.h"
+#include "runtime/minibatch/steps.h"
+#include "runtime/pipe/epoch.h"
+
+#define UNEVEN 1.05 /* a PE's rows, of the average: parts are balanced by that much (partition/partition.h) */
+
+/* ---- blocks ---- */
+
+static void add_blocks(struct sl_blocks *to, double bytes, double n)
+{
+    size_t block;
+    to->n[sl_pool_class((size_t)bytes, &block)] += n;
+}
+
+static void add_all(struct sl_blocks *to, const struct sl_blocks *from, double times)
+{
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        to->n[c] += times * from->n[c];
+    }
+}
+
+static void take_most(struct sl_blocks *to, const struct sl_blocks *from)
+{
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        to->n[c] = fmax(to->n[c], from->n[c]);
+    }
+}
+
+static double block_bytes(unsigned class)
+{
+    return (double)(8 + class % 8) * exp2((int)(class / 8) - 3);
+}
+
+double sl_blocks_bytes(const struct sl_blocks *blocks)
+{
+    double bytes = 0;
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        bytes += blocks->n[c] * block_bytes(c);
+    }
+    return bytes;
+}
+
+double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there)
+{
+    struct sl_blocks left = *there;
+    double bytes = 0;
+    for (unsigned c = SL_POOL_CLASSES; c-- > 0;) {
+        double n = wanted->n[c];
+        for (unsigned k = c; n > 0 && k <= sl_pool_largest(c) && k < SL_POOL_CLASSES; k++) {
+            double served = fmin(n, left.n[k]);
+            left.n[k] -= served;
+            n -= served;
+        }
+        bytes += n * block_bytes(c);
+    }
+    return bytes;
+}
+
+/* ---- a step ---- */
+
+#define LATE 0.5 /* of a step's input rows are there yet when those of the step that takes its slot are gathered */
+
+/* What is counted: arrays whose handles are kept, or those that are not. */
+struct tally {
+    const struct sl_rows_of *of;
+    bool kept;
+    struct sl_blocks blocks;
+};
+
+/* Blocks of one split of PEs' rows. A single chunk that is kept has an eighth to spare. */
+static void add_split(struct tally *t, const struct sl_split *split, double row_bytes)
+{
+    double room = split->n_chunks > 1 ? exp2(split->shift) : split->n_rows;
+    bool kept = room * row_bytes <= SL_KEPT_BYTES;
+    double missing = split->n_chunks > 1 ? split->n_chunks - split->n_rows / room : 0; /* of the last chunk */
+    double n = split->n_chunks - (kept ? 0 : missing / 2); /* blocks that change places are touched further */
+    room += split->n_chunks == 1 && kept ? room / 8 + 1 : 0;
+    if (kept == t->kept && row_bytes > 0) {
+        add_blocks(&t->blocks, room * row_bytes, t->of->settings->pes * n);
+    }
+}
+
+/* A role's rows of all PEs. Where few rows less mean smaller chunks there will be both, in different steps. */
+static void add_rows(struct tally *t, uint32_t level, double width, size_t element)
+{
+    const struct sl_settings *s = t->of->settings;
+    double n_rows = t->of->reach->vertices[level] / s->group_size;
+    struct sl_split most =
+        sl_split_rows((uint32_t)fmin(ceil(UNEVEN * n_rows), UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
+    struct sl_split least = sl_split_rows((uint32_t)fmin(n_rows / UNEVEN, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
+    add_split(t, &most, width * (double)element);
+    if (least.shift != most.shift && level > 0) {
+        add_split(t, &least, width * (double)element);
+    }
+}
+
+/* Bytes of a number of the rows that --precision halves. */
+static size_t row_element(const struct sl_rows_of *of)
+{
+    return sl_settings_row_element(of->settings);
+}
+
+static bool aggregates(const struct sl_layer *layer)
+{
+    return layer->from != layer->level;
+}
+
+static bool attends(const struct sl_layer *layer)
+{
+    return layer->kind->weigh == SL_WEIGH_ATTENTION;
+}
+
+/* Sums of input rows need no weight: they are taken as soon as those are there. */
+static bool sums_ahead(const struct sl_layer *first)
+{
+    return aggregates(first) && !first->project_first && !first->activates_input;
+}
+
+/* What there is before a layer's weights are read. */
+static void add_ahead(struct tally *t)
+{
+    const struct sl_layer *first = &t->of->model->layer[0];
+    if (!t->of->sparse) {
+        add_rows(t, first->from, first->n_in, row_element(t->of));
+    }
+    if (sums_ahead(first)) {
+        add_rows(t, first->level, first->n_in, row_element(t->of));
+    }
+}
+
+/* Rows of a layer's way forward that its way back reads. */
+static void add_forward(struct tally *t, const struct sl_layer *layer)
+{
+    const size_t real = sizeof(sl_real);
+    const size_t row = row_element(t->of);
+    bool sum = aggregates(layer) && !layer->project_first;
+    add_rows(t, layer->level, layer->n_out, real);
+    add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
+    add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
+    add_rows(t, layer->level, sum && (layer != t->of->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
+    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
+    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, 1);
+    add_rows(t, layer->from, attends(layer) ? layer->travels : 0, real);
+    add_rows(t, layer->level, attends(layer) ? layer->n_heads : 0, real);
+}
+
+/* Projected rows that are dropped once they are added up. */
+static void add_passing(struct tally *t, const struct sl_layer *layer)
+{
+    add_rows(t, layer->from, layer->project_first && !attends(layer) ? layer->travels : 0, row_element(t->of));
+}
+
+/* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the activation come,
+ * chunk by chunk. */
+static void add_backward(struct tally *t, const struct sl_layer *layer)
+{
+    const size_t real = sizeof(sl_real);
+    bool first = layer == t->of->model->layer;
+    add_rows(t, layer->level, layer->n_out, real);
+    add_rows(t, layer->level, t->kept && layer->hidden ? layer->n_out : 0, real);
+    add_rows(t, layer->level, aggregates(layer) && !layer->project_first && !first ? layer->n_in : 0, real);
+    add_rows(t, layer->from, layer->project_first ? layer->travels : 0, real);
+    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
+    add_rows(t, layer->level, attends(layer) ? 4 * layer->n_heads : 0, real);
+}
+
+/* What later layers return to the first one's output. */
+static void add_initial(struct tally *t)
+{
+    const struct sl_model *model = t->of->model;
+    bool initial = model->n_layers > 1 && model->layer[1].kind->reads_first;
+    add_rows(t, model->layer[0].level, initial ? model->layer[0].n_out : 0, sizeof(sl_real));
+}
+
+/* Handles that are kept have their memory for good, those of each slot. */
+static void count_kept(const struct sl_rows_of *of, struct sl_blocks *to)
+{
+    struct tally t = {.of = of, .kept = true};
+    add_ahead(&t);
+    add_initial(&t);
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        add_forward(&t, &of->model->layer[i]);
+        add_passing(&t, &of->model->layer[i]);
+        add_backward(&t, &of->model->layer[i]);
+    }
+    add_all(to, &t.blocks, of->settings->depth);
+}
+
+/* The others of one step: by class the most of what there is on the way forward through a layer, and on the way back. */
+static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
+{
+    const struct sl_model *model = of->model;
+    struct tally forward = {.of = of};
+    struct sl_blocks most = {{0}};
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        add_forward(&forward, &model->layer[i]);
+        struct tally now = forward;
+        add_passing(&now, &model->layer[i]);
+        take_most(&most, &now.blocks);
+        now = forward;
+        add_backward(&now, &model->layer[i]);
+        add_rows(&now, model->layer[i].from, i > 0 ? model->layer[i].n_in : 0, sizeof(sl_real));
+        add_initial(&now);
+        take_most(&most, &now.blocks);
+    }
+    add_all(to, &most, 1);
+}
+
+void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing)
+{
+    struct tally ahead = {.of = of};
+    memset(kept, 0, sizeof *kept);
+    memset(passing, 0, sizeof *passing);
+    count_kept(of, kept);
+    count_passing(of, passing);
+    add_ahead(&ahead);
+    add_all(passing, &ahead.blocks, fmin(of->settings->depth + LATE, of->n_per_epoch));
+}
+
+/* ---- the full graph ---- */
+
+/* Whether rows of a chunk are kept, with an eighth to spare. */
+static bool keeps(const struct sl_rows_of *of, double width)
+{
+    const struct sl_settings *s = of->settings;
+    return sl_pipe_keeps(s, of->model->n_layers, of->n_vertices) &&
+           ceil(of->n_vertices / s->pes) * width * sizeof(sl_real) <= SL_KEPT_BYTES;
+}
+
+/* A share of the rows of all chunks, each a PE's and one block. */
+static void add_parts(const struct sl_rows_of *of, double width, double share, struct sl_blocks *to)
+{
+    double pes = of->settings->pes;
+    double rows = ceil(of->n_vertices / pes);
+    bool kept = keeps(of, width);
+    if (width > 0) {
+        add_blocks(to, (kept ? 1.125 : 1) * rows * width * sizeof(sl_real), kept ? pes : ceil(share * pes));
+    }
+}
+
+/* Of a layer: its output; what travels where it has rows of its own; what the way back reads besides. */
+static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer, double shares[3], struct sl_blocks *to)
+{
+    add_parts(of, layer->n_out, shares[0], to);
+    add_parts(of, layer->project_first ? layer->travels : 0, shares[1], to);
+    add_parts(of, layer->activates_input ? layer->n_in : 0, aggregates(layer) ? shares[1] : shares[2], to);
+    add_parts(of, layer->hidden ? layer->n_out : 0, shares[2], to);
+    add_parts(of, layer->hidden ? 0.25 * layer->n_out : 0, shares[2], to);
+    add_parts(of, layer->activates_input ? 0.25 * layer->n_in : 0, shares[2], to);
+    add_parts(of, aggregates(layer) && !layer->project_first ? layer->n_in : 0, shares[2], to);
+    add_parts(of, attends(layer) ? 5 * layer->n_heads : 0, shares[2], to);
+}
+
+/* How much of its segments' rows there is again at a time: of each two slots', but no more than every other segment; in exact mode of
+ * one of them, and of the next. */
+static double share_again(const struct sl_settings *s, const struct sl_model *model, double slots)
+{
+    double segments = s->stages + ceil(sqrt(model->n_layers));
+    return slots > 1 ? fmin(0.5, 2 / slots) : 1 / fmax(1, segments / 2);
+}
+
+/* Gradients of rows that are kept are all there; of others, those of a layer in hand. */
+static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
+{
+    double slots = (double)of->settings->pes / of->settings->ways;
+    struct sl_blocks passing = {{0}};
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        const struct sl_layer *layer = &of->model->layer[i];
+        bool sums = aggregates(layer) && !layer->project_first && i > 0;
+        struct sl_blocks here = {{0}};
+        const double widths[] = {layer->n_out, layer->hidden ? layer->n_out : 0, sums ? layer->n_in : 0,
+                                 layer->project_first ? layer->travels : 0, layer->activates_input ? layer->n_in : 0};
+        for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+            bool kept = keeps(of, widths[k]);
+            add_parts(of, widths[k], kept ? 1 : 1 / slots, kept ? to : &here);
+        }
+        take_most(&passing, &here);
+    }
+    add_all(to, &passing, 1);
+}
+
+void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
+{
+    const struct sl_settings *s = of->settings;
+    double slots = (double)s->pes / s->ways;
+    double again = s->recompute ? share_again(s, of->model, slots) : 1;
+    double shares[3] = {1, slots > 1 ? 1 : 0, again};
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        add_layer(of, &of->model->layer[i], shares, out);
+    }
+    add_gradients(of, out);
+}
+
+/* ---- an evaluation ---- */
+
+#define AT_WORK 2 /* chunks of a worker: one in hand, and the next */
+
+/* Of all chunks, or of those at work. */
+static void add_chunks(const struct sl_rows_of *of, bool all, double row_bytes, struct sl_blocks *to)
+{
+    uint32_t n_parts = of->settings->group_size;
+    struct sl_split split =
+        sl_split_rows((uint32_t)ceil(of->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
+    double n = (double)n_parts * split.n_chunks;
+    double rows = split.n_chunks > 1 ? exp2(split.shift) : split.n_rows;
+    if (row_bytes > 0) {
+        add_blocks(to, rows * row_bytes, all ? n : fmin(n, AT_WORK * of->n_workers));
+    }
+}
+
+/* All rows that layer i adds up, but features, which are read where they are; and what it adds them to where that is begun before. */
+static void add_waiting(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+{
+    const struct sl_layer *layer = &of->model->layer[i];
+    const double real = sizeof(sl_real);
+    const double row = (double)row_element(of);
+    if (layer->project_first) {
+        add_chunks(of, true, layer->travels * row, to);
+        add_chunks(of, true, layer->n_out * real, to);
+    } else if (aggregates(layer)) {
+        add_chunks(of, true, i > 0 || layer->activates_input ? layer->n_in * row : 0, to);
+    }
+}
+
+/* Rows of the chunks at work, from where layer i has added up. */
+static void add_work(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+{
+    const struct sl_layer *layer = &of->model->layer[i];
+    const double real = sizeof(sl_real);
+    const double row = (double)row_element(of);
+    bool sum = aggregates(layer) && !layer->project_first;
+    add_chunks(of, false, sum || i > 0 ? layer->n_in * row : 0, to);
+    add_chunks(of, false, layer->project_first ? 0 : layer->n_out * real, to);
+    add_chunks(of, false, layer->hidden ? layer->n_out * row : 0, to);
+    add_chunks(of, false, layer->hidden ? layer->n_out : 0, to);
+    add_chunks(of, false, layer->activates_input ? layer->n_in : 0, to);
+    add_chunks(of, false, attends(layer) ? layer->n_heads * real : 0, to);
+}
+
+/* Between a layer that adds up and the next one that does, rows are there for as long as a chunk is at work. */
+void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out)
+{
+    const struct sl_model *model = of->model;
+    bool reads_first = model->n_layers > 1 && model->layer[1].kind->reads_first;
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0, next; i < model->n_layers; i = next) {
+        struct sl_blocks here = {{0}};
+        add_waiting(of, i, &here);
+        add_work(of, i, &here);
+        for (next = i + 1; next < model->n_layers && !aggregates(&model->layer[next]); next++) {
+            add_work(of, next, &here);
+        }
+        if (next < model->n_layers) {
+            add_waiting(of, next, &here);
+        } else {
+            add_chunks(of, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
+        }
+        add_chunks(of, true, reads_first && i > 0 ? model->layer[0].n_out * (double)sizeof(sl_real) : 0, &here);
+        take_most(out, &here);
+    }
+}

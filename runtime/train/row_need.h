@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Which blocks of the pool (runtime/machine/pool.h) the rows of a run come to take: as the passes shape them and are done with them
+ * (runtime/model, runtime/minibatch, runtime/full), chunk by chunk.
+ */
+#ifndef SL_RUNTIME_TRAIN_ROW_NEED_H
+#define SL_RUNTIME_TRAIN_ROW_NEED_H
+
+#include "runtime/machine/pool.h"
+#include "runtime/model/layer.h"
+#include "runtime/train/reach.h"
+
+/* Numbers of blocks, by class. */
+struct sl_blocks {
+    double n[SL_POOL_CLASSES];
+};
+
+/* What rows are of; borrowed. */
+struct sl_rows_of {
+    const struct sl_settings *settings;
+    const struct sl_model *model;
+    const struct sl_reach *reach;
+    double n_vertices;
+    double n_workers;
+    double n_per_epoch; /* steps */
+    bool sparse;        /* features, which no step gathers then */
+};
+
+/* Of training by minibatches, at the most at a time. kept: rows that all slots keep. passing: the input rows of the steps whose
+ * gathering is submitted, and what is summed of them before any weight is read; and, of one step, the way forward as far as a layer,
+ * with that layer's way back. */
+void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing);
+
+/* Of training on the full graph: the way forward of all chunks and layers, of which --recompute leaves the outputs and what travels; and
+ * gradients of what is in hand. */
+void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out);
+
+/* Of an evaluation: what a layer takes in and gives, and rows in between, of which those of the chunks at work are there. */
+void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out);
+
+/* Their bytes. */
+double sl_blocks_bytes(const struct sl_blocks *blocks);
+
+/* The bytes of those of `wanted` for which none of `there`, given free before, may serve. */
+double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there);
+
+#endif
