@@ -207,7 +207,7 @@ peak()
 # bound FILE: what it was said to need at the most, KiB.
 bound()
 {
-    sed -n 's/.*needs at most \([0-9.]*\) GB.*/\1/p' "$1" | awk '{ print int($1 * 1000000000 / 1024) }'
+    sed -n 's/.*needs about \([0-9.]*\) GB.*/\1/p' "$1" | awk '{ print int($1 * 1000000000 / 1024) }'
 }
 
 # Of what the program holds of a dataset whose edges and features are most of it, in the cache: rank 0 has made that.

@@ -42,7 +42,7 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",
                 t->n_replicas);
     }
-    fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs at most %.2f GB of %.1f GB\n",
+    fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs about %.2f GB of %.1f GB\n",
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
     describe_gpus(&t->machine, stream);
