@@ -190,8 +190,8 @@ class Ours:
     def __init__(self, setting, options, more):
         s = SETTINGS[setting]
         self.name = " ".join(["coop_sage"] + more)
-        self.command = [options.program, "--quiet", "--dataset", os.path.basename(os.path.normpath(options.data)), "--features",
-                        options.features, "--layers", str(len(s["fanout"])), "--hidden", str(s["hidden"]), "--fanout",
+        place, dataset = os.path.split(os.path.abspath(options.data))
+        self.command = [options.program, "--quiet", "--data-path", place, "--dataset", dataset, "--features", options.features, "--layers", str(len(s["fanout"])), "--hidden", str(s["hidden"]), "--fanout",
                         ",".join(map(str, s["fanout"])), "--sampler", s["sampler"], "--batch-size", str(SEEDS // PES), "--pes",
                         str(PES), "--cpus", str(options.threads), "--epochs", "2", "--eval-every", "0"] + more
         self.seconds = []
