@@ -200,6 +200,7 @@ static void setup_bf16(void)
     for (int i = 0; i < 8 && bf16.has_instructions && bf16.status == dnnl_success; i++) {
         bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
     }
+    bf16.has_instructions = bf16.has_instructions && bf16.status == dnnl_success;
 }
 
 /* Call the product on memory that is described: factors and result, in oneDNN's order of arguments. */

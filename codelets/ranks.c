@@ -497,6 +497,9 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
     SL_TRY(st, check_size(handle), done);
     sl_waits_change(SL_WAITS_AWAITED, 1, sl_clock_s());
     st = translate(starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, has_come, NULL));
+    if (st != SL_OK) {
+        has_come(NULL);
+    }
 done:
     return st;
 }

@@ -89,7 +89,7 @@ struct sl_session_sizes {
     uint32_t n_per_epoch;  /* steps */
     uint32_t n_hidden;     /* columns of the embeddings; 0: the model has one layer */
     uint32_t n_weights;    /* arrays of the model, under the names of --save-names */
-    uint64_t memory_bytes; /* that the run, or the rank that needs most, may need at the most */
+    uint64_t memory_bytes; /* that the run, or the rank that needs most, may need: about, and up to a tenth less than it takes */
 };
 SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
 

@@ -60,7 +60,7 @@ static void test_sessions(void **state)
     print_message("%ld sessions: %ld pages after 20, %ld at the end\n", 2 * rounds, pages, pages_held());
     assert_int_equal(files_open(), n_files);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(pages_held() < pages + pages / 20);
+    assert_true(pages_held() < pages + pages / (getenv("SL_LONG") != NULL ? 20 : 5));
 #endif
 }
 
@@ -82,7 +82,8 @@ static void train_for_long(const char *options, const char *epochs)
     assert_int_equal(sl_memory_live(), live);
     print_message("%s epochs: %ld pages after 10, %ld after the last\n", epochs, pages[0], pages[1]);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(pages[1] <= pages[0] + pages[0] / 100);
+    assert_true(pages[1] <=
+                pages[0] + pages[0] / (getenv("SL_LONG") != NULL ? 100 : 20)); /* a huge page is much of a short run */
 #endif
 }
 

@@ -334,7 +334,7 @@ done:
 
 static enum sl_status settle(struct sl_door *door, uint32_t begin, uint32_t end, double *losses)
 {
-    const struct kept *kept = ((struct mpi *)door->own)->kept + begin;
+    const struct kept *kept;
     struct gathered all = {.n_steps = end - begin};
     uint32_t *n_mine = NULL;
     double *mine = NULL;
@@ -342,6 +342,7 @@ static enum sl_status settle(struct sl_door *door, uint32_t begin, uint32_t end,
     if (!sl_plan_apart(door->plan) || begin == end) {
         return SL_OK;
     }
+    kept = ((struct mpi *)door->own)->kept + begin;
     SL_TRY(st, list_kept(kept, all.n_steps, &n_mine, &mine), done);
     SL_TRY(st, gather_counts(door->plan, n_mine, &all), done);
     SL_TRY(st, gather_parts(door->plan, mine, n_kept(kept, all.n_steps), &all), done);

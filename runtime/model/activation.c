@@ -45,18 +45,25 @@ static enum sl_status share(const struct sl_at *at, uint32_t p, bool back, const
     return source->share == NULL ? SL_OK : source->share(at, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
+/* Where group r's partials begin: at the same place in every rank, which need not know how many those before it have. */
+static uint32_t place_of(const struct sl_at *at, const struct sl_partials *list, uint32_t r)
+{
+    return r * (list->room / at->pass->plan->n_groups);
+}
+
 /* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
 static enum sl_status group_statistics(const struct sl_at *at, uint32_t r)
 {
     struct sl_pass_moments *batch = &at->pass->batch;
     struct sl_pass_group *group = &at->pass->group[r];
     struct members pes = group_of(at, r);
-    uint32_t first = batch->moments.n;
+    uint32_t first = place_of(at, &batch->moments, r);
     uint32_t width = at->layer->n_out;
     starpu_data_handle_t pair;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     group->n_rows[at->i] = 0;
+    batch->moments.n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
         const struct sl_split *split = split_of(at, p);
         head = sl_at_head(at, p);
@@ -91,7 +98,6 @@ static enum sl_status batch_statistics(const struct sl_at *at)
     struct sl_partials *unbiased = &at->pass->batch.unbiased;
     uint32_t n_groups = at->pass->plan->n_groups / at->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
-    at->pass->batch.moments.n = 0;
     unbiased->n = 0;
     for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
         uint32_t first = unbiased->n;
@@ -258,11 +264,12 @@ static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
 {
     struct sl_partials *sums = &at->pass->batch.sums;
     struct members pes = group_of(at, r);
-    uint32_t first = sums->n;
+    uint32_t first = place_of(at, sums, r);
     starpu_data_handle_t *sum = &at->pass->group[r].sums[at->i];
     starpu_data_handle_t partial;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
+    sums->n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
         for (uint32_t c = 0; c < split_of(at, p)->n_chunks; c++) {
             SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(double), &partial), done);
@@ -286,7 +293,6 @@ static enum sl_status batch_sums(const struct sl_at *at)
     starpu_data_handle_t of_groups[SL_MAX_PES];
     uint32_t n_groups = at->pass->plan->n_groups / at->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
-    at->pass->batch.sums.n = 0;
     for (uint32_t r = 0; r < at->pass->plan->n_groups; r++) {
         SL_TRY(st, group_sums(at, r), done);
         of_groups[r] = at->pass->group[r].sums[at->i];

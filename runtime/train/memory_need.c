@@ -9,6 +9,7 @@
 #include "codelets/rows.h"
 #include "runtime/full/full.h"
 #include "runtime/machine/pool.h"
+#include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/row_need.h"
@@ -123,6 +124,25 @@ static double rows_bytes(const struct sl_blocks *blocks)
     return sl_blocks_bytes(blocks) + n * HANDLE_BYTES;
 }
 
+#define FACTOR_BYTES 8 /* a factor that is rounded or widened, and a product to be rounded */
+
+/* What a worker's products of bf16 take for a chunk of training or of an evaluation. */
+static double factor_bytes(const struct sl_rows_of *of)
+{
+    const struct sl_settings *s = of->settings;
+    double most = exp2(SL_EVALUATE_SHIFT);
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        const struct sl_layer *layer = &of->model->layer[i];
+        double rows = ceil(of->reach->vertices[layer->from] / s->group_size);
+        struct sl_split split = sl_split_rows((uint32_t)fmin(rows, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
+        most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
+        widest = layer->n_in > widest ? layer->n_in : widest;
+        widest = layer->n_out > widest ? layer->n_out : widest;
+    }
+    return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
+}
+
 static double steps_per_epoch(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     return ceil(dataset->train.n / ((double)s->batch_size * s->pes));
@@ -191,6 +211,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
         .partials = (uint64_t)partial_bytes(s, &model),
         .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &run->reach, &model, run->team),
         .samples = (uint64_t)(pipe ? pipe_tables(s, dataset) : sample_bytes(s, &run->reach, n))};
+    terms.factors = (uint64_t)(run->n_workers * factor_bytes(&of));
     term_rows(&of, &terms);
     return terms;
 }
@@ -215,7 +236,7 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
     uint64_t training = t.rows + t.samples;
     bool trimmed = t.rows > SL_POOL_KEPT_BYTES; /* what is free of it, before the evaluation */
     uint64_t work = trimmed ? most(training, t.evaluation + t.samples) : training + t.beside;
-    return t.data + t.model + t.partials + t.exchange + most(t.loaded, work) + PROCESS_BYTES +
+    return t.data + t.model + t.partials + t.exchange + t.factors + most(t.loaded, work) + PROCESS_BYTES +
            run->n_workers * WORKER_BYTES;
 }
 
@@ -330,7 +351,8 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
         portion(s.scored, (double)t.evaluation) + halo_bytes(&model, sl_settings_row_element(settings), n);
     uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
-    uint64_t kept = (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model;
+    uint64_t kept =
+        (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model + t.factors;
     return (struct sl_rank_need){.memory = (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES +
                                            n_workers * WORKER_BYTES,
                                  .untouched = t.data - (uint64_t)fmin(tables, (double)t.data)};

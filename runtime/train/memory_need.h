@@ -19,7 +19,7 @@ struct sl_memory_run {
     uint32_t n_workers;
 };
 
-/* Estimates in bytes of what the process holds at the most, read off the model's layers. Rows are counted as blocks of the pool
+/* Estimates in bytes of what the process holds, read off the model's layers. Rows are counted as blocks of the pool
  * (row_need.h), of steps as they are to be expected (reach.h). */
 struct sl_memory_terms {
     uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
@@ -28,6 +28,7 @@ struct sl_memory_terms {
     uint64_t partials;   /* of gradients, losses and batch norm's sums */
     uint64_t exchange;   /* what PEs exchange rows by */
     uint64_t samples;    /* depth sampled blocks */
+    uint64_t factors;    /* what all workers' products of bf16 round, or widen, factors in */
     uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
     uint64_t evaluation; /* rows of all vertices */
     uint64_t beside;     /* what of these the pool has no blocks for that training left */
@@ -37,7 +38,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
 
 /* The most of it at a time: data, model, partials, exchange, the process itself, and the larger of the dataset as it is loaded and of
  * training with what evaluation takes beside; or, where the pool gives back what training leaves, of training and evaluation. Of twenty
- * runs none took more, and none less than three quarters of it (tests/test_memory_peak.c). What reading a dataset's text takes beside is
+ * runs none took more, and none less than three quarters of it; it may be up to a tenth low (tests/test_memory_peak.c). What reading a dataset's text takes beside is
  * not counted: it is over before. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);

@@ -63,6 +63,12 @@ static void reach(struct trial *t, sl_vertex v)
     }
 }
 
+/* The k-th of n_drawn places in a list of n, evenly spaced from a first one on: below n however that rounds. */
+static uint64_t place(double k, double first, double n, double n_drawn)
+{
+    return (uint64_t)fmin((k + first) * n / n_drawn, n - 1);
+}
+
 /* In-neighbours of one vertex: as many as the fanout, evenly spaced from one on that is drawn; by LABOR each with its own chance, whoever
  * draws it. The edges drawn. */
 static double draw(struct trial *t, sl_vertex v, uint32_t hop)
@@ -83,7 +89,7 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
     }
     double first = uniform(t, v, hop);
     for (double k = 0; k < fanout; k++) {
-        reach(t, sources[(uint64_t)((k + first) * degree / fanout)]);
+        reach(t, sources[place(k, first, degree, fanout)]);
     }
     return fanout;
 }
@@ -93,7 +99,7 @@ static void draw_seeds(struct trial *t, const struct sl_ids *train, double n_see
 {
     double first = uniform(t, 0, t->settings->layers);
     for (double k = 0; k < n_seeds; k++) {
-        reach(t, train->ids[(uint32_t)((k + first) * train->n / n_seeds)]);
+        reach(t, train->ids[place(k, first, train->n, n_seeds)]);
     }
 }
 

@@ -9,7 +9,8 @@
 # $PEERS_ENV [peers-env]: a Python environment; where there is no such folder it is made there from PyPI, which takes some 6 GB and ten
 # minutes or more, as torch-sparse, without which PyTorch Geometric does not sample, is compiled. DGL 2.1.0 is the last one that PyPI has with
 # GraphBolt, and torch 2.2.1 the last that it fits. $PYTHON [python3] makes it; DGL has files for Python 3.8 to 3.11.
-# The dataset is looked for on $STARLING_DATA. Says in a line what is missing, and exits with 77.
+# The dataset is looked for on $STARLING_DATA; its features are its own or, where it has none, derived/node-feat-prone96.csv.gz, made of
+# the graph. Says in a line what is missing, and exits with 77.
 
 set -eu
 
@@ -43,6 +44,10 @@ for place in ${places//:/ }; do
     [[ ! -d $place/ogbn-arxiv ]] || data=$place/ogbn-arxiv
 done
 [[ -n ${data:-} ]] || skip 'no ogbn-arxiv on $STARLING_DATA'
+for features in raw/node-feat.csv.gz derived/node-feat-prone96.csv.gz; do
+    [[ ! -f $data/$features ]] || break
+done
+[[ -f $data/$features ]] || skip "no features in $data"
 environment
 echo "peers: $(du -sh "$folder" | cut -f 1) in $folder" >&2
-DGLBACKEND=pytorch "$folder/bin/python" "$peers" "$program" --data "$data" --features derived/node-feat-prone96.csv.gz "$@"
+DGLBACKEND=pytorch "$folder/bin/python" "$peers" "$program" --data "$data" --features "$features" "$@"
