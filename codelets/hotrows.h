@@ -17,8 +17,6 @@
 #ifndef SL_CODELETS_HOTROWS_H
 #define SL_CODELETS_HOTROWS_H
 
-#include <stdbool.h>
-
 #include "codelets/task.h"
 #include "support/real.h"
 
@@ -38,7 +36,9 @@ struct sl_hotrows {
     uint32_t *slot_of; /* by local id */
     struct sl_hot_slot *slot;
     sl_real *rows; /* S x F */
-    bool is_bf16;  /* the rows, and the table's; of those kernels of CPUs alone know */
+    /* 1: the rows, and the table's, which kernels of CPUs alone know. No padding: kernels' arguments are looked at word by word. */
+    uint32_t is_bf16;
+    uint32_t unused;
 };
 
 /* What has been asked of a cache. */
