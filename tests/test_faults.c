@@ -180,6 +180,14 @@ static void make_all_files_go(void)
     }
 }
 
+/* One call in so many may be one that a run does without. With a sanitizer there is no pool, and a buffer that the C library has no
+ * memory for StarPU asks for again. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MOST_WITHOUT 3
+#else
+#define MOST_WITHOUT 10
+#endif
+
 /* A run without this one call ends as well as any. */
 static void expect_same_scores(const struct sl_scores *a, const struct sl_scores *b, long n)
 {
@@ -228,7 +236,7 @@ static void fail_each(struct fault *fault, enum sl_status expected, long usual, 
         }
         print_message("run %zu: %ld of %ld calls failed, %ld times the run did without\n", r, n_failed, n_calls,
                       n_done_without);
-        assert_true(n_failed > 5 && n_done_without <= 1 + n_failed / 10);
+        assert_true(n_failed > 5 && n_done_without <= 1 + n_failed / MOST_WITHOUT);
     }
 }
 
