@@ -24,7 +24,7 @@ struct crossing {
     bool residual, sparse;
 };
 
-/* Three layers: one widens (rows are exchanged), one keeps its width, one narrows (projections are). */
+/* Three layers: one widens (rows are exchanged), one keeps its width, one narrows; sparse rows are projected first. */
 static void settings_of(const struct crossing *c, struct sl_settings *out)
 {
     static const uint32_t fanout[] = {3, 3, 4};

@@ -21,6 +21,12 @@ static void make(uint32_t n_features, uint32_t n_classes, bool sparse, struct sl
 
 /* ---- shapes ---- */
 
+static void expect_order(const struct sl_layer_order *order, bool project_first, uint32_t travels)
+{
+    assert_int_equal(order->project_first, project_first);
+    assert_int_equal(order->travels, travels);
+}
+
 static void test_shapes(void **state)
 {
     (void)state;
@@ -33,7 +39,10 @@ static void test_shapes(void **state)
     assert_int_equal(m.layer[2].n_out, 40);
     assert_true(m.layer[0].hidden && m.layer[1].hidden && !m.layer[2].hidden);
     assert_true(m.layer[0].residual && m.layer[1].residual && !m.layer[2].residual);
-    assert_false(m.layer[0].project_first || m.layer[1].project_first || m.layer[2].project_first);
+    for (int i = 0; i < 3; i++) {
+        expect_order(&m.layer[i].training, false, 16);
+        expect_order(&m.layer[i].evaluation, false, 16);
+    }
     assert_int_equal(m.layer[2].parameter[SL_NEIGH].n_rows, 16);
     assert_int_equal(m.layer[2].parameter[SL_NEIGH].n_columns, 40);
     assert_int_equal(m.layer[2].parameter[SL_BIAS].n_rows, 1);
@@ -43,17 +52,26 @@ static void test_shapes(void **state)
 
     set(2, 16, SL_NORM_NONE, true);
     make(17, 16, false, &m);
-    assert_true(m.layer[0].project_first && !m.layer[0].residual);
-    assert_false(m.layer[1].project_first || m.layer[1].residual); /* equal widths, but the last layer */
+    expect_order(&m.layer[0].training, true, 16);
+    expect_order(&m.layer[0].evaluation, true, 16);
+    expect_order(&m.layer[1].training, false, 16);
+    assert_false(m.layer[0].residual || m.layer[1].residual); /* equal widths, but the last layer */
     sl_model_free(&m);
 
     set(1, 16, SL_NORM_BATCH, false);
     make(10, 12, true, &m);
     assert_int_equal(m.layer[0].n_out, 12);
-    assert_true(m.layer[0].project_first); /* sparse rows do not travel */
+    expect_order(&m.layer[0].training, true, 12); /* sparse rows do not travel */
+    expect_order(&m.layer[0].evaluation, true, 12);
     assert_null(m.layer[0].running);
     sl_model_free(&m);
     sl_model_free(&m); /* an empty one */
+
+    set(2, 16, SL_NORM_NONE, false);
+    make(16, 7, false, &m);
+    expect_order(&m.layer[1].training, false, 16); /* of a sample the destinations are the fewer */
+    expect_order(&m.layer[1].evaluation, true, 7);
+    sl_model_free(&m);
 }
 
 /* ---- initial values ---- */

@@ -160,7 +160,7 @@ static void test_sums(void **state)
 
 /* ---- runs ---- */
 
-/* What is run; rows of a layer travel as they are, or, where it narrows, projected. */
+/* What is run; rows of a layer travel as they are, or, where the first one narrows, projected. */
 struct variant {
     const char *name;
     int model, sampler, norm;

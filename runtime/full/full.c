@@ -37,7 +37,7 @@ static enum sl_status send(const struct sl_at *at)
         struct sl_task_args head = sl_at_head(at, q);
         SL_TRY(st, sl_halo_send(halo, &head, at->i, q, sl_at_travels(at, q)), done);
     }
-    st = halo != NULL ? sl_halo_receive(halo, at->i, at->layer->travels, full_of(at)->received) : SL_OK;
+    st = halo != NULL ? sl_halo_receive(halo, at->i, sl_at_order(at)->travels, full_of(at)->received) : SL_OK;
 done:
     return st;
 }
@@ -93,7 +93,7 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
     what.weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
         rows[p] = sl_plan_here(at->pass->plan, p) ? *sl_at_travels(at, p) : full_of(at)->received[p];
-        rows[p].n_columns = at->layer->travels;
+        rows[p].n_columns = sl_at_order(at)->travels;
     }
     return at->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(at, q, row, &what, beta, out)
                                                         : sl_aggregate_full_submit(&head, &what, row, beta, out);

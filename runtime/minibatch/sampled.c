@@ -190,7 +190,7 @@ static void add_parcel(const struct sl_at *at, bool back, uint32_t p, uint32_t q
                                .what = back ? sent_of(at, p, q) : packed_of(at, p, q),
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q / s->team)],
                                .n_rows = n_rows,
-                               .n_columns = at->layer->travels,
+                               .n_columns = sl_at_order(at)->travels,
                                .element = s->shards->row_element};
     }
 }
@@ -230,7 +230,7 @@ static enum sl_status travel(const struct sl_at *at, bool back)
 /* Rows go to the PEs of the group that asked for them. */
 static enum sl_status send(const struct sl_at *at)
 {
-    enum sl_status st = shape_pairs(at, false, at->layer->travels);
+    enum sl_status st = shape_pairs(at, false, sl_at_order(at)->travels);
     for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
         st = pack(at, p);
     }
@@ -311,7 +311,7 @@ static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int be
 /* Columns of the gradients that go back. */
 static uint32_t width_back(const struct sl_at *at)
 {
-    return attends(at) ? at->layer->travels : sl_at_returns(at, at->pass->plan->first_pe)->n_columns;
+    return attends(at) ? sl_at_order(at)->travels : sl_at_returns(at, at->pass->plan->first_pe)->n_columns;
 }
 
 /* PE p packs, for each other owner, the gradients of the rows it got from there. */

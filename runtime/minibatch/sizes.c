@@ -49,13 +49,13 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     }
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         const struct sl_layer *layer = layer_of_hop(s, hop);
-        uint64_t row = s->shards->row_element * layer->travels;
+        uint64_t row = s->shards->row_element * layer->training.travels;
         const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
-        sizes->row_gradient_bytes += layer != s->model->layer || layer->project_first ? n_ids * row : 0;
+        sizes->row_gradient_bytes += layer != s->model->layer || layer->training.project_first ? n_ids * row : 0;
     }
     sizes->feature_bytes += feature_bytes(s, p);
 }

@@ -18,7 +18,7 @@ static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
     starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
     starpu_data_handle_t sum;
     enum sl_status st;
-    if (at->layer->project_first) {
+    if (sl_at_order(at)->project_first) {
         SL_TRY(st, sl_bias(at, p, z), done);
         return at->pass->source->sum(at, p, c, 1, z);
     }
@@ -36,7 +36,7 @@ static enum sl_status forward(const struct sl_at *at)
 
 static enum sl_status backward(const struct sl_at *at)
 {
-    bool project_first = at->layer->project_first;
+    bool project_first = sl_at_order(at)->project_first;
     bool wanted = at->i > 0 || project_first;
     enum sl_status st;
     SL_TRY(st, project_first ? sl_bias_back(at) : sl_sum_gradient(at, WEIGHT, true), done);

@@ -111,6 +111,12 @@ struct sl_model_kind {
 
 #define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* those that aggregate, one before and one after */
 
+/* In which order a layer multiplies and sums. */
+struct sl_layer_order {
+    bool project_first; /* rows are multiplied by their weights before they travel to the PEs that sum them */
+    uint32_t travels;   /* width of the rows that travel */
+};
+
 struct sl_layer {
     const struct sl_layer_kind *kind;
     uint32_t n_in, n_out;
@@ -121,13 +127,12 @@ struct sl_layer {
     bool bias_vanishes;   /* batch norm takes out again what SL_BIAS adds: its gradient is zero, and is not computed */
     bool activates_input; /* its input rows are activated, and have dropout, before it takes them in */
     bool keeps;           /* its output has no dropout: later layers read it as it is */
-    bool project_first;   /* n_in > n_out, or sparse input: rows are multiplied by their weights before they travel */
-    uint32_t travels;     /* width of the rows that travel to its destinations */
-    double identity;      /* GCNII's beta */
-    uint32_t n_heads;     /* of attention */
-    double scale;         /* of symmetric sums */
-    uint32_t number;      /* among the layers that aggregate, for names; of one after them how many those are */
-    bool residual;        /* hidden, asked for, and n_in == n_out */
+    struct sl_layer_order training, evaluation;
+    double identity;  /* GCNII's beta */
+    uint32_t n_heads; /* of attention */
+    double scale;     /* of symmetric sums */
+    uint32_t number;  /* among the layers that aggregate, for names; of one after them how many those are */
+    bool residual;    /* hidden, asked for, and n_in == n_out */
     struct sl_parameter parameter[SL_N_PARAMETERS]; /* matrices: n_in x n_out; the others: 1 x n_out */
     sl_real *running;                               /* batch norm: 2 x n_out, mean row and variance row; else NULL */
     starpu_data_handle_t running_handle;

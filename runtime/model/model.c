@@ -107,6 +107,22 @@ done:
     return st;
 }
 
+static struct sl_layer_order order_of(const struct sl_layer *layer, bool project_first)
+{
+    return (struct sl_layer_order){project_first, project_first ? layer->n_out : layer->n_in};
+}
+
+/* A layer that narrows sums the fewer numbers if it multiplies first, but multiplies the rows of its in-neighbours and not those of
+ * its destinations. Over all vertices these are as many. In a sample they are several times as many, and the product is what takes
+ * long; only features, the widest rows of all, are then still multiplied first. Sparse ones are never summed. */
+static void order_layer(const struct sl_settings *settings, bool first, bool sparse, struct sl_layer *layer)
+{
+    bool narrows = layer->n_in > layer->n_out || (first && sparse);
+    bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all rows that travel are then as wide as the hidden ones */
+    layer->training = order_of(layer, first && (narrows || pipe));
+    layer->evaluation = pipe ? layer->training : order_of(layer, narrows);
+}
+
 /* What a layer is by its place in the model. */
 static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
                         bool sparse, struct sl_layer *layer)
@@ -127,11 +143,8 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
                   : layer->hidden && aggregates ? settings->norm
                                                 : SL_NORM_NONE;
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
-    layer->project_first = settings->schedule == SL_SCHEDULE_PIPE
-                               ? i == 0 /* all rows that travel are then as wide as the hidden ones */
-                               : layer->n_in > layer->n_out || (i == 0 && sparse);
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
-    layer->travels = layer->project_first ? layer->n_out : layer->n_in;
+    order_layer(settings, i == 0, sparse, layer);
     layer->n_heads = 1;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
@@ -146,7 +159,8 @@ static void shape_parameter(const struct sl_layer *layer, int k, struct sl_param
     enum sl_parameter_shape shape = layer->kind->parameter[k].shape;
     if (shape != SL_SHAPE_NONE) {
         p->n_rows = shape == SL_SHAPE_MATRIX || shape == SL_SHAPE_DERIVED ? layer->n_in : 1;
-        p->n_columns = shape == SL_SHAPE_DERIVED && layer->project_first ? layer->travels : layer->n_out;
+        p->n_columns =
+            shape == SL_SHAPE_DERIVED && layer->training.project_first ? layer->training.travels : layer->n_out;
     } else if (layer->norm != SL_NORM_NONE && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS)) {
         p->n_rows = 1;
         p->n_columns = layer->kind->norms_input ? layer->n_in : layer->n_out;

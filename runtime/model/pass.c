@@ -49,15 +49,20 @@ enum sl_role sl_at_result_gradient(const struct sl_at *at)
     return at->layer->hidden || at->layer->last ? SL_ROWS_GZ : SL_ROWS_GH;
 }
 
+const struct sl_layer_order *sl_at_order(const struct sl_at *at)
+{
+    return at->pass->training ? &at->layer->training : &at->layer->evaluation;
+}
+
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p)
 {
     enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return sl_at_rows(at, p, at->layer->project_first ? SL_ROWS_PROJECTED : input);
+    return sl_at_rows(at, p, sl_at_order(at)->project_first ? SL_ROWS_PROJECTED : input);
 }
 
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
 {
-    return sl_at_rows(at, p, at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA);
+    return sl_at_rows(at, p, sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA);
 }
 
 /* Rows that products and other PEs read have the precision of the features; what is added up, and gradients, are sl_real. */
@@ -189,7 +194,7 @@ enum sl_status sl_project(const struct sl_at *at, int parameter)
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, at->layer->travels), done);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, sl_at_order(at)->travels), done);
         for (uint32_t c = 0; c < y->split.n_chunks; c++) {
             SL_TRY(st, sl_multiply(at, p, sl_at_chunk_row(at, p, at->from, c), parameter, NULL, 0, y->chunk[c]), done);
         }
@@ -262,12 +267,12 @@ enum sl_status sl_convolve(const struct sl_at *at, int parameter,
                            enum sl_status (*combine)(const struct sl_at *at, uint32_t p, uint32_t c))
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, at->layer->project_first ? sl_project(at, parameter) : SL_OK, done);
+    SL_TRY(st, sl_at_order(at)->project_first ? sl_project(at, parameter) : SL_OK, done);
     SL_TRY(st, at->pass->source->send(at), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
-        if (!at->layer->project_first) {
+        if (!sl_at_order(at)->project_first) {
             SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
         }
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {

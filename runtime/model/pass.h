@@ -150,7 +150,8 @@ struct sl_rows *sl_at_input_gradient(const struct sl_at *at, uint32_t p);
 enum sl_role sl_at_result(const struct sl_at *at);
 enum sl_role sl_at_result_gradient(const struct sl_at *at);
 
-/* What of a layer travels to the PEs that aggregate it, and what travels back. */
+/* Whether this pass over the layer multiplies before it sums. What of it travels to the PEs that aggregate, and what travels back. */
+const struct sl_layer_order *sl_at_order(const struct sl_at *at);
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p);
 

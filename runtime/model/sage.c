@@ -36,7 +36,7 @@ static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
     starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
     uint32_t row = sl_at_chunk_row(at, p, at->level, c);
     enum sl_status st;
-    if (!at->layer->project_first) {
+    if (!sl_at_order(at)->project_first) {
         return combine_sum(at, p, c, z);
     }
     SL_TRY(st, sl_multiply(at, p, row, SL_SELF, sl_at_value(at, p, SL_BIAS), 0, z), done);
@@ -86,7 +86,7 @@ done:
 
 static enum sl_status backward(const struct sl_at *at)
 {
-    bool project_first = at->layer->project_first;
+    bool project_first = sl_at_order(at)->project_first;
     bool wanted = at->i > 0 || project_first;
     enum sl_status st;
     SL_TRY(st, self_gradient(at), done);

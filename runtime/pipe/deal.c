@@ -56,8 +56,9 @@ void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t
 
 static bool are_alike(const struct sl_layer *a, const struct sl_layer *b)
 {
-    return a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out && a->project_first == b->project_first &&
-           a->activates_input == b->activates_input && a->hidden == b->hidden;
+    return a->kind == b->kind && a->n_in == b->n_in && a->n_out == b->n_out &&
+           a->training.project_first == b->training.project_first && a->activates_input == b->activates_input &&
+           a->hidden == b->hidden;
 }
 
 static void average(const struct sl_model *model, double *seconds)

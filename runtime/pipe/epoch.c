@@ -23,7 +23,7 @@ static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
 /* The role of what travels back, which earlier slots read. */
 static enum sl_role returned_role(const struct sl_at *at)
 {
-    return at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
+    return sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
 }
 
 /* ---- forward ---- */

@@ -25,7 +25,7 @@ bool sl_pipe_aggregates(const struct sl_at *at)
 enum sl_role sl_pipe_travelling(const struct sl_at *at)
 {
     enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return at->layer->project_first ? SL_ROWS_PROJECTED : input;
+    return at->layer->training.project_first ? SL_ROWS_PROJECTED : input;
 }
 
 /* ---- segments ---- */

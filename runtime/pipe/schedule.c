@@ -211,7 +211,7 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
 /* Columns of layer i's history. */
 static uint32_t width_of(const struct sl_pipe *p, uint32_t i)
 {
-    return p->work.model->layer[i].travels;
+    return p->work.model->layer[i].training.travels;
 }
 
 static void name_history(uint32_t i, char *out, size_t bytes)

@@ -58,7 +58,7 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         stage_columns += crossing_columns(p, i);
-        way_columns += layer->from != layer->level ? layer->travels : 0;
+        way_columns += layer->from != layer->level ? layer->training.travels : 0;
     }
     out->stages = 2 * sizeof(sl_real) * stage_columns * p->work.shards->n_vertices;
     out->rows = out->row_gradients = sizeof(sl_real) * way_columns * out->mirrors;

@@ -95,9 +95,9 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_reach 
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        bool back = i > 0 || layer->project_first; /* gradients of features are not wanted */
+        bool back = i > 0 || layer->training.project_first; /* gradients of features are not wanted */
         double rows = aggregates(layer) ? 1.25 * asked_rows(s, b, layer) : 0;
-        double most = fmax(fmin(rows * layer->travels * (double)sl_settings_row_element(s), kept),
+        double most = fmax(fmin(rows * layer->training.travels * (double)sl_settings_row_element(s), kept),
                            handles * SL_POOL_SMALLEST_BYTES);
         bytes += aggregates(layer) ? (back ? 2 : 1) * most + kinds * handles * HANDLE_BYTES : 0;
     }
@@ -325,7 +325,7 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     uint32_t widest = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        widest = aggregates(layer) && layer->travels > widest ? layer->travels : widest;
+        widest = aggregates(layer) && layer->evaluation.travels > widest ? layer->evaluation.travels : widest;
     }
     return CLASS_SHARE * n * widest * (double)element;
 }
@@ -390,8 +390,9 @@ static double gpu_evaluation_bytes(const struct sl_model *model, double n)
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         bool own = layer->activates_input || layer->kind->reads_first || !aggregates(layer); /* rows beside */
-        double all = (aggregates(layer) ? layer->travels : 0) + layer->n_out;
-        double work = (layer->project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
+        double all = (aggregates(layer) ? layer->evaluation.travels : 0) + layer->n_out;
+        double work =
+            (layer->evaluation.project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
         bytes = fmax(bytes, all * n + (work + layer->n_heads) * n_at_work);
     }
     return bytes * sizeof(sl_real);

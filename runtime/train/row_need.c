@@ -124,7 +124,7 @@ static bool attends(const struct sl_layer *layer)
 /* Sums of input rows need no weight: they are taken as soon as those are there. */
 static bool sums_ahead(const struct sl_layer *first)
 {
-    return aggregates(first) && !first->project_first && !first->activates_input;
+    return aggregates(first) && !first->training.project_first && !first->activates_input;
 }
 
 /* What there is before a layer's weights are read. */
@@ -144,21 +144,22 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
     const size_t row = row_element(t->of);
-    bool sum = aggregates(layer) && !layer->project_first;
+    bool sum = aggregates(layer) && !layer->training.project_first;
     add_rows(t, layer->level, layer->n_out, real);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
     add_rows(t, layer->level, sum && (layer != t->of->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
     add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
     add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, 1);
-    add_rows(t, layer->from, attends(layer) ? layer->travels : 0, real);
+    add_rows(t, layer->from, attends(layer) ? layer->training.travels : 0, real);
     add_rows(t, layer->level, attends(layer) ? layer->n_heads : 0, real);
 }
 
 /* Projected rows that are dropped once they are added up. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
-    add_rows(t, layer->from, layer->project_first && !attends(layer) ? layer->travels : 0, row_element(t->of));
+    add_rows(t, layer->from, layer->training.project_first && !attends(layer) ? layer->training.travels : 0,
+             row_element(t->of));
 }
 
 /* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the activation come,
@@ -169,8 +170,8 @@ static void add_backward(struct tally *t, const struct sl_layer *layer)
     bool first = layer == t->of->model->layer;
     add_rows(t, layer->level, layer->n_out, real);
     add_rows(t, layer->level, t->kept && layer->hidden ? layer->n_out : 0, real);
-    add_rows(t, layer->level, aggregates(layer) && !layer->project_first && !first ? layer->n_in : 0, real);
-    add_rows(t, layer->from, layer->project_first ? layer->travels : 0, real);
+    add_rows(t, layer->level, aggregates(layer) && !layer->training.project_first && !first ? layer->n_in : 0, real);
+    add_rows(t, layer->from, layer->training.project_first ? layer->training.travels : 0, real);
     add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
     add_rows(t, layer->level, attends(layer) ? 4 * layer->n_heads : 0, real);
 }
@@ -253,12 +254,12 @@ static void add_parts(const struct sl_rows_of *of, double width, double share, s
 static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer, double shares[3], struct sl_blocks *to)
 {
     add_parts(of, layer->n_out, shares[0], to);
-    add_parts(of, layer->project_first ? layer->travels : 0, shares[1], to);
+    add_parts(of, layer->training.project_first ? layer->training.travels : 0, shares[1], to);
     add_parts(of, layer->activates_input ? layer->n_in : 0, aggregates(layer) ? shares[1] : shares[2], to);
     add_parts(of, layer->hidden ? layer->n_out : 0, shares[2], to);
     add_parts(of, layer->hidden ? 0.25 * layer->n_out : 0, shares[2], to);
     add_parts(of, layer->activates_input ? 0.25 * layer->n_in : 0, shares[2], to);
-    add_parts(of, aggregates(layer) && !layer->project_first ? layer->n_in : 0, shares[2], to);
+    add_parts(of, aggregates(layer) && !layer->training.project_first ? layer->n_in : 0, shares[2], to);
     add_parts(of, attends(layer) ? 5 * layer->n_heads : 0, shares[2], to);
 }
 
@@ -277,10 +278,11 @@ static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
     struct sl_blocks passing = {{0}};
     for (uint32_t i = 0; i < of->model->n_layers; i++) {
         const struct sl_layer *layer = &of->model->layer[i];
-        bool sums = aggregates(layer) && !layer->project_first && i > 0;
+        bool sums = aggregates(layer) && !layer->training.project_first && i > 0;
         struct sl_blocks here = {{0}};
         const double widths[] = {layer->n_out, layer->hidden ? layer->n_out : 0, sums ? layer->n_in : 0,
-                                 layer->project_first ? layer->travels : 0, layer->activates_input ? layer->n_in : 0};
+                                 layer->training.project_first ? layer->training.travels : 0,
+                                 layer->activates_input ? layer->n_in : 0};
         for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
             bool kept = keeps(of, widths[k]);
             add_parts(of, widths[k], kept ? 1 : 1 / slots, kept ? to : &here);
@@ -326,8 +328,8 @@ static void add_waiting(const struct sl_rows_of *of, uint32_t i, struct sl_block
     const struct sl_layer *layer = &of->model->layer[i];
     const double real = sizeof(sl_real);
     const double row = (double)row_element(of);
-    if (layer->project_first) {
-        add_chunks(of, true, layer->travels * row, to);
+    if (layer->evaluation.project_first) {
+        add_chunks(of, true, layer->evaluation.travels * row, to);
         add_chunks(of, true, layer->n_out * real, to);
     } else if (aggregates(layer)) {
         add_chunks(of, true, i > 0 || layer->activates_input ? layer->n_in * row : 0, to);
@@ -340,9 +342,9 @@ static void add_work(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *
     const struct sl_layer *layer = &of->model->layer[i];
     const double real = sizeof(sl_real);
     const double row = (double)row_element(of);
-    bool sum = aggregates(layer) && !layer->project_first;
+    bool sum = aggregates(layer) && !layer->evaluation.project_first;
     add_chunks(of, false, sum || i > 0 ? layer->n_in * row : 0, to);
-    add_chunks(of, false, layer->project_first ? 0 : layer->n_out * real, to);
+    add_chunks(of, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
     add_chunks(of, false, layer->hidden ? layer->n_out * row : 0, to);
     add_chunks(of, false, layer->hidden ? layer->n_out : 0, to);
     add_chunks(of, false, layer->activates_input ? layer->n_in : 0, to);

@@ -28,7 +28,7 @@ static struct at at_layer(const struct bench_shape *s, uint32_t layer, struct be
     a.n_in = s->width[layer];
     a.n_out = s->width[layer + 1];
     a.sparse = a.first && s->is_sparse;
-    a.project_first = a.n_in > a.n_out || a.sparse;
+    a.project_first = a.first && (a.n_in > a.n_out || a.sparse);
     a.width = a.project_first ? a.n_out : a.n_in;
     a.above = (double)s->vertices[hop + 1];
     a.below = (double)s->vertices[hop];
