@@ -412,6 +412,12 @@ static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
 }
 
 #ifdef SL_CUDA
+/* This worker's. */
+static struct sl_dense_cuda here(const struct sl_task_args *head)
+{
+    return (struct sl_dense_cuda){starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), head->run->tf32};
+}
+
 static void forward_cuda_task(void *buffers[], void *cl_arg)
 {
     struct dense_args *args = cl_arg;
@@ -419,10 +425,9 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_dense_forward_cuda(starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(),
-                                              sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]),
-                                              sl_buffer_columns(buffers[2]), rows_from(buffers[0], args->row0),
-                                              sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
+    enum sl_status st = sl_dense_forward_cuda(
+        here(&args->head), sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]), sl_buffer_columns(buffers[2]),
+        rows_from(buffers[0], args->row0), sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -433,9 +438,8 @@ static void backward_input_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     enum sl_status st = sl_dense_backward_input_cuda(
-        starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), sl_buffer_rows(buffers[0]),
-        sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]),
-        sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
+        here(&args->head), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
+        sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -446,10 +450,9 @@ static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_dense_backward_weight_cuda(starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(),
-                                                      sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]),
-                                                      sl_buffer_columns(buffers[1]), rows_from(buffers[0], args->row0),
-                                                      sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    enum sl_status st = sl_dense_backward_weight_cuda(
+        here(&args->head), sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]), sl_buffer_columns(buffers[1]),
+        rows_from(buffers[0], args->row0), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
     sl_task_leave_cuda(&args->head, st);
 }
 

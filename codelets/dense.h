@@ -12,7 +12,7 @@
  * that a column of sparse features meets one row. A GraphSAGE layer is two such products, of the self rows and of the mean.
  *
  * Sparse: X is not a buffer but the CSR feature rows of the vertices frontier[0 .. D), read where they are; input dropout is
- * applied on the way. GEMM: codelets/gemm.h; on a GPU cuBLAS in its default mode, which is float (no TF32), with a handle per
+ * applied on the way. GEMM: codelets/gemm.h; on a GPU cuBLAS, in float or, if so asked, in TF32, with a handle per
  * worker, so that the same product gives the same bits each time.
  */
 #ifndef SL_CODELETS_DENSE_H
@@ -26,6 +26,7 @@
 
 #ifdef SL_CUDA
 #include <cublas_v2.h> /* cublasHandle_t */
+#include <stdbool.h>
 #endif
 
 /* CSR feature rows of the part that starts at id `first`, in StarPU's hands. */
@@ -84,18 +85,26 @@ void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_
                                          const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out);
 
 #ifdef SL_CUDA
-/* ---- the same on the stream's device, whose memory all pointers are of; the struct of a sparse kernel is the host's. cublas: a
- * handle of that device, used for this stream alone. SL_ECUDA: what CUDA or cuBLAS refused. ---- */
+/* ---- the same on the stream's device, whose memory all pointers are of; the struct of a sparse kernel is the host's. SL_ECUDA: what
+ * CUDA or cuBLAS refused. ---- */
 
-SL_EXTERN_C enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows,
-                                                 uint32_t n_in, uint32_t n_out, const sl_real *x, const sl_real *w,
+/* By whom a product is computed: a handle of the stream's device, used for that stream alone. With tf32 the factors are rounded to 10
+ * bits after the point as they are multiplied, on devices that have units for that (compute capability 8); sums are float. */
+struct sl_dense_cuda {
+    cudaStream_t stream;
+    cublasHandle_t cublas;
+    bool tf32;
+};
+
+SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                 uint32_t n_out, const sl_real *x, const sl_real *w,
                                                  const sl_real *bias, int beta, sl_real *z_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows,
-                                                        uint32_t n_in, uint32_t n_out, const sl_real *gz,
-                                                        const sl_real *w, int beta, sl_real *gx_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows,
-                                                         uint32_t n_in, uint32_t n_out, const sl_real *x,
-                                                         const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                        uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
+                                                        sl_real *gx_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                         uint32_t n_out, const sl_real *x, const sl_real *gz,
+                                                         sl_real *gw_out, sl_real *gb_out);
 SL_EXTERN_C enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
                                                         uint32_t n_rows, uint32_t n_out, const sl_real *w,
                                                         const sl_real *bias, int beta, sl_real *z_out);

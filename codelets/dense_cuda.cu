@@ -30,15 +30,17 @@ struct product {
     sl_real *c;
 };
 
-/* cuBLAS is column major and so sees all three transposed: C^T = op(B)^T op(A)^T. Its default mode computes floats in float, not
- * in TF32. */
-static enum sl_status gemm(const char *name, cublasHandle_t cublas, cudaStream_t stream, const struct product &p)
+/* cuBLAS is column major and so sees all three transposed: C^T = op(B)^T op(A)^T. */
+static enum sl_status gemm(const char *name, const struct sl_dense_cuda &by, const struct product &p)
 {
     const float one = 1;
     const float keep = (float)p.beta;
-    cublasStatus_t status = cublasSetStream(cublas, stream);
+    cublasStatus_t status = cublasSetStream(by.cublas, by.stream);
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasSgemm(cublas, p.b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+        status = cublasSetMathMode(by.cublas, by.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasSgemm(by.cublas, p.b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                              p.a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p.n, (int)p.m, (int)p.k, &one,
                              p.b.entries, (int)p.b.n_columns, p.a.entries, (int)p.a.n_columns, &keep, p.c, (int)p.n);
     }
@@ -47,9 +49,8 @@ static enum sl_status gemm(const char *name, cublasHandle_t cublas, cudaStream_t
                                                      name, p.m, p.k, p.k, p.n, cublasGetStatusString(status));
 }
 
-enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
-                                     uint32_t n_out, const sl_real *x, const sl_real *w, const sl_real *bias, int beta,
-                                     sl_real *z_out)
+enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                     const sl_real *x, const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
     const char *name = "sl_dense_forward";
     enum sl_status st = SL_OK;
@@ -57,35 +58,32 @@ enum sl_status sl_dense_forward_cuda(cudaStream_t stream, cublasHandle_t cublas,
         return SL_OK;
     }
     if (beta == 0 && (bias != NULL || n_in == 0)) {
-        st = sl_bias_forward_cuda(stream, n_rows, n_out, bias, z_out);
+        st = sl_bias_forward_cuda(by.stream, n_rows, n_out, bias, z_out);
         beta = 1;
     }
-    return st != SL_OK || n_in == 0
-               ? st
-               : gemm(name, cublas, stream, {n_rows, n_out, n_in, {x, n_in, 0}, {w, n_out, 0}, beta, z_out});
+    return st != SL_OK || n_in == 0 ? st
+                                    : gemm(name, by, {n_rows, n_out, n_in, {x, n_in, 0}, {w, n_out, 0}, beta, z_out});
 }
 
-enum sl_status sl_dense_backward_input_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
-                                            uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
-                                            sl_real *gx_out)
+enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                            const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
     if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
         return SL_OK;
     }
-    return n_out == 0 ? sl_bias_forward_cuda(stream, n_rows, n_in, NULL, gx_out)
-                      : gemm(name, cublas, stream, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out});
+    return n_out == 0 ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
+                      : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out});
 }
 
-enum sl_status sl_dense_backward_weight_cuda(cudaStream_t stream, cublasHandle_t cublas, uint32_t n_rows, uint32_t n_in,
-                                             uint32_t n_out, const sl_real *x, const sl_real *gz, sl_real *gw_out,
-                                             sl_real *gb_out)
+enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                             const sl_real *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
     enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
-                            ? gemm(name, cublas, stream, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out})
-                            : sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out);
-    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, 0, gb_out);
+                            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out})
+                            : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
+    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
 }
 
 /* ---- sparse rows ---- */

@@ -90,6 +90,7 @@ struct sl_run {
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
     bool bf16;         /* --precision bf16: products take their factors so; CPU workers alone */
+    bool tf32;         /* --precision tf32: GPUs multiply so */
     bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
     bool stop_wanted; /* several ranks: this one was asked to stop */
     bool stop_agreed; /* and all have agreed that the step in hand is the last */

@@ -201,6 +201,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_run_init(&out->run));
     out->run.gpus_first = machine.gpus_first;
     out->run.bf16 = settings->precision == SL_PRECISION_BF16;
+    out->run.tf32 = settings->precision == SL_PRECISION_TF32;
     door_open(out);
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;

@@ -305,7 +305,7 @@ static void test_sparse(void **state)
 #ifdef SL_CUDA
 /* ---- launchers: the CPU's results, to the bit where cuBLAS does not compute and no list of terms is cut ---- */
 
-static cublasHandle_t cublas;
+static struct sl_dense_cuda by;
 
 static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
 {
@@ -320,8 +320,8 @@ static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
         sl_real *wanted = noisy(n_z, 6);
         sl_real *z_device = beta ? on_device(wanted, n_z * sizeof *z) : device_room(n_z * sizeof *z);
         expect_ok(sl_dense_forward_cpu(rows, in, out, x, w, mode == 1 ? bias : NULL, beta, wanted));
-        expect_launched(sl_dense_forward_cuda(NULL, cublas, rows, in, out, x_device, w_device,
-                                              mode == 1 ? bias_device : NULL, beta, z_device));
+        expect_launched(sl_dense_forward_cuda(by, rows, in, out, x_device, w_device, mode == 1 ? bias_device : NULL,
+                                              beta, z_device));
         from_device(got, z_device, n_z * sizeof *z);
         expect_agreement("Z", n_z, got, wanted, rounding(in + 1, 1));
         free(wanted);
@@ -330,16 +330,14 @@ static void check_dense_launchers(uint32_t rows, uint32_t in, uint32_t out)
         sl_real *wanted = noisy(n_x, 5);
         sl_real *gx_device = beta ? on_device(wanted, n_x * sizeof *x) : device_room(n_x * sizeof *x);
         expect_ok(sl_dense_backward_input_cpu(rows, in, out, z, w, beta, wanted));
-        expect_launched(
-            sl_dense_backward_input_cuda(NULL, cublas, rows, in, out, gz_device, w_device, beta, gx_device));
+        expect_launched(sl_dense_backward_input_cuda(by, rows, in, out, gz_device, w_device, beta, gx_device));
         from_device(got, gx_device, n_x * sizeof *x);
         expect_agreement("GX", n_x, got, wanted, rounding(out + 1, 1));
         free(wanted);
     }
     sl_real *gw_device = device_room(n_w * sizeof *gw), *gb_device = device_room(out * sizeof *gb);
     expect_ok(sl_dense_backward_weight_cpu(rows, in, out, x, z, gw, gb));
-    expect_launched(
-        sl_dense_backward_weight_cuda(NULL, cublas, rows, in, out, x_device, gz_device, gw_device, gb_device));
+    expect_launched(sl_dense_backward_weight_cuda(by, rows, in, out, x_device, gz_device, gw_device, gb_device));
     from_device(got, gw_device, n_w * sizeof *gw);
     expect_agreement("GW", n_w, got, gw, rounding(rows, 1));
     from_device(got, gb_device, out * sizeof *gb);
@@ -362,14 +360,56 @@ static void test_launchers(void **state)
 {
     (void)state;
     need_device();
-    assert_int_equal(cublasCreate(&cublas), CUBLAS_STATUS_SUCCESS);
+    const struct sl_dense_cuda nobody = {NULL, NULL, false};
+    assert_int_equal(cublasCreate(&by.cublas), CUBLAS_STATUS_SUCCESS);
     for (size_t s = 0; s < N_SHAPES; s++) {
         check_dense_launchers(shapes[s][0], shapes[s][1], shapes[s][2]);
     }
     check_dense_launchers(3000, 8, 36); /* column sums of several slabs a warp */
-    assert_int_equal(sl_dense_forward_cuda(NULL, NULL, 1, 2, 3, NULL, NULL, NULL, 0, NULL), SL_ECUDA);
+    assert_int_equal(sl_dense_forward_cuda(nobody, 1, 2, 3, NULL, NULL, NULL, 0, NULL), SL_ECUDA);
     expect_message(sl_message(), "sl_dense_forward: cuBLAS failed", "[1 x 2] [2 x 3]");
-    assert_int_equal(cublasDestroy(cublas), CUBLAS_STATUS_SUCCESS);
+    assert_int_equal(cublasDestroy(by.cublas), CUBLAS_STATUS_SUCCESS);
+}
+
+/* The largest difference of a product of noise, forward, from one in float. */
+static double farthest(uint32_t rows, uint32_t in, uint32_t out)
+{
+    size_t n_z = (size_t)rows * out;
+    sl_real *x = noisy((size_t)rows * in, 1);
+    sl_real *w = noisy((size_t)in * out, 2);
+    sl_real *wanted = poisoned(n_z);
+    sl_real *got = need(n_z, sizeof *got);
+    sl_real *x_device = on_device(x, (size_t)rows * in * sizeof *x);
+    sl_real *w_device = on_device(w, (size_t)in * out * sizeof *w);
+    sl_real *z_device = device_room(n_z * sizeof *got);
+    double most = 0;
+    expect_ok(sl_dense_forward_cpu(rows, in, out, x, w, NULL, 0, wanted));
+    expect_launched(sl_dense_forward_cuda(by, rows, in, out, x_device, w_device, NULL, 0, z_device));
+    from_device(got, z_device, n_z * sizeof *got);
+    for (size_t i = 0; i < n_z; i++) {
+        most = fmax(most, fabs((double)got[i] - (double)wanted[i]));
+    }
+    cudaFree(x_device);
+    cudaFree(w_device);
+    free(x);
+    free(w);
+    free(wanted);
+    free(got);
+    return most;
+}
+
+/* Factors lose 2^-11 of themselves, each its own, and products up to 1 twice that; the mode is a call's, not the handle's. */
+static void test_tf32(void **state)
+{
+    (void)state;
+    need_device();
+    assert_int_equal(cublasCreate(&by.cublas), CUBLAS_STATUS_SUCCESS);
+    by.tf32 = true;
+    double most = farthest(130, 40, 65);
+    assert_true(most > 100 * rounding(40, 1) && most < 40 * 0x1p-10);
+    by.tf32 = false;
+    assert_true(farthest(130, 40, 65) < rounding(40, 1));
+    assert_int_equal(cublasDestroy(by.cublas), CUBLAS_STATUS_SUCCESS);
 }
 
 /* The CPU's struct with the device's addresses; `lists` are these, to be released. */
@@ -714,15 +754,20 @@ static void test_failure_drains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),           cmocka_unit_test(test_backward),
-        cmocka_unit_test(test_adjoint),           cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_forward),
+        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_adjoint),
+        cmocka_unit_test(test_sparse),
 #ifdef SL_CUDA
-        cmocka_unit_test(test_launchers),         cmocka_unit_test(test_sparse_launchers),
+        cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_sparse_launchers),
+        cmocka_unit_test(test_tf32),
 #endif
 #ifdef SL_EMULATED
         cmocka_unit_test(test_no_working_memory),
 #endif
-        cmocka_unit_test(test_submissions),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -401,6 +401,24 @@ static void test_placement(void **state)
     expect_placement(2, SL_GPUS_ALL, 0, SL_PLACEMENT_FREE, SL_PLACEMENT_FREE);
 }
 
+/* GPUs multiply in TF32 if so asked, and nobody else does. */
+static void test_tf32(void **state)
+{
+    double loss[2];
+    (void)state;
+    assert_refused(train("epochs=1 precision=tf32 gpus=0 cpus=2"), SL_EINVAL, "--precision");
+    if (!wants_gpu()) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        forget();
+        assert_ok(train(i == 0 ? "epochs=1 gpus=1 cpus=0" : "epochs=1 gpus=1 cpus=0 precision=tf32"));
+        loss[i] = real(nth("epoch", 0), "train_loss");
+    }
+    assert_true(loss[0] != loss[1] && fabs(loss[1] / loss[0] - 1) < 1e-2);
+    forget();
+}
+
 /* With several GPUs nothing that one PE alone works on is ever on another GPU than its own. */
 static void test_homes_on_gpus(void **state)
 {
@@ -1062,6 +1080,7 @@ int main(void)
         with_folder(test_no_new_buffers),
         with_folder(test_placement),
         with_folder(test_homes_on_gpus),
+        with_folder(test_tf32),
         with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);

@@ -408,6 +408,10 @@ static void rows_in_bf16_are_for_some_models_on_cpus(void **state)
         s->model = model;
         refused(s, "--precision", "--model sage or gcn");
     }
+    set(s, "precision", "tf32");
+    refused(s, "--precision", "without a GPU");
+    set(s, "gpus", "2");
+    assert_int_equal(sl_settings_check(s), SL_OK);
     set(s, "precision", "float");
     assert_int_equal(sl_settings_check(s), SL_OK);
     assert_true(sl_settings_row_element(s) == sizeof(sl_real));

@@ -25,7 +25,7 @@ _Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_F
 _Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
 _Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
 _Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
-_Static_assert(SL_PRECISION_FLOAT == 0 && SL_PRECISION_BF16 == 1, "--precision");
+_Static_assert(SL_PRECISION_FLOAT == 0 && SL_PRECISION_BF16 == 1 && SL_PRECISION_TF32 == 2, "--precision");
 _Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
 _Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
 _Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
@@ -86,10 +86,11 @@ static const struct sl_option options[] = {
      .initial = "none", .help = "Normalisation of the hidden layers, before ReLU"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output where their widths are equal"},
-    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16",
+    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16,tf32",
      .initial = "float",
      .help = "Numbers of rows: dense features, hidden rows, means, what PEs exchange, and the factors of products. bf16: half the bytes, "
-             "and twice the rate where processors multiply so; sums, weights and gradients stay float (sage and gcn, on CPUs)"},
+             "and twice the rate where processors multiply so; sums, weights and gradients stay float (sage and gcn, on CPUs). "
+             "tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the weights in this safetensors file, as --save writes it"},
 
@@ -394,7 +395,10 @@ static enum sl_status check_model(const struct sl_settings *s)
 
 static enum sl_status check_precision(const struct sl_settings *s)
 {
-    if (s->precision == SL_PRECISION_FLOAT) {
+    if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
+        return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float, or bf16 for CPUs");
+    }
+    if (s->precision != SL_PRECISION_BF16) {
         return SL_OK;
     }
     if (s->model != SL_MODEL_SAGE && s->model != SL_MODEL_GCN) {

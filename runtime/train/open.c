@@ -249,6 +249,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.traced = s->trace != NULL;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.bf16 = s->precision == SL_PRECISION_BF16;
+    t->run.tf32 = s->precision == SL_PRECISION_TF32;
     st = sl_door_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->door);
 done:
     return st;

@@ -37,6 +37,7 @@ enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
 
 static cudaStream_t stream;
 static cublasHandle_t cublas;
+static struct sl_dense_cuda by;
 static cusparseHandle_t cusparse;
 static cudaEvent_t begin, end;
 static int n_repeats = 50;
@@ -184,7 +185,7 @@ struct product {
 static enum sl_status forward_product(const void *what)
 {
     const struct product *p = what;
-    return sl_dense_forward_cuda(stream, cublas, p->m, p->k, p->n, p->x, p->w, p->bias, 0, p->z);
+    return sl_dense_forward_cuda(by, p->m, p->k, p->n, p->x, p->w, p->bias, 0, p->z);
 }
 
 static void measure_ceilings(void)
@@ -351,14 +352,13 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
 static enum sl_status input_product(const void *what)
 {
     const struct product *p = what;
-    return sl_dense_backward_input_cuda(stream, cublas, p->m, p->n, p->k, p->x, p->w, 0, p->z);
+    return sl_dense_backward_input_cuda(by, p->m, p->n, p->k, p->x, p->w, 0, p->z);
 }
 
 static enum sl_status weight_product(const void *what)
 {
     const struct product *p = what; /* GW [k x n] = X^T GZ, bias its gradient */
-    return sl_dense_backward_weight_cuda(stream, cublas, p->m, p->k, p->n, p->x, p->w, p->z,
-                                         (sl_real *)(uintptr_t)p->bias);
+    return sl_dense_backward_weight_cuda(by, p->m, p->k, p->n, p->x, p->w, p->z, (sl_real *)(uintptr_t)p->bias);
 }
 
 static void measure_dense(const sl_real *table, uint32_t m, uint32_t k, uint32_t n)
@@ -533,6 +533,7 @@ int main(int argc, char **argv)
              cudaEventCreate(&end) == cudaSuccess,
          "a stream and events");
     need(cublasCreate(&cublas) == CUBLAS_STATUS_SUCCESS, "cuBLAS");
+    by = (struct sl_dense_cuda){stream, cublas, false};
     need(cusparseCreate(&cusparse) == CUSPARSE_STATUS_SUCCESS, "cuSPARSE");
     measure_ceilings();
     printf("%s: a copy moves %.0f GB/s (read and written), a float product of %u %.1f TFLOP/s; medians of %d\n\n",

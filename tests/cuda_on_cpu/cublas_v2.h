@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The stand-in for cuBLAS: one function, by way of CBLAS, which refuses what cuBLAS refuses.
+ * The stand-in for cuBLAS: one function, by way of CBLAS, which refuses what cuBLAS refuses, in float or in TF32.
  */
 #ifndef SL_TESTS_CUBLAS_V2_H
 #define SL_TESTS_CUBLAS_V2_H
 
 #include <cblas.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/cuda_on_cpu/cuda_runtime_api.h"
 #ifdef SL_EMULATED_GPU
@@ -20,6 +24,7 @@ typedef enum {
     CUBLAS_STATUS_INVALID_VALUE = 7
 } cublasStatus_t;
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
+typedef enum { CUBLAS_DEFAULT_MATH = 0, CUBLAS_TF32_TENSOR_OP_MATH = 3 } cublasMath_t;
 
 #ifdef SL_EMULATED_GPU
 
@@ -29,6 +34,15 @@ static inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     reinterpret_cast<sl_device_library *>(handle)->stream = stream;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static inline cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
+{
+    if (handle == nullptr) {
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    }
+    reinterpret_cast<sl_device_library *>(handle)->mode = mode;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -53,6 +67,14 @@ static inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t
     return handle == SL_CUBLAS_ON_CPU ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
+static __thread int sl_cublas_mode;
+
+static inline cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
+{
+    sl_cublas_mode = mode;
+    return handle == SL_CUBLAS_ON_CPU ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
 #endif
 
 static inline const char *cublasGetStatusString(cublasStatus_t status)
@@ -60,11 +82,34 @@ static inline const char *cublasGetStatusString(cublasStatus_t status)
     return status == CUBLAS_STATUS_SUCCESS ? "no error" : "an error of the stand-in";
 }
 
-static inline void sl_emulate_sgemm(cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k, float alpha,
-                                    const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
+/* A factor as TF32 has it, to be freed by the caller: 10 bits after the point, the nearest, with ties away from zero. NULL in float, where
+ * it is as it is. */
+static inline float *sl_emulate_tf32(int mode, int n_rows, int n_columns, int ld, const float *x)
 {
-    cblas_sgemm(CblasColMajor, op_a == CUBLAS_OP_N ? CblasNoTrans : CblasTrans,
-                op_b == CUBLAS_OP_N ? CblasNoTrans : CblasTrans, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    float *rounded = mode == CUBLAS_TF32_TENSOR_OP_MATH ? (float *)calloc((size_t)n_columns, (size_t)ld * 4) : NULL;
+    for (int c = 0; rounded != NULL && c < n_columns; c++) {
+        for (int r = 0; r < n_rows; r++) {
+            uint32_t bits;
+            memcpy(&bits, x + (size_t)c * (size_t)ld + r, sizeof bits);
+            bits = (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & ~UINT32_C(0x1fff);
+            memcpy(rounded + (size_t)c * (size_t)ld + r, &bits, sizeof bits);
+        }
+    }
+    return rounded;
+}
+
+static inline void sl_emulate_sgemm(int mode, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+                                    float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                                    int ldc)
+{
+    bool a_is_kept = op_a == CUBLAS_OP_N;
+    bool b_is_kept = op_b == CUBLAS_OP_N;
+    float *rounded_a = sl_emulate_tf32(mode, a_is_kept ? m : k, a_is_kept ? k : m, lda, a);
+    float *rounded_b = sl_emulate_tf32(mode, b_is_kept ? k : n, b_is_kept ? n : k, ldb, b);
+    cblas_sgemm(CblasColMajor, a_is_kept ? CblasNoTrans : CblasTrans, b_is_kept ? CblasNoTrans : CblasTrans, m, n, k,
+                alpha, rounded_a != NULL ? rounded_a : a, lda, rounded_b != NULL ? rounded_b : b, ldb, beta, c, ldc);
+    free(rounded_a);
+    free(rounded_b);
 }
 
 /* Column major: C [m x n] = alpha op(A) op(B) + beta C. */
@@ -84,8 +129,9 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     cudaStream_t s = reinterpret_cast<sl_device_library *>(handle)->stream;
+    const int mode = reinterpret_cast<sl_device_library *>(handle)->mode;
     sl_device_give(s, [=] {
-        sl_emulate_sgemm(op_a, op_b, m, n, k, by, sl_device_at(s, a), lda, sl_device_at(s, b), ldb, old,
+        sl_emulate_sgemm(mode, op_a, op_b, m, n, k, by, sl_device_at(s, a), lda, sl_device_at(s, b), ldb, old,
                          sl_device_at(s, c), ldc);
         return true;
     });
@@ -93,7 +139,7 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_
     if (handle != SL_CUBLAS_ON_CPU) {
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
-    sl_emulate_sgemm(op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+    sl_emulate_sgemm(sl_cublas_mode, op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
 #endif
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -31,6 +31,7 @@ typedef std::function<bool()> sl_device_work;
 /* A handle of cuBLAS or cuSPARSE. */
 struct sl_device_library {
     CUstream_st *stream;
+    int mode; /* of cuBLAS' arithmetic */
 };
 
 /* Give the stream (NULL: the default one) work. */
