@@ -313,12 +313,12 @@ static void set_statistics(struct sl_activate *a, void *buffer)
     a->rstd = a->mean + a->n_columns;
 }
 
-/* The operands, but for those that depend on the direction. buffers[0] is z. */
-static struct sl_activate operands(const struct activate_args *args, void *z)
+/* The operands, but for those that depend on the direction, of as many rows and columns as that buffer. */
+static struct sl_activate operands(const struct activate_args *args, void *rows)
 {
     return (struct sl_activate){
-        .n_rows = sl_buffer_rows(z),
-        .n_columns = sl_buffer_columns(z),
+        .n_rows = sl_buffer_rows(rows),
+        .n_columns = sl_buffer_columns(rows),
         .norm = args->norm,
         .threshold = args->threshold,
         .draw = args->draw,
@@ -349,13 +349,15 @@ static const void *forward_operands(const struct activate_args *args, void *buff
     return residual;
 }
 
-/* The operands of the backward direction; returns what the norm sums. */
+/* The operands of the backward direction, z's rows where there is a norm; returns what the norm sums. */
 static struct sl_activate_sums backward_operands(const struct activate_args *args, void *buffers[],
-                                                 struct sl_activate *a)
+                                                 struct sl_activate *a, const sl_real **z)
 {
     struct sl_activate_sums sums = {.n_group = args->n_group};
     *a = operands(args, buffers[0]);
+    *z = NULL;
     if (a->norm != SL_ACTIVATE_PLAIN) {
+        *z = sl_buffer_data(buffers[3]);
         a->weight = sl_buffer_data(buffers[4]);
     }
     if (a->norm == SL_ACTIVATE_LAYER) {
@@ -423,13 +425,14 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
     struct sl_activate a;
+    const sl_real *z;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_activate_sums sums = backward_operands(args, buffers, &a);
-    sl_activate_backward_cpu(&a, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]),
-                             &sums, sl_buffer_data(buffers[3]));
+    struct sl_activate_sums sums = backward_operands(args, buffers, &a, &z);
+    sl_activate_backward_cpu(&a, z, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), &sums,
+                             sl_buffer_data(buffers[2]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -481,10 +484,10 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_activate_sums sums = backward_operands(args, buffers, &a);
-    enum sl_status st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
-                                                  sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), &sums,
-                                                  sl_buffer_data(buffers[3]));
+    const sl_real *z;
+    struct sl_activate_sums sums = backward_operands(args, buffers, &a, &z);
+    enum sl_status st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &a, z, sl_buffer_data(buffers[0]),
+                                                  sl_buffer_data(buffers[1]), &sums, sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -541,7 +544,7 @@ static struct starpu_codelet backward_cl = {
     .name = "sl_activate_backward",
     .cpu_funcs = {backward_cpu_task},
     SL_CUDA_FUNC(backward_cuda_task),
-    /* R z, gate, gh; W gz; layer R weight, W gw, gb; batch R weight, statistics, sums */
+    /* R gate, gh; W gz; layer R z, weight, W gw, gb; batch R z, weight, statistics, sums */
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .model = &backward_model,
 };
@@ -693,11 +696,11 @@ static enum sl_status check_backward(const struct sl_activate_layer *layer, star
                                      const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
     const char *name = "sl_activate_backward";
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_columns = sl_handle_columns(z);
+    uint32_t n_rows = sl_handle_rows(gh);
+    uint32_t n_columns = sl_handle_columns(gh);
     enum sl_status st;
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
-    SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
+    SL_TRY(st, layer->norm != SL_ACTIVATE_PLAIN ? check_matrix(name, "Z", z, n_rows, n_columns) : SL_OK, failed);
     SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
     if (layer->norm == SL_ACTIVATE_LAYER) {
         SL_TRY(st, check_matrix(name, "GW", sums->gw, 1, n_columns), failed);
@@ -721,16 +724,16 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
     struct activate_args args;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, z, &args), failed);
+    SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, gh, &args), failed);
     SL_TRY(st, check_backward(layer, z, gate, gh, sums, gz), failed);
     args.n_group = sums->n_group;
-    args.head.work = bytes_of(z, 3);
+    args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
     sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, z, STARPU_R);
     sl_task_add(&task, gate, STARPU_R);
     sl_task_add(&task, gh, STARPU_R);
     sl_task_add(&task, gz, STARPU_W);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
+        sl_task_add(&task, z, STARPU_R);
         sl_task_add(&task, layer->weight, STARPU_R);
     }
     if (layer->norm == SL_ACTIVATE_LAYER) {

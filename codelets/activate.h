@@ -114,7 +114,7 @@ struct sl_activate_sums {
     uint64_t n_group;    /* rows of the group; batch */
 };
 
-/* PLAIN and LAYER: GZ from GH. BATCH, n = n_group: GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
+/* PLAIN, which reads no z, and LAYER: GZ from GH. BATCH, n = n_group: GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) / n). */
 void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
                               const struct sl_activate_sums *sums, sl_real *gz_out);
 
@@ -167,6 +167,7 @@ struct sl_activate_sums_handles {
     uint64_t n_group;            /* rows of the group; batch */
 };
 
+/* z may be NULL where there is no norm. */
 enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                            starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                            const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz);

@@ -632,7 +632,8 @@ static void check_submissions(enum sl_activate_norm norm, double dropout, int wi
     if (norm == SL_ACTIVATE_BATCH) {
         expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
     }
-    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz));
+    expect_ok(
+        sl_activate_backward_submit(&head, &layer, norm == SL_ACTIVATE_PLAIN ? NULL : h.z, h.gate, h.gh, &sums, h.gz));
     expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 3));
     unregister_all(&h);
 
@@ -698,6 +699,9 @@ static void test_refusals(void **state)
     expect_message(sl_message(), "14 rows", "13");
     assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.residual, h.sums), SL_EINVAL);
     assert_int_equal(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 27), SL_EINVAL);
+    sums = sums_of(&h, 100);
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, NULL, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    expect_message(sl_message(), "Z [0 x 0]", "[14 x 27]");
     layer.statistics = NULL;
     assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
     layer.norm = SL_ACTIVATE_LAYER;

@@ -235,7 +235,10 @@ enum sl_status sl_activate(const struct sl_at *at)
     if (at->layer->norm == SL_NORM_BATCH) {
         SL_TRY(st, at->pass->training ? batch_statistics(at) : fixed_statistics(at), done);
     }
-    st = activate(at, &what);
+    SL_TRY(st, activate(at, &what), done);
+    for (uint32_t k = 0, p = 0; what.norm == SL_NORM_NONE && sl_at_pe(at, k, &p); k++) {
+        sl_at_done(at, p, SL_ROWS_Z); /* the way back needs the gate alone */
+    }
 done:
     return st;
 }
@@ -325,7 +328,8 @@ static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_a
         SL_TRY(st, sl_at_partial(at, p, SL_NORM_WEIGHT, &sums.gw), done);
         SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &sums.gb), done);
     }
-    st = sl_activate_backward_submit(&head, layer, sl_at_rows(at, p, what->z)->chunk[c],
+    st = sl_activate_backward_submit(&head, layer,
+                                     layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_at_rows(at, p, what->z)->chunk[c],
                                      sl_at_rows(at, p, what->gate)->chunk[c], sl_at_rows(at, p, what->gh)->chunk[c],
                                      &sums, sl_at_rows(at, p, what->gz)->chunk[c]);
 done:

@@ -139,13 +139,19 @@ static void add_ahead(struct tally *t)
     }
 }
 
+/* Whether a layer's output before the activation is dropped behind that: without a norm the way back does not read it. */
+static bool is_passing(const struct sl_layer *layer)
+{
+    return layer->hidden && layer->norm == SL_NORM_NONE;
+}
+
 /* Rows of a layer's way forward that its way back reads. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
     const size_t row = row_element(t->of);
     bool sum = aggregates(layer) && !layer->training.project_first;
-    add_rows(t, layer->level, layer->n_out, real);
+    add_rows(t, layer->level, is_passing(layer) ? 0 : layer->n_out, real);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
     add_rows(t, layer->level, sum && (layer != t->of->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
@@ -155,9 +161,10 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
     add_rows(t, layer->level, attends(layer) ? layer->n_heads : 0, real);
 }
 
-/* Projected rows that are dropped once they are added up. */
+/* Rows that are dropped on the way: projected ones once they are added up, and the output before the activation. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
+    add_rows(t, layer->level, is_passing(layer) ? layer->n_out : 0, sizeof(sl_real));
     add_rows(t, layer->from, layer->training.project_first && !attends(layer) ? layer->training.travels : 0,
              row_element(t->of));
 }
@@ -256,7 +263,7 @@ static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer,
     add_parts(of, layer->n_out, shares[0], to);
     add_parts(of, layer->training.project_first ? layer->training.travels : 0, shares[1], to);
     add_parts(of, layer->activates_input ? layer->n_in : 0, aggregates(layer) ? shares[1] : shares[2], to);
-    add_parts(of, layer->hidden ? layer->n_out : 0, shares[2], to);
+    add_parts(of, layer->hidden ? layer->n_out : 0, is_passing(layer) ? 0 : shares[2], to);
     add_parts(of, layer->hidden ? 0.25 * layer->n_out : 0, shares[2], to);
     add_parts(of, layer->activates_input ? 0.25 * layer->n_in : 0, shares[2], to);
     add_parts(of, aggregates(layer) && !layer->training.project_first ? layer->n_in : 0, shares[2], to);
