@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces. One command each; the work is
- * partition/ and runtime/report/report.h. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto clusters. One command
+ * each; the work is partition/ and runtime/report. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 #include "partition/statistics.h"
 #include "runtime/report/info.h"
 #include "runtime/report/report.h"
+#include "runtime/report/scaling.h"
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
@@ -50,6 +51,18 @@ struct settings {
     /* partition */
     uint32_t parts;
     int method; /* enum sl_partition_method */
+    /* project */
+    uint32_t devices[SL_MAX_OPTION_LIST];
+    uint32_t n_devices;
+    uint32_t per_machine;
+    double device_seconds;
+    uint32_t processors;
+    uint32_t batch_size;
+    double latency_us;
+    double message_us;
+    double bandwidth_gb_s;
+    double inside_latency_us;
+    double inside_bandwidth_gb_s;
 };
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
@@ -202,6 +215,89 @@ static const struct sl_option partition_options[] = {
      .help = "Write each vertex's part, one a line, as METIS does"},
 };
 
+static const struct sl_option project_options[] = {
+    {.name = "devices",
+     .group = "cluster",
+     .kind = SL_OPTION_U32_LIST,
+     .offset = FIELD(devices),
+     .offset_n = FIELD(n_devices),
+     .capacity = SL_MAX_OPTION_LIST,
+     .initial = "1,2,4,8,16,32,64,128,256,512,1024",
+     .min = 1,
+     .max = 1048576,
+     .argument = "P[,P...]",
+     .help = "Numbers of devices, each with one PE"},
+    {.name = "per-machine",
+     .group = "cluster",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(per_machine),
+     .initial = "1",
+     .min = 1,
+     .max = 1048576,
+     .argument = "D",
+     .help = "Devices of a machine, which one process has"},
+    {.name = "device-seconds",
+     .group = "cluster",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(device_seconds),
+     .initial = "1",
+     .min = 1e-6,
+     .argument = "X",
+     .help = "What a device needs for what takes a worker of the first run a second"},
+    {.name = "processors",
+     .group = "cluster",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(processors),
+     .shown = "one for each device",
+     .argument = "N",
+     .help = "Processors that all devices share, as ranks on one machine do"},
+    {.name = "batch-size",
+     .group = "cluster",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(batch_size),
+     .shown = "the first run's",
+     .min = 1,
+     .argument = "B",
+     .help = "Seeds per PE and step; where the training set has fewer, a step has all of it"},
+    {.name = "latency",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(latency_us),
+     .argument = "X",
+     .unit = "us",
+     .help = "How long an empty message takes between machines; needed"},
+    {.name = "message-time",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(message_us),
+     .argument = "X",
+     .unit = "us",
+     .help = "How long after one empty message the next can leave; needed"},
+    {.name = "bandwidth",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(bandwidth_gb_s),
+     .argument = "X",
+     .unit = "GB/s",
+     .help = "What a machine sends, and receives, of long messages; needed"},
+    {.name = "inside-latency",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(inside_latency_us),
+     .initial = "0",
+     .argument = "X",
+     .unit = "us",
+     .help = "The same latency between devices of one machine"},
+    {.name = "inside-bandwidth",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(inside_bandwidth_gb_s),
+     .shown = "bytes take no time, as in one memory",
+     .argument = "X",
+     .unit = "GB/s",
+     .help = "What all devices of one machine send each other"},
+};
+
 #define N_OPTIONS(table) (sizeof(table) / sizeof(table)[0])
 
 static const struct sl_option_table commands[] = {
@@ -255,13 +351,37 @@ static const struct sl_option_table commands[] = {
      .arguments = "DIR",
      .min_arguments = 1,
      .max_arguments = 1},
+    {.program = "starling_data",
+     .command = "project",
+     .summary = "Say how long an epoch would take on a cluster, from runs on this machine",
+     .description =
+         "RUN is a file that coop_sage --metrics has written. Of the first the rates of work are taken, of all of them "
+         "the counts of vertices, edges and bytes: give runs with --pes P --group-size P for several P. Counts beyond "
+         "those runs go on by a law that is their upper bound (runtime/report/projection.h), and are marked with >.\n\n"
+         "For each number of devices an epoch's seconds are printed, and what most of them go to: work; fixed, what a "
+         "PE's step takes however small it is; links, latencies of messages that wait for each other; messages, that "
+         "leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is taken to be hidden "
+         "behind work.",
+     .arguments = "RUN [RUN ...]",
+     .min_arguments = 1,
+     .max_arguments = SL_MAX_MEASURED,
+     .options = project_options,
+     .n_options = N_OPTIONS(project_options)},
 };
 
-enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_REPORT, N_COMMANDS };
+enum {
+    COMMAND_INFO,
+    COMMAND_CONVERT,
+    COMMAND_GENERATE,
+    COMMAND_PARTITION,
+    COMMAND_REPORT,
+    COMMAND_PROJECT,
+    N_COMMANDS
+};
 
 static const struct sl_option_table overview = {
     .program = "starling_data",
-    .summary = "Look at datasets, convert, generate and partition them; report on traces",
+    .summary = "Look at datasets, convert, generate and partition them; report on traces; project runs onto clusters",
     .commands = commands,
     .n_commands = N_COMMANDS,
 };
@@ -527,6 +647,59 @@ done:
     return st;
 }
 
+/* ---- project ----------------------------------------------------------------------------------------------------- */
+
+static struct sl_cluster cluster_of(const struct settings *s)
+{
+    return (struct sl_cluster){
+        .per_machine = s->per_machine,
+        .slowness = s->device_seconds,
+        .processors = s->processors,
+        .inside = {.latency_s = s->inside_latency_us * 1e-6, .bytes_per_s = s->inside_bandwidth_gb_s * 1e9},
+        .between = {.latency_s = s->latency_us * 1e-6,
+                    .message_s = s->message_us * 1e-6,
+                    .bytes_per_s = s->bandwidth_gb_s * 1e9},
+    };
+}
+
+static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
+{
+    printf("run         %.4f s an epoch, %u workers; a PE's step takes %.1f us however small it is%s\n",
+           p->run->seconds, p->run->n_workers, p->fixed_s * 1e6, p->n_runs == 1 ? " (not known from one run)" : "");
+    printf("messages    latency %.1f us, %.1f us one after the other, %.3f GB/s\n\n", cluster->between.latency_s * 1e6,
+           cluster->between.message_s * 1e6, cluster->between.bytes_per_s / 1e9);
+}
+
+static enum sl_status run_project(const struct settings *settings, const char *const *runs, uint32_t n_runs)
+{
+    struct sl_projection *projection;
+    struct sl_cluster cluster = cluster_of(settings);
+    enum sl_status st = sl_alloc_zero(1, sizeof *projection, "runs", &projection);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_measured_read(runs, n_runs, projection->run), done);
+    projection->n_runs = n_runs;
+    SL_TRY(st, sl_projection_make(projection, settings->batch_size), done);
+    print_measured(projection, &cluster);
+    st = sl_scaling_print(projection, &cluster, settings->devices, settings->n_devices, stdout);
+done:
+    sl_free(projection);
+    return st;
+}
+
+/* What is needed of --latency, --message-time and --bandwidth, or NULL. */
+static const char *missing_rate(const struct sl_option_parse *parse)
+{
+    static const char *const needed[] = {"latency", "message-time", "bandwidth"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (!given(&commands[COMMAND_PROJECT], parse, needed[i])) {
+            return needed[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
@@ -540,14 +713,16 @@ static int print(const struct sl_option_table *table, enum sl_option_action acti
     return sl_option_print(table, action, PACKAGE_VERSION, stdout) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
 }
 
-static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse)
+static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse,
+                          char **arguments)
 {
     switch (command) {
     case COMMAND_INFO: return run_info(settings);
     case COMMAND_CONVERT: return run_convert(settings);
     case COMMAND_GENERATE: return run_generate(settings, parse);
     case COMMAND_PARTITION: return run_partition(settings);
-    default: return run_report(settings->dataset);
+    case COMMAND_REPORT: return run_report(settings->dataset);
+    default: return run_project(settings, (const char *const *)arguments, (uint32_t)parse->n_arguments);
     }
 }
 
@@ -567,9 +742,12 @@ static int run_command(int command, int argc, char **argv)
     } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE) && settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
+    } else if (command == COMMAND_PROJECT && missing_rate(&parse) != NULL) {
+        sl_fail(SL_EINVAL, "--%s: project needs to know what messages take between machines", missing_rate(&parse));
+        code = complain(EXIT_USAGE);
     } else {
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
-        code = run(command, &settings, &parse) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+        code = run(command, &settings, &parse, argv + 1) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
     }
     sl_option_free(table, &settings);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
@@ -588,7 +766,8 @@ static int run_bare(int argc, char **argv)
         return complain(EXIT_USAGE);
     }
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition or report; --help tells more");
+        sl_fail(SL_EINVAL,
+                "expected a command: info, convert, generate, partition, report or project; --help tells more");
         return complain(EXIT_USAGE);
     }
     return print(&overview, parse.action);
@@ -605,7 +784,8 @@ int main(int argc, char **argv)
             return run_command(command, argc - 1, argv + 1);
         }
     }
-    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate, partition or report; --help tells more",
+    sl_fail(SL_EINVAL,
+            "%.100s: expected a command: info, convert, generate, partition, report or project; --help tells more",
             argv[1]);
     return complain(EXIT_USAGE);
 }
