@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "config.h"
 #include "partition/generate.h"
 #include "partition/load.h"
@@ -14,6 +15,7 @@
 #include "partition/partition.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
+#include "runtime/machine/messages.h"
 #include "runtime/report/info.h"
 #include "runtime/report/report.h"
 #include "runtime/report/scaling.h"
@@ -263,23 +265,26 @@ static const struct sl_option project_options[] = {
      .group = "messages",
      .kind = SL_OPTION_REAL,
      .offset = FIELD(latency_us),
+     .shown = "measured between ranks",
      .argument = "X",
      .unit = "us",
-     .help = "How long an empty message takes between machines; needed"},
+     .help = "How long an empty message takes between machines"},
     {.name = "message-time",
      .group = "messages",
      .kind = SL_OPTION_REAL,
      .offset = FIELD(message_us),
+     .shown = "measured between ranks",
      .argument = "X",
      .unit = "us",
-     .help = "How long after one empty message the next can leave; needed"},
+     .help = "How long after one empty message the next can leave"},
     {.name = "bandwidth",
      .group = "messages",
      .kind = SL_OPTION_REAL,
      .offset = FIELD(bandwidth_gb_s),
+     .shown = "measured between ranks",
      .argument = "X",
      .unit = "GB/s",
-     .help = "What a machine sends, and receives, of long messages; needed"},
+     .help = "What a machine sends, and receives, of long messages"},
     {.name = "inside-latency",
      .group = "messages",
      .kind = SL_OPTION_REAL,
@@ -361,7 +366,9 @@ static const struct sl_option_table commands[] = {
          "For each number of devices an epoch's seconds are printed, and what most of them go to: work; fixed, what a "
          "PE's step takes however small it is; links, latencies of messages that wait for each other; messages, that "
          "leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is taken to be hidden "
-         "behind work.",
+         "behind work.\n\nWhat messages take between machines is given, or measured: started as several ranks (mpirun "
+         "-np 2 "
+         "starling_data project ..), the command sends messages between them, as runs do.",
      .arguments = "RUN [RUN ...]",
      .min_arguments = 1,
      .max_arguments = SL_MAX_MEASURED,
@@ -662,6 +669,30 @@ static struct sl_cluster cluster_of(const struct settings *s)
     };
 }
 
+/* What was given goes before what ranks can measure. */
+static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
+{
+    const struct sl_option_table *table = &commands[COMMAND_PROJECT];
+    between->latency_s = given(table, parse, "latency") ? between->latency_s : measured->latency_s;
+    between->message_s = given(table, parse, "message-time") ? between->message_s : measured->message_s;
+    between->bytes_per_s = given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
+}
+
+/* Of several ranks all measure. A failure ends all: the others wait for what it would have sent. */
+static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
+{
+    struct sl_link measured;
+    enum sl_status st = sl_messages_measure(&measured);
+    if (st != SL_OK) {
+        fprintf(stderr, "starling_data: rank %u: %s\n", sl_process_number(), sl_message());
+        fflush(stderr);
+        sl_process_abort(EXIT_FAILED);
+        return st;
+    }
+    take_link(parse, &measured, between);
+    return SL_OK;
+}
+
 static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
 {
     printf("run         %.4f s an epoch, %u workers; a PE's step takes %.1f us however small it is%s\n",
@@ -670,16 +701,18 @@ static void print_measured(const struct sl_projection *p, const struct sl_cluste
            cluster->between.message_s * 1e6, cluster->between.bytes_per_s / 1e9);
 }
 
-static enum sl_status run_project(const struct settings *settings, const char *const *runs, uint32_t n_runs)
+static enum sl_status run_project(const struct settings *settings, const struct sl_option_parse *parse,
+                                  const char *const *runs)
 {
-    struct sl_projection *projection;
+    struct sl_projection *projection = NULL;
     struct sl_cluster cluster = cluster_of(settings);
-    enum sl_status st = sl_alloc_zero(1, sizeof *projection, "runs", &projection);
-    if (st != SL_OK) {
+    enum sl_status st = sl_process_count() > 1 ? measure_link(parse, &cluster.between) : SL_OK;
+    if (st != SL_OK || sl_process_number() > 0) {
         return st;
     }
-    SL_TRY(st, sl_measured_read(runs, n_runs, projection->run), done);
-    projection->n_runs = n_runs;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *projection, "runs", &projection), done);
+    SL_TRY(st, sl_measured_read(runs, (uint32_t)parse->n_arguments, projection->run), done);
+    projection->n_runs = (uint32_t)parse->n_arguments;
     SL_TRY(st, sl_projection_make(projection, settings->batch_size), done);
     print_measured(projection, &cluster);
     st = sl_scaling_print(projection, &cluster, settings->devices, settings->n_devices, stdout);
@@ -688,23 +721,31 @@ done:
     return st;
 }
 
-/* What is needed of --latency, --message-time and --bandwidth, or NULL. */
-static const char *missing_rate(const struct sl_option_parse *parse)
+/* Whether what messages take is given, or there are ranks to measure it, which are joined here. */
+static enum sl_status check_link(const struct sl_option_parse *parse)
 {
     static const char *const needed[] = {"latency", "message-time", "bandwidth"};
+    if (sl_process_count() > 1) {
+        return sl_ranks_open();
+    }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (!given(&commands[COMMAND_PROJECT], parse, needed[i])) {
-            return needed[i];
+            return sl_fail(SL_EINVAL,
+                           "--%s: project needs to know it; give it, or measure it between two ranks: mpirun -np 2 "
+                           "starling_data project ..",
+                           needed[i]);
         }
     }
-    return NULL;
+    return SL_OK;
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
 {
-    fprintf(stderr, "starling_data: %s\n", sl_message());
+    if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+        fprintf(stderr, "starling_data: %s\n", sl_message());
+    }
     return code;
 }
 
@@ -722,7 +763,7 @@ static enum sl_status run(int command, const struct settings *settings, const st
     case COMMAND_GENERATE: return run_generate(settings, parse);
     case COMMAND_PARTITION: return run_partition(settings);
     case COMMAND_REPORT: return run_report(settings->dataset);
-    default: return run_project(settings, (const char *const *)arguments, (uint32_t)parse->n_arguments);
+    default: return run_project(settings, parse, (const char *const *)arguments);
     }
 }
 
@@ -742,8 +783,7 @@ static int run_command(int command, int argc, char **argv)
     } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE) && settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
-    } else if (command == COMMAND_PROJECT && missing_rate(&parse) != NULL) {
-        sl_fail(SL_EINVAL, "--%s: project needs to know what messages take between machines", missing_rate(&parse));
+    } else if (command == COMMAND_PROJECT && check_link(&parse) != SL_OK) {
         code = complain(EXIT_USAGE);
     } else {
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;

@@ -56,7 +56,7 @@ expect 2 '' convert
 expect 2 'expected DIR' report
 expect 1 'nowhere/tasks.rec' report nowhere
 expect 2 'expected RUN' project
-expect 2 '--latency: project needs' project x
+expect 2 '--latency: project needs .*mpirun -np 2' project x
 expect 2 '--bandwidth: project needs' project x --latency 1 --message-time 1
 expect 2 '--device-seconds' project x --device-seconds 0
 expect 2 '--devices' project x --devices 1,0
@@ -154,6 +154,27 @@ expect 1 'file that coop_sage --metrics has written' project parts "${links[@]}"
 expect 1 'nowhere' project nowhere "${links[@]}"
 "$trainer" --dataset ./made --cache none --epochs 1 --eval-every 0 --fanout 5,4 --layers 2 --cpus 1 --quiet --metrics deeper 2>stderr
 expect 1 "deeper: found another '(fanout|hidden)'" project run2 deeper "${links[@]}"
+
+# What messages take is measured between ranks, of an odd number, too; what is given goes before. Without MPI several are refused.
+project_on()
+{
+    local n=$1
+    shift
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" \
+        "$program" project "$@" 2>stderr </dev/null
+}
+if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
+    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 expect 2 'no MPI' project run2
+elif command -v mpirun >/dev/null && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -np 2 true 2>/dev/null; then
+    for ranks in 2 3; do
+        project_on $ranks run2 run1 --devices 2 >printed || complain "project on $ranks ranks: $(cat stderr)"
+        awk '/^messages/ { good = $3 > 1 && $5 > 0.1 && $11 > 0.001 } END { exit !good || NR != 8 }' printed ||
+            complain "project on $ranks ranks: expected what messages take, and the lines of one rank, found: $(cat printed)"
+    done
+    project_on 2 run2 --devices 2 --latency 0.5 | grep -Eq '^messages +latency 0\.5 us' || complain "project on 2 ranks: --latency was not heeded: $(cat stderr)"
+    project_on 2 nowhere >printed && complain 'project on 2 ranks: a file that is not there was no error'
+    [[ $(grep -c '^starling_data: ' stderr) -eq 1 ]] || complain "project on 2 ranks: expected one line, found: $(cat stderr)"
+fi
 
 # A full disk is an error.
 if [[ -c /dev/full ]]; then

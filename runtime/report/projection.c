@@ -46,6 +46,13 @@ static double slope(const struct curve *c, uint32_t i)
     return log(c->y[i] / c->y[i - 1]) / log(c->n[i] / c->n[i - 1]);
 }
 
+/* Of the counts themselves, from there on; noise makes it neither negative nor more than proportional. */
+static double rise(const struct curve *c, uint32_t i)
+{
+    double proportional = c->y[i] / c->n[i];
+    return i == 0 ? proportional : fmin(fmax((c->y[i] - c->y[i - 1]) / (c->n[i] - c->n[i - 1]), 0), proportional);
+}
+
 static double at(const struct curve *c, double n)
 {
     uint32_t last = c->n_points - 1;
@@ -55,8 +62,7 @@ static double at(const struct curve *c, double n)
         i++;
     }
     if (n > c->n[last]) {
-        double rise = last > 0 ? fmin(fmax(slope(c, last), 0), 1) : 1;
-        y = c->y[last] * pow(n / c->n[last], rise);
+        y = c->y[last] + rise(c, last) * (n - c->n[last]);
     } else if (i == 0) {
         y = c->y[0] * n / c->n[0];
     } else {

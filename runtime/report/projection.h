@@ -13,11 +13,11 @@
  * A step trains on B seeds a PE, or, where an epoch has not that many, on all of its seeds. In what follows n is a group's
  * seeds.
  *
- * Counts. V_h(n), vertices of hop h, and E_h(n), edges, of a group's step: measured where a run had groups of n seeds, whoever
- * many PEs they had, as P PEs that cooperate sample what one does with P times the seeds. Between two measured n the logarithm
- * of a count is linear in that of n. Below the first it is proportional to n, the least that a concave count with V(0) = 0 can
- * be. Beyond the last it goes on with the last two's slope, which is kept between 0 and 1: V is concave, so that V(PB) <= P
- * V(B), and its slope only falls; the result is the most that can be expected. A count is at most that of the graph.
+ * Counts. V_h(n), vertices of hop h, and E_h(n), edges, of a group's step: measured where a run had groups of n seeds, however
+ * many PEs it had, as P PEs that cooperate sample what one does with P times the seeds. Between two measured n the logarithm
+ * of a count is linear in that of n. Below the first it is proportional to n: the least that a count can be which is concave,
+ * with V(0) = 0. Beyond the last it is on the line through the last two, or with one run proportional to n: the most that it
+ * can be, as V(PB) <= P V(B). A count is at most that of the graph.
  * Rows that cooperating PEs send each other: a share s(G) of what would be sent if each edge brought a row of its own from
  * elsewhere, treated in the same way over G, and at most all of it. Ids and gradients of rows keep the proportion to rows
  * that they had in the run of the largest group.
@@ -51,14 +51,8 @@
 #ifndef SL_RUNTIME_REPORT_PROJECTION_H
 #define SL_RUNTIME_REPORT_PROJECTION_H
 
+#include "runtime/machine/messages.h"
 #include "runtime/report/measured.h"
-
-/* What messages take. */
-struct sl_link {
-    double latency_s;   /* from the call to send to the receiver's knowledge, of an empty one */
-    double message_s;   /* between two that leave one after the other */
-    double bytes_per_s; /* 0: bytes take no time */
-};
 
 struct sl_cluster {
     uint32_t per_machine; /* devices of each; D */
