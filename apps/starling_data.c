@@ -695,8 +695,12 @@ static enum sl_status measure_link(const struct sl_option_parse *parse, struct s
 
 static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
 {
-    printf("run         %.4f s an epoch, %u workers; a PE's step takes %.1f us however small it is%s\n",
-           p->run->seconds, p->run->n_workers, p->fixed_s * 1e6, p->n_runs == 1 ? " (not known from one run)" : "");
+    printf("run         %.4f s an epoch, %u workers\n", p->run->seconds, p->run->n_workers);
+    if (p->fixed_s > 0) {
+        printf("fixed       %.1f us of a PE's step, however small it is\n", p->fixed_s * 1e6);
+    } else {
+        printf("fixed       not known: no run's PEs made ten times the first's steps, or they cost nothing\n");
+    }
     printf("messages    latency %.1f us, %.1f us one after the other, %.3f GB/s\n\n", cluster->between.latency_s * 1e6,
            cluster->between.message_s * 1e6, cluster->between.bytes_per_s / 1e9);
 }

@@ -168,7 +168,7 @@ if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Te
 elif command -v mpirun >/dev/null && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -np 2 true 2>/dev/null; then
     for ranks in 2 3; do
         project_on $ranks run2 run1 --devices 2 >printed || complain "project on $ranks ranks: $(cat stderr)"
-        awk '/^messages/ { good = $3 > 1 && $5 > 0.1 && $11 > 0.001 } END { exit !good || NR != 8 }' printed ||
+        awk '/^messages/ { good = $3 > 1 && $5 > 0.1 && $11 > 0.001 } END { exit !good || NR != 9 }' printed ||
             complain "project on $ranks ranks: expected what messages take, and the lines of one rank, found: $(cat printed)"
     done
     project_on 2 run2 --devices 2 --latency 0.5 | grep -Eq '^messages +latency 0\.5 us' || complain "project on 2 ranks: --latency was not heeded: $(cat stderr)"

@@ -246,6 +246,12 @@ static void set_rates(struct sl_projection *p)
     }
 }
 
+/* Whether its time tells of steps. Of runs with about the first's steps it tells of little but noise. */
+static bool tells_of_steps(const struct sl_measured *run, const struct sl_measured *first)
+{
+    return of_one_process(run) && sl_measured_steps(run) * run->pes >= 10 * sl_measured_steps(first) * first->pes;
+}
+
 /* The first run's time is w + f s, with s its PEs' steps; of the others, with work w_i at the same rates, it is (1 - f s / w)
  * w_i + f s_i. */
 static void fit_fixed(struct sl_projection *p)
@@ -259,8 +265,8 @@ static void fit_fixed(struct sl_projection *p)
         struct counts c = counts_of(run);
         double w_i = work_at_rates(p, &c);
         double x = c.pe_steps - first.pe_steps * w_i / w;
-        above += of_one_process(run) ? x * (run->seconds * run->n_workers - w_i) : 0;
-        below += of_one_process(run) ? x * x : 0;
+        above += tells_of_steps(run, p->run) ? x * (run->seconds * run->n_workers - w_i) : 0;
+        below += tells_of_steps(run, p->run) ? x * x : 0;
     }
     p->fixed_s = below > 0 ? fmin(fmax(above / below, 0), w / first.pe_steps) : 0;
 }

@@ -31,9 +31,9 @@
  *   dense,     vertices by columns in and out     optimise   models and steps: with gossip one of each PE, else of each machine
  *   backward
  *
- * What a PE's step takes however small it is, is fitted to the other runs of one process, by least squares through the first
- * run: with one run alone it is taken to be 0. Work is spread evenly; where fewer processors than devices are there, they share
- * it.
+ * What a PE's step takes however small it is, is fitted to the runs of one process whose PEs made ten times the steps of the
+ * first's or more, by least squares through the first run: without such a run it is taken to be 0. Work is spread evenly;
+ * where fewer processors than devices are there, they share it.
  *
  * Messages, between machines those of the program (runtime/exchange/mpi.c), in one rank's step; o: a PE's partners elsewhere.
  * None is taken to be hidden behind work.
@@ -96,7 +96,7 @@ struct sl_projection {
     uint32_t n_runs;
     uint32_t batch_size;             /* B */
     double rate_s[SL_N_STAGES];      /* of a unit */
-    double fixed_s;                  /* of a PE's step */
+    double fixed_s;                  /* of a PE's step; 0: not known */
     double id_share, gradient_share; /* of bytes of rows */
     bool exchanged;                  /* a run had groups of several PEs: else nothing is known of them */
 };
