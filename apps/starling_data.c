@@ -361,7 +361,8 @@ static const struct sl_option_table commands[] = {
      .summary = "Say how long an epoch would take on a cluster, from runs on this machine",
      .description =
          "RUN is a file that coop_sage --metrics has written. Of the first the rates of work are taken, of all of them "
-         "the counts of vertices, edges and bytes: give runs with --pes P --group-size P for several P. Counts beyond "
+         "the counts of vertices, edges and bytes: give runs with --pes P --group-size P for several P, and one with "
+         "many PEs of few seeds, which tells what a step takes however small it is. Counts beyond "
          "those runs go on by a law that is their upper bound (runtime/report/projection.h), and are marked with >.\n\n"
          "For each number of devices an epoch's seconds are printed, and what most of them go to: work; fixed, what a "
          "PE's step takes however small it is; links, latencies of messages that wait for each other; messages, that "

@@ -158,8 +158,10 @@ enum sl_status sl_messages_measure(struct sl_link *out)
     for (int i = 0; i < 3; i++) {
         seconds[i] = sl_rank() % 2 == 0 && sl_rank() + 1 < sl_n_ranks() ? seconds[i] : 0;
     }
-    st = st == SL_OK ? sl_ranks_sum(3, seconds) : st;
+    SL_TRY(st, st, stop);
+    SL_TRY(st, sl_ranks_sum(3, seconds), stop);
     *out = link_of(seconds, sl_n_ranks() / 2);
+stop:
     sl_machine_stop(&machine);
 free_settings:
     sl_settings_free(&settings);
