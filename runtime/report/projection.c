@@ -421,8 +421,10 @@ static enum sl_status check(const struct sl_projection *p, const struct sl_clust
     }
     return w->n_devices <= p->run->vertices[0]
                ? SL_OK
-               : sl_fail(SL_EINVAL, "found %g devices for %g training vertices, expected one or more for each",
-                         w->n_devices, p->run->vertices[0]);
+               : sl_fail(
+                     SL_EINVAL,
+                     "found %g devices for %g training vertices, expected one or more for each; name fewer --devices",
+                     w->n_devices, p->run->vertices[0]);
 }
 
 enum sl_status sl_projection_epoch(const struct sl_projection *p, const struct sl_cluster *cluster,
