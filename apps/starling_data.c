@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto clusters. One command
- * each; the work is partition/ and runtime/report. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto clusters. One
+ * command each; the work is partition/ and runtime/report. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
