@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces. One command each; the work is
- * partition/ and runtime/report/report.h. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto clusters. One
+ * command each; the work is partition/ and runtime/report. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "config.h"
 #include "partition/generate.h"
 #include "partition/load.h"
@@ -14,8 +15,10 @@
 #include "partition/partition.h"
 #include "partition/raw.h"
 #include "partition/statistics.h"
+#include "runtime/machine/messages.h"
 #include "runtime/report/info.h"
 #include "runtime/report/report.h"
+#include "runtime/report/scaling.h"
 #include "runtime/starling.h"
 #include "support/clock.h"
 #include "support/file.h"
@@ -50,6 +53,18 @@ struct settings {
     /* partition */
     uint32_t parts;
     int method; /* enum sl_partition_method */
+    /* project */
+    uint32_t devices[SL_MAX_OPTION_LIST];
+    uint32_t n_devices;
+    uint32_t per_machine;
+    double device_seconds;
+    uint32_t processors;
+    uint32_t batch_size;
+    double latency_us;
+    double message_us;
+    double bandwidth_gb_s;
+    double inside_latency_us;
+    double inside_bandwidth_gb_s;
 };
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
@@ -202,6 +217,87 @@ static const struct sl_option partition_options[] = {
      .help = "Write each vertex's part, one a line, as METIS does"},
 };
 
+static const struct sl_option project_options[] = {
+    {.name = "devices",
+     .group = "cluster",
+     .kind = SL_OPTION_U32_LIST,
+     .offset = FIELD(devices),
+     .offset_n = FIELD(n_devices),
+     .capacity = SL_MAX_OPTION_LIST,
+     .initial = "1,2,4,8,16,32,64,128,256,512,1024",
+     .min = 1,
+     .max = 1048576,
+     .argument = "P[,P...]",
+     .help = "Numbers of devices, each with one PE"},
+    {.name = "per-machine",
+     .group = "cluster",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(per_machine),
+     .initial = "1",
+     .min = 1,
+     .max = 1048576,
+     .argument = "D",
+     .help = "Devices of a machine, which one process has"},
+    {.name = "device-seconds",
+     .group = "cluster",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(device_seconds),
+     .initial = "1",
+     .min = 1e-6,
+     .argument = "X",
+     .help = "What a device needs for what takes a worker of the first run a second"},
+    {.name = "processors",
+     .group = "cluster",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(processors),
+     .shown = "one for each device",
+     .argument = "N",
+     .help = "Processors that all devices share, as ranks on one machine do"},
+    {.name = "batch-size",
+     .group = "cluster",
+     .kind = SL_OPTION_U32,
+     .offset = FIELD(batch_size),
+     .shown = "the first run's",
+     .min = 1,
+     .argument = "B",
+     .help = "Seeds per PE and step; where the training set has fewer, a step has all of it"},
+    {.name = "latency",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(latency_us),
+     .shown = "measured between ranks",
+     .argument = "X",
+     .help = "Microseconds that an empty message takes between machines"},
+    {.name = "message-time",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(message_us),
+     .shown = "measured between ranks",
+     .argument = "X",
+     .help = "Microseconds from one empty message until the next can leave"},
+    {.name = "bandwidth",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(bandwidth_gb_s),
+     .shown = "measured between ranks",
+     .argument = "X",
+     .help = "GB/s that a machine sends, and receives, of long messages"},
+    {.name = "inside-latency",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(inside_latency_us),
+     .initial = "0",
+     .argument = "X",
+     .help = "Microseconds that a message takes between devices of one machine"},
+    {.name = "inside-bandwidth",
+     .group = "messages",
+     .kind = SL_OPTION_REAL,
+     .offset = FIELD(inside_bandwidth_gb_s),
+     .shown = "bytes take no time, as in one memory",
+     .argument = "X",
+     .help = "GB/s that all devices of one machine send each other"},
+};
+
 #define N_OPTIONS(table) (sizeof(table) / sizeof(table)[0])
 
 static const struct sl_option_table commands[] = {
@@ -255,13 +351,40 @@ static const struct sl_option_table commands[] = {
      .arguments = "DIR",
      .min_arguments = 1,
      .max_arguments = 1},
+    {.program = "starling_data",
+     .command = "project",
+     .summary = "Say how long an epoch would take on a cluster, from runs on this machine",
+     .description =
+         "RUN is a file that coop_sage --metrics has written. Of the first the rates of work are taken, of all of them "
+         "the counts of vertices, edges and bytes: give runs with --pes P --group-size P for several P, and one with "
+         "many PEs of few seeds, which tells what a step takes however small it is. Counts beyond "
+         "those runs go on by a law that is their upper bound (runtime/report/projection.h), and are marked with >.\n\n"
+         "For each number of devices an epoch's seconds are printed, and what most of them go to: work; fixed, what a "
+         "PE's step takes however small it is; links, latencies of messages that wait for each other; messages, that "
+         "leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is taken to be hidden "
+         "behind work.\n\nWhat messages take between machines is given, or measured: started as several ranks (mpirun "
+         "-np 2 "
+         "starling_data project ..), the command sends messages between them, as runs do.",
+     .arguments = "RUN [RUN ...]",
+     .min_arguments = 1,
+     .max_arguments = SL_MAX_MEASURED,
+     .options = project_options,
+     .n_options = N_OPTIONS(project_options)},
 };
 
-enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_REPORT, N_COMMANDS };
+enum {
+    COMMAND_INFO,
+    COMMAND_CONVERT,
+    COMMAND_GENERATE,
+    COMMAND_PARTITION,
+    COMMAND_REPORT,
+    COMMAND_PROJECT,
+    N_COMMANDS
+};
 
 static const struct sl_option_table overview = {
     .program = "starling_data",
-    .summary = "Look at datasets, convert, generate and partition them; report on traces",
+    .summary = "Look at datasets, convert, generate and partition them; report on traces; project runs onto clusters",
     .commands = commands,
     .n_commands = N_COMMANDS,
 };
@@ -527,11 +650,102 @@ done:
     return st;
 }
 
+/* ---- project ----------------------------------------------------------------------------------------------------- */
+
+static struct sl_cluster cluster_of(const struct settings *s)
+{
+    return (struct sl_cluster){
+        .per_machine = s->per_machine,
+        .slowness = s->device_seconds,
+        .processors = s->processors,
+        .inside = {.latency_s = s->inside_latency_us * 1e-6, .bytes_per_s = s->inside_bandwidth_gb_s * 1e9},
+        .between = {.latency_s = s->latency_us * 1e-6,
+                    .message_s = s->message_us * 1e-6,
+                    .bytes_per_s = s->bandwidth_gb_s * 1e9},
+    };
+}
+
+/* What was given goes before what ranks can measure. */
+static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
+{
+    const struct sl_option_table *table = &commands[COMMAND_PROJECT];
+    between->latency_s = given(table, parse, "latency") ? between->latency_s : measured->latency_s;
+    between->message_s = given(table, parse, "message-time") ? between->message_s : measured->message_s;
+    between->bytes_per_s = given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
+}
+
+/* Of several ranks all measure. A failure ends all: the others wait for what it would have sent. */
+static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
+{
+    struct sl_link measured;
+    enum sl_status st = sl_messages_measure(&measured);
+    if (st != SL_OK) {
+        fprintf(stderr, "starling_data: rank %u: %s\n", sl_process_number(), sl_message());
+        fflush(stderr);
+        sl_process_abort(EXIT_FAILED);
+        return st;
+    }
+    take_link(parse, &measured, between);
+    return SL_OK;
+}
+
+static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
+{
+    printf("run         %.4f s an epoch, %u workers\n", p->run->seconds, p->run->n_workers);
+    if (p->fixed_s > 0) {
+        printf("fixed       %.1f us of a PE's step, however small it is\n", p->fixed_s * 1e6);
+    } else {
+        printf("fixed       not known: no run's PEs made ten times the first's steps, or they cost nothing\n");
+    }
+    printf("messages    latency %.1f us, %.1f us one after the other, %.3f GB/s\n\n", cluster->between.latency_s * 1e6,
+           cluster->between.message_s * 1e6, cluster->between.bytes_per_s / 1e9);
+}
+
+static enum sl_status run_project(const struct settings *settings, const struct sl_option_parse *parse,
+                                  const char *const *runs)
+{
+    struct sl_projection *projection = NULL;
+    struct sl_cluster cluster = cluster_of(settings);
+    enum sl_status st = sl_process_count() > 1 ? measure_link(parse, &cluster.between) : SL_OK;
+    if (st != SL_OK || sl_process_number() > 0) {
+        return st;
+    }
+    SL_TRY(st, sl_alloc_zero(1, sizeof *projection, "runs", &projection), done);
+    SL_TRY(st, sl_measured_read(runs, (uint32_t)parse->n_arguments, projection->run), done);
+    projection->n_runs = (uint32_t)parse->n_arguments;
+    SL_TRY(st, sl_projection_make(projection, settings->batch_size), done);
+    print_measured(projection, &cluster);
+    st = sl_scaling_print(projection, &cluster, settings->devices, settings->n_devices, stdout);
+done:
+    sl_free(projection);
+    return st;
+}
+
+/* Whether what messages take is given, or there are ranks to measure it, which are joined here. */
+static enum sl_status check_link(const struct sl_option_parse *parse)
+{
+    static const char *const needed[] = {"latency", "message-time", "bandwidth"};
+    if (sl_process_count() > 1) {
+        return sl_ranks_open();
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (!given(&commands[COMMAND_PROJECT], parse, needed[i])) {
+            return sl_fail(SL_EINVAL,
+                           "--%s: project needs to know it; give it, or measure it between two ranks: mpirun -np 2 "
+                           "starling_data project ..",
+                           needed[i]);
+        }
+    }
+    return SL_OK;
+}
+
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
 {
-    fprintf(stderr, "starling_data: %s\n", sl_message());
+    if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+        fprintf(stderr, "starling_data: %s\n", sl_message());
+    }
     return code;
 }
 
@@ -540,14 +754,16 @@ static int print(const struct sl_option_table *table, enum sl_option_action acti
     return sl_option_print(table, action, PACKAGE_VERSION, stdout) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
 }
 
-static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse)
+static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse,
+                          char **arguments)
 {
     switch (command) {
     case COMMAND_INFO: return run_info(settings);
     case COMMAND_CONVERT: return run_convert(settings);
     case COMMAND_GENERATE: return run_generate(settings, parse);
     case COMMAND_PARTITION: return run_partition(settings);
-    default: return run_report(settings->dataset);
+    case COMMAND_REPORT: return run_report(settings->dataset);
+    default: return run_project(settings, parse, (const char *const *)arguments);
     }
 }
 
@@ -567,9 +783,11 @@ static int run_command(int command, int argc, char **argv)
     } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE) && settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
+    } else if (command == COMMAND_PROJECT && check_link(&parse) != SL_OK) {
+        code = complain(EXIT_USAGE);
     } else {
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
-        code = run(command, &settings, &parse) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+        code = run(command, &settings, &parse, argv + 1) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
     }
     sl_option_free(table, &settings);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
@@ -588,7 +806,8 @@ static int run_bare(int argc, char **argv)
         return complain(EXIT_USAGE);
     }
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition or report; --help tells more");
+        sl_fail(SL_EINVAL,
+                "expected a command: info, convert, generate, partition, report or project; --help tells more");
         return complain(EXIT_USAGE);
     }
     return print(&overview, parse.action);
@@ -605,7 +824,8 @@ int main(int argc, char **argv)
             return run_command(command, argc - 1, argv + 1);
         }
     }
-    sl_fail(SL_EINVAL, "%.100s: expected a command: info, convert, generate, partition or report; --help tells more",
+    sl_fail(SL_EINVAL,
+            "%.100s: expected a command: info, convert, generate, partition, report or project; --help tells more",
             argv[1]);
     return complain(EXIT_USAGE);
 }

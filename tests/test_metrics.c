@@ -236,11 +236,14 @@ static void the_config_line_holds_all_options(void **state)
                                         .devices = devices,
                                         .n_devices = 2,
                                         .options = &s,
-                                        .edge_cut = 5};
+                                        .edge_cut = 5,
+                                        .parameters = 6,
+                                        .parameter_bytes = 172704};
     assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
     json_t *json = line();
     assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "features", "classes",
-                               "pes", "group_size", "devices", "options", "edge_cut"));
+                               "pes", "group_size", "devices", "options", "edge_cut", "parameters", "parameter_bytes"));
+    assert_true(number(json, "parameters") == 6 && number(json, "parameter_bytes") == 172704);
     assert_true(json_is_true(json_object_get(json, "synthetic")));
     assert_true(number(json, "vertices") == 7 && number(json, "edges") == 11 && number(json, "edge_cut") == 5);
     assert_true(number(json, "features") == 96 && number(json, "classes") == 40);

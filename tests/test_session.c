@@ -256,6 +256,7 @@ static void check_config(json_t *line)
     assert_int_equal(json_array_size(field(line, "devices")), on_gpu() ? 1 + sl_gpus_count() : 2);
     assert_int_equal(real(field(line, "options"), "batch_size"), 30);
     assert_true(real(line, "edge_cut") > 0);
+    assert_true(real(line, "parameters") > 0 && real(line, "parameter_bytes") > 0);
     assert_true(json_is_string(field(line, "version")));
 }
 

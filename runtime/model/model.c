@@ -601,6 +601,17 @@ uint64_t sl_model_trained_bytes(const struct sl_model *model)
     return n * sizeof(sl_real);
 }
 
+uint32_t sl_model_trained_arrays(const struct sl_model *model)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        for (int k = 0; k < SL_N_PARAMETERS; k++) {
+            n += sl_parameter_trained(&model->layer[i].parameter[k]);
+        }
+    }
+    return n;
+}
+
 size_t sl_model_entries(const struct sl_model *model)
 {
     struct item items[SL_MODEL_TENSORS];

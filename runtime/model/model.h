@@ -59,6 +59,8 @@ size_t sl_model_entries(const struct sl_model *model);
 
 /* What is trained: the bytes of one set of values, or of gradients. */
 uint64_t sl_model_trained_bytes(const struct sl_model *model);
+uint32_t
+sl_model_trained_arrays(const struct sl_model *model); /* in so many arrays, of which each travels on its own */
 void sl_model_read(const struct sl_model *model, sl_real *values_out);
 void sl_model_write(struct sl_model *model, const sl_real *values);
 

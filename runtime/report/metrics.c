@@ -208,6 +208,8 @@ enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_met
         {"devices", texts(c->devices, c->n_devices)},
         {"options", options_value(c->options)},
         {"edge_cut", whole(c->edge_cut)},
+        {"parameters", whole(c->parameters)},
+        {"parameter_bytes", whole(c->parameter_bytes)},
     };
     return write_line(metrics, OBJECT(members));
 }

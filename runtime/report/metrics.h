@@ -39,6 +39,8 @@ struct sl_metrics_config {
     uint32_t n_devices;
     const struct sl_settings *options; /* written with all options, names with _ for - */
     uint64_t edge_cut;                 /* edges whose ends lie in different parts */
+    uint32_t parameters;               /* arrays of the model that are trained */
+    uint64_t parameter_bytes;          /* of all of them */
 };
 
 /* Bytes that went between PEs in an epoch, all PEs together; weights: gradients and weights (runtime/sync/replicas.h); features:

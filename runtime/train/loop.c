@@ -42,7 +42,9 @@ static enum sl_status report_config(struct sl_session *t)
                                        .devices = devices,
                                        .n_devices = t->machine.n_workers,
                                        .options = &options,
-                                       .edge_cut = t->partition.n_cut};
+                                       .edge_cut = t->partition.n_cut,
+                                       .parameters = sl_model_trained_arrays(&t->model),
+                                       .parameter_bytes = sl_model_trained_bytes(&t->model)};
     return sl_metrics_config(&t->reports.metrics, &config);
 }
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * To and fro, and many at once. */
+#include "runtime/machine/messages.h"
+
+#include "codelets/ranks.h"
+#include "runtime/machine/machine.h"
+#include "support/clock.h"
+#include "support/memory.h"
+
+enum {
+    N_WARM_UP = 50,
+    N_ROUNDS = 500,     /* of a small message */
+    N_LONG_ROUNDS = 20, /* of a long one */
+    LONG_BYTES = 4 << 20,
+    N_AT_ONCE = 64, /* small messages, each of a handle of its own */
+    N_BURSTS = 20,
+    TO = N_AT_ONCE, /* tags: those below are of the messages at once */
+    FRO,
+    LONG_TO,
+    LONG_FRO
+};
+
+/* This rank's part. */
+struct pair {
+    bool first; /* sends first */
+    uint32_t other;
+    starpu_data_handle_t small[N_AT_ONCE], large;
+};
+
+/* A message to the other, and one back that it sends when it has the first. */
+static enum sl_status to_and_fro(const struct pair *p, starpu_data_handle_t handle, int64_t to, int64_t fro)
+{
+    enum sl_status st = SL_OK;
+    SL_TRY(st, p->first ? sl_ranks_send(handle, p->other, to) : sl_ranks_receive(handle, p->other, to), done);
+    st = p->first ? sl_ranks_receive(handle, p->other, fro) : sl_ranks_send(handle, p->other, fro);
+done:
+    return st;
+}
+
+static enum sl_status rounds(const struct pair *p, starpu_data_handle_t handle, int64_t to, uint32_t n)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; p != NULL && i < n && st == SL_OK; i++) {
+        st = to_and_fro(p, handle, to, to + 1);
+    }
+    return st;
+}
+
+static enum sl_status bursts(const struct pair *p)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = 0; p != NULL && i < N_BURSTS * N_AT_ONCE && st == SL_OK; i++) {
+        starpu_data_handle_t handle = p->small[i % N_AT_ONCE];
+        st = p->first ? sl_ranks_send(handle, p->other, i % N_AT_ONCE)
+                      : sl_ranks_receive(handle, p->other, i % N_AT_ONCE);
+    }
+    return st;
+}
+
+/* Seconds until all ranks have what was submitted since `start_s`. */
+static enum sl_status finish(enum sl_status submitted, double start_s, double *out)
+{
+    enum sl_status st = submitted;
+    if (st == SL_OK) {
+        sl_ranks_drain();
+        st = sl_ranks_meet();
+        *out = sl_clock_s() - start_s;
+    }
+    return st;
+}
+
+/* p NULL: a rank that looks on. */
+static enum sl_status measure(const struct pair *p, double seconds[3])
+{
+    starpu_data_handle_t small = p != NULL ? p->small[0] : NULL;
+    starpu_data_handle_t large = p != NULL ? p->large : NULL;
+    double start_s = sl_clock_s();
+    enum sl_status st;
+    SL_TRY(st, finish(rounds(p, small, TO, N_WARM_UP), start_s, &seconds[0]), done);
+    start_s = sl_clock_s();
+    SL_TRY(st, finish(rounds(p, small, TO, N_ROUNDS), start_s, &seconds[0]), done);
+    start_s = sl_clock_s();
+    SL_TRY(st, finish(bursts(p), start_s, &seconds[1]), done);
+    start_s = sl_clock_s();
+    SL_TRY(st, finish(rounds(p, large, LONG_TO, 2), start_s, &seconds[2]), done);
+    start_s = sl_clock_s();
+    st = finish(rounds(p, large, LONG_TO, N_LONG_ROUNDS), start_s, &seconds[2]);
+done:
+    return st;
+}
+
+static enum sl_status open_pair(struct pair *p, void **memory_out)
+{
+    static uint32_t words[N_AT_ONCE];
+    enum sl_status st = sl_alloc_zero(LONG_BYTES, 1, "a long message", memory_out);
+    if (st != SL_OK) {
+        return st;
+    }
+    p->first = sl_rank() % 2 == 0;
+    p->other = p->first ? sl_rank() + 1 : sl_rank() - 1;
+    starpu_vector_data_register(&p->large, STARPU_MAIN_RAM, (uintptr_t)*memory_out, LONG_BYTES, 1);
+    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
+        starpu_vector_data_register(&p->small[i], STARPU_MAIN_RAM, (uintptr_t)&words[i], 1, sizeof words[i]);
+    }
+    return SL_OK;
+}
+
+static void close_pair(struct pair *p)
+{
+    starpu_data_unregister(p->large);
+    for (uint32_t i = 0; i < N_AT_ONCE; i++) {
+        starpu_data_unregister(p->small[i]);
+    }
+}
+
+static enum sl_status measure_started(double seconds[3])
+{
+    struct pair pair;
+    void *memory = NULL;
+    bool looks_on = sl_rank() % 2 == 0 && sl_rank() + 1 == sl_n_ranks();
+    enum sl_status st = looks_on ? SL_OK : open_pair(&pair, &memory);
+    if (st == SL_OK) {
+        st = measure(looks_on ? NULL : &pair, seconds);
+    }
+    if (memory != NULL) {
+        close_pair(&pair);
+    }
+    sl_free(memory);
+    return st;
+}
+
+/* Of the pairs' seconds, added up. */
+static struct sl_link link_of(const double seconds[3], double n_pairs)
+{
+    struct sl_link link = {.latency_s = seconds[0] / n_pairs / (2 * N_ROUNDS),
+                           .message_s = seconds[1] / n_pairs / (N_BURSTS * N_AT_ONCE)};
+    double long_s = seconds[2] / n_pairs / (2 * N_LONG_ROUNDS);
+    link.bytes_per_s = LONG_BYTES / (long_s > link.latency_s ? long_s - link.latency_s : long_s);
+    return link;
+}
+
+enum sl_status sl_messages_measure(struct sl_link *out)
+{
+    struct sl_settings settings;
+    struct sl_machine machine = {0};
+    double seconds[3] = {0};
+    enum sl_status st = SL_OK;
+    if (sl_n_ranks() < 2) {
+        return sl_fail(SL_EINVAL, "found one rank, expected two or more to measure what messages take");
+    }
+    SL_TRY(st, sl_settings_init(&settings), done);
+    settings.cpus = 1;
+    settings.gpus = 0;
+    SL_TRY(st, sl_machine_start(&settings, &machine), free_settings);
+    st = measure_started(seconds);
+    for (int i = 0; i < 3; i++) {
+        seconds[i] = sl_rank() % 2 == 0 && sl_rank() + 1 < sl_n_ranks() ? seconds[i] : 0;
+    }
+    SL_TRY(st, st, stop);
+    SL_TRY(st, sl_ranks_sum(3, seconds), stop);
+    *out = link_of(seconds, sl_n_ranks() / 2);
+stop:
+    sl_machine_stop(&machine);
+free_settings:
+    sl_settings_free(&settings);
+done:
+    return st;
+}
