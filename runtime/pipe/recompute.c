@@ -56,6 +56,12 @@ static uint32_t first_of_segment(const struct sl_pipe *p, uint32_t i)
 
 /* ---- what stays ---- */
 
+/* Whether later slots read what travels where it is. */
+static bool read_later(const struct sl_pipe *p)
+{
+    return p->order.n_slots > 1 && !sl_pipe_packs(p);
+}
+
 /* Whether later layers, or the way back, read layer i's output as it was: the input of a segment or of an aggregation, or of all layers. */
 static bool output_stays(struct sl_pipe *p, uint32_t i)
 {
@@ -63,7 +69,7 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
         return true;
     }
     struct sl_at next = sl_pass_at(&p->pass, i + 1);
-    bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT && p->order.n_slots > 1;
+    bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT && read_later(p);
     bool read_again = i == 0 && next.layer->kind->reads_first;
     return travels || read_again || ends_segment(p, i);
 }
@@ -72,7 +78,7 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
 static bool stays(struct sl_pipe *p, const struct sl_at *at, enum sl_role role)
 {
     if (sl_pipe_aggregates(at) && role == sl_pipe_travelling(at)) {
-        return p->order.n_slots > 1;
+        return read_later(p);
     }
     return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
 }
