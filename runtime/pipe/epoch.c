@@ -5,6 +5,7 @@
 #include "runtime/pipe/epoch.h"
 
 #include "codelets/loss.h"
+#include "runtime/machine/pool.h"
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"
 #include "runtime/pipe/recompute.h"
@@ -42,6 +43,12 @@ static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
     struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
     return sl_pipe_loss(p, &at);
+}
+
+static void forget_last(struct sl_pipe *p, uint32_t slot)
+{
+    struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
+    sl_pipe_forget(p, &at);
 }
 
 /* ---- rows that nobody reads any more ---- */
@@ -144,6 +151,7 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, lose(p, slot), done);
+        forget_last(p, slot);
     }
     SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, p->watched, loss), done);
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
@@ -276,6 +284,7 @@ done:
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1;
+    sl_pool_lend_near(packs); /* else packed rows come to lie in blocks of all of a chunk's rows */
     return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
 }
 
@@ -349,6 +358,7 @@ static void close_rows(struct sl_pipe *p)
 void sl_pipe_close(struct sl_pipe *p)
 {
     close_rows(p);
+    sl_pool_lend_near(false);
     for (uint32_t k = 0; p->gradients != NULL && k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
         sl_partials_close(&p->gradients[k]);
     }

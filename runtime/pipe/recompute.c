@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows stay; tokens, two to a segment, that tasks without work pass on. */
+ * Which rows stay; tokens, two to a segment at most, that tasks without work pass on. */
 #include "runtime/pipe/recompute.h"
 
 #include <math.h>
@@ -94,6 +94,17 @@ void sl_pipe_forget(struct sl_pipe *p, const struct sl_at *at)
     }
 }
 
+/* A layer has run again: what travels has been read. Its input is not the layer's to drop. */
+static void forget_sent(struct sl_pipe *p, const struct sl_at *at)
+{
+    enum sl_role role = sl_pipe_travelling(at);
+    for (uint32_t way = 0; sl_pipe_aggregates(at) && !read_later(p) && way < at->n_pes; way++) {
+        if (role != SL_ROWS_INPUT) {
+            sl_rows_drop(sl_at_rows(at, at->pes[way], role));
+        }
+    }
+}
+
 /* ---- tokens ---- */
 
 /* A task that does nothing but wait for its data: the rows it names are fetched nowhere. */
@@ -106,10 +117,21 @@ static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
     return rc == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
 }
 
+/* How many slots have rows of a segment again at a time: two, so that workers find the next one's tasks while they wait for the last ones of
+ * this one; where others have tasks for all of them, that would only take memory. */
+static uint32_t n_at_a_time(const struct sl_pipe *p)
+{
+    uint32_t n_segments = 0;
+    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+        n_segments += begins_segment(p, i);
+    }
+    return n_segments * p->order.n_ways >= 2 * p->work.run->n_workers ? 1 : 2;
+}
+
 /* Of the segment that begins with layer i. */
 static starpu_data_handle_t token_of(const struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    return p->token[i][slot % 2];
+    return p->token[i][slot % n_at_a_time(p)];
 }
 
 void sl_pipe_recompute_open(struct sl_pipe *p)
@@ -160,6 +182,7 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
         struct sl_at at = sl_pipe_at(p, k, slot);
         SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
         SL_TRY(st, sl_layer_run(&at), done);
+        forget_sent(p, &at);
     }
 done:
     return st;
