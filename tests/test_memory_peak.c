@@ -51,6 +51,7 @@ static const struct setting settings[] = {
     {false, "dataset=%sparse hidden=256 pes=2 model=gat"},
     {true, "dataset=%dense hidden=128 layers=4 stages=2 ways=1 chunks=4"},
     {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=2 chunks=4 recompute"},
+    {true, "dataset=%dense hidden=128 layers=16 stages=4 ways=1 chunks=16 history-every=1 partition=random recompute"},
 };
 
 static void put_dataset(const char *name, uint32_t n_columns, bool sparse)

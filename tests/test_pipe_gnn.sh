@@ -98,7 +98,13 @@ same 'recomputation in one stage of exact mode' --ways 4 --chunks 4 --stages 1 -
 # As many chunks as METIS cannot fill, and directed edges.
 [[ $(losses --chunks 250 --ways 1 | wc -l) -eq 5 ]] || complain "250 chunks: $(cat stderr)"
 [[ $(losses --chunks 250 --ways 1 --recompute | wc -l) -eq 5 && ! -s stderr ]] || complain "250 chunks again: $(cat stderr)"
-[[ $(losses --chunks 8 --directed | wc -l) -eq 5 ]] || complain "--directed: $(cat stderr)"
+wanted=$(losses --chunks 8 --directed)
+[[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "--directed: $(cat stderr)"
+same 'recomputation of directed edges' --chunks 8 --directed --recompute
+for model in sage gcnii resgcn; do
+    wanted=$(losses --model $model --chunks 12 --ways 2 --directed)
+    same "recomputation of $model in two ways" --model $model --chunks 12 --ways 2 --directed --recompute
+done
 
 # near WHAT: the losses in `found` are those in `wanted`, but for rounding.
 near()
@@ -115,7 +121,9 @@ for model in gcn sage gcnii resgcn; do
     wanted=$(losses --dataset sparse --model $model --chunks 1 --stages 1)
     found=$(losses --dataset sparse --model $model --chunks 60 --ways 60 --stages 2)
     near "$model in chunks of one vertex"
-    [[ $(losses --dataset sparse --model $model --chunks 60 --ways 1 | grep -c '^[0-9.]*$') -eq 5 ]] || complain "60 slots: $(cat stderr)"
+    wanted=$(losses --dataset sparse --model $model --chunks 60 --ways 1)
+    [[ $(grep -c '^[0-9.]*$' <<<"$wanted") -eq 5 ]] || complain "60 slots: $(cat stderr)"
+    same "recomputation of $model in 60 slots" --dataset sparse --model $model --chunks 60 --ways 1 --recompute
 done
 
 # Deep ones.
@@ -149,6 +157,10 @@ if (ulimit -v 8000000 && "$program" --version >/dev/null 2>&1); then
     early=$(peak --epochs 2 --chunks 8 --recompute)
     less "$early" "$exact" 80 'recomputation saves no memory in a pipeline'
     less "$(peak --epochs 6 --chunks 8 --recompute)" "$early" 125 'memory grows with the epochs'
+    # In a graph that has parts, rows for other chunks and history, and gradients, are those of boundaries: less than of all vertices.
+    "$maker" generate --vertices 20000 --edges 60000 --classes 16 --homophily 0.98 --features 16 --seed 3 --out parted >/dev/null 2>stderr ||
+        complain "starling_data generate: $(cat stderr)"
+    less "$(peak --dataset parted --epochs 3 --chunks 8 --history-every 1 --recompute)" $((20000 * 24 * 64 * 4)) 280 'chunks keep all rows'
     # Chunks of two size classes, whose rows are large against all else; with a live history its old rows go as the new ones come.
     classes=(--layers 6 --hidden 256 --chunks 16 --history-every 1)
     less "$(peak "${classes[@]}" --epochs 3)" "$(peak "${classes[@]}" --epochs 1)" 120 'history takes memory that lies free'
@@ -157,11 +169,16 @@ fi
 # ---- checkpoints -------------------------------------------------------------------------------------------------------------------
 
 wanted=$(losses --chunks 8)
-losses --chunks 8 --checkpoint kept --epochs 3 >/dev/null
-[[ $(losses --chunks 8 --checkpoint kept --resume) == "$(tail -2 <<<"$wanted")" ]] ||
-    complain "a run that goes on ends otherwise: $wanted $(cat stderr)"
+# Rows of boundaries alone, or all: what one run keeps another one may go on from.
+for here in '' --recompute; do
+    for there in '' --recompute; do
+        losses --chunks 8 $here --checkpoint "kept$here-$there" --epochs 3 >/dev/null
+        [[ $(losses --chunks 8 $there --checkpoint "kept$here-$there" --resume) == "$(tail -2 <<<"$wanted")" ]] ||
+            complain "a run $here that goes on $there ends otherwise: $wanted $(cat stderr)"
+    done
+done
 refuse_resume=$("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 5 --lr 0.01 \
-    --history-every 3 --chunks 8 --checkpoint kept --resume 2>&1 >/dev/null)
+    --history-every 3 --chunks 8 --checkpoint kept- --resume 2>&1 >/dev/null)
 grep -q -- "--history-every: found '3'" <<<"$refuse_resume" || complain "another history goes on: $refuse_resume"
 
 # ---- the guard ---------------------------------------------------------------------------------------------------------------------

@@ -113,6 +113,25 @@ static void test_not_borrowed(void **state)
     give(other, bytes);
 }
 
+/* Where blocks are lent to sizes near theirs alone, one of a quarter more serves, and none of half more. */
+static void test_lent_near(void **state)
+{
+    const size_t bytes = (size_t)9 << 20;
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    void *large = take(bytes / 2 * 3);
+    give(large, bytes / 2 * 3);
+    sl_pool_lend_near(true);
+    void *other = take(bytes);
+    assert_ptr_not_equal(other, large);
+    give(other, bytes);
+    assert_ptr_equal(take(bytes / 8 * 7), other);
+    give(other, bytes / 8 * 7);
+    sl_pool_lend_near(false);
+    assert_ptr_equal(take(bytes / 4 * 5), large);
+    give(large, bytes / 4 * 5);
+}
+
 /* A fresh block is at most an eighth larger than what is asked for. */
 static void test_waste(void **state)
 {
@@ -264,8 +283,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reserve_last), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again),
-        cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_waste),
-        cmocka_unit_test(test_trim),         cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_lent_near),
+        cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),         cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

@@ -18,7 +18,8 @@
 
 #define NEAR_CLASSES 16      /* a block of up to four times the size serves too */
 #define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
-#define NEAR_CLASSES_LARGE 8 /* one of up to twice */
+#define NEAR_CLASSES_LARGE 8 /* one of up to twice, */
+#define NEAR_CLASSES_LEAST 2 /* or of a quarter more (sl_pool_lend_near) */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 
@@ -36,6 +37,7 @@ struct header {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
 static struct header *reserve_lists[SL_POOL_CLASSES]; /* never */
+static unsigned n_near_classes = NEAR_CLASSES_LARGE;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
 static uint64_t n_free_bytes;                 /* of these, on the free lists */
@@ -54,7 +56,12 @@ unsigned sl_pool_class(size_t bytes, size_t *rounded)
 
 unsigned sl_pool_largest(unsigned class)
 {
-    return class + (class < LARGE_CLASS ? NEAR_CLASSES : NEAR_CLASSES_LARGE);
+    return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_near_classes);
+}
+
+void sl_pool_lend_near(bool near)
+{
+    n_near_classes = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
 }
 
 static struct header *header_of(void *block)
@@ -225,6 +232,7 @@ void sl_pool_remove(void)
 {
     starpu_malloc_set_hooks(NULL, NULL);
     release_free_blocks();
+    sl_pool_lend_near(false);
     n_blocks = 0;
     n_bytes = 0;
     memset(n_unmatched, 0, sizeof n_unmatched);

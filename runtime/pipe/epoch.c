@@ -5,6 +5,7 @@
 #include "runtime/pipe/epoch.h"
 
 #include "codelets/loss.h"
+#include "runtime/machine/pool.h"
 #include "runtime/model/run.h"
 #include "runtime/pipe/exact.h"
 #include "runtime/pipe/recompute.h"
@@ -18,12 +19,6 @@
 static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
 {
     return p->order.n_slots > 1 && (epoch + 1) % p->history_every == 0;
-}
-
-/* The role of what travels back, which earlier slots read. */
-static enum sl_role returned_role(const struct sl_at *at)
-{
-    return sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
 }
 
 /* ---- forward ---- */
@@ -50,6 +45,12 @@ static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
     return sl_pipe_loss(p, &at);
 }
 
+static void forget_last(struct sl_pipe *p, uint32_t slot)
+{
+    struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
+    sl_pipe_forget(p, &at);
+}
+
 /* ---- rows that nobody reads any more ---- */
 
 /* A layer is done with for one chunk: all but the gradient of its input, what earlier slots read, and what becomes history. */
@@ -58,12 +59,16 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
     for (int role = 0; role < SL_N_ROLES; role++) {
         enum sl_role which =
             role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
+        const struct sl_rows *rows = sl_at_rows(at, q, which);
         bool features = which == SL_ROWS_INPUT && at->i == 0;
-        bool awaited = sl_pipe_aggregates(at) && which == returned_role(at);
-        bool kept = sl_pipe_aggregates(at) && snapshot && which == sl_pipe_travelling(at);
+        bool awaited = sl_pipe_aggregates(at) && rows == sl_pipe_returned(at, q);
+        bool kept = sl_pipe_aggregates(at) && snapshot && rows == sl_pipe_sent(at, q);
         if (!features && !awaited && !kept) {
             sl_at_done(at, q, which);
         }
+    }
+    if (sl_pipe_aggregates(at) && sl_pipe_packs(at->pass->owner) && !snapshot) {
+        sl_rows_drop(sl_pipe_sent(at, q));
     }
 }
 
@@ -71,7 +76,7 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
 static void release_returned(const struct sl_at *at)
 {
     for (uint32_t q = 0; sl_pipe_aggregates(at) && q < at->pass->plan->n_pes; q++) {
-        sl_at_done(at, q, returned_role(at));
+        (at->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_pipe_returned(at, q));
     }
 }
 
@@ -83,7 +88,7 @@ static void take_snapshot(struct sl_pipe *p)
         struct sl_at at = sl_pass_at(&p->pass, i);
         for (uint32_t q = 0; sl_pipe_aggregates(&at) && q < n; q++) {
             struct sl_rows *history = &p->history[(size_t)i * n + q];
-            struct sl_rows *now = sl_at_rows(&at, q, sl_pipe_travelling(&at));
+            struct sl_rows *now = sl_pipe_sent(&at, q);
             struct sl_rows old = *history;
             *history = *now;
             *now = (struct sl_rows){0};
@@ -146,6 +151,7 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, lose(p, slot), done);
+        forget_last(p, slot);
     }
     SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, p->watched, loss), done);
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
@@ -171,6 +177,10 @@ static double wait(double *start)
 
 static void drop_rows(struct sl_pipe *p)
 {
+    for (size_t k = 0; k < (size_t)p->work.model->n_layers * p->graph.n_chunks; k++) {
+        sl_rows_drop(&p->sent[k]);
+        sl_rows_drop(&p->returned[k]);
+    }
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
             for (int role = 0; role < SL_N_ROLES; role++) {
@@ -270,6 +280,14 @@ done:
     return st;
 }
 
+/* Where rows are computed again, those that other chunks read are kept beside them. */
+static enum sl_status open_boundary(struct sl_pipe *p)
+{
+    bool packs = p->work.settings->recompute && p->order.n_slots > 1;
+    sl_pool_lend_near(packs); /* else packed rows come to lie in blocks of all of a chunk's rows */
+    return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
+}
+
 #define KEPT_BYTES ((uint64_t)64 << 20)
 
 bool sl_pipe_keeps(const struct sl_settings *settings, uint32_t n_layers, double n_vertices)
@@ -298,6 +316,7 @@ static void open_pass(struct sl_pipe *p)
 enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
 {
     size_t n_layers = work->model->n_layers;
+    size_t n_rows;
     enum sl_status st;
     *out = (struct sl_pipe){.work = *work};
     out->history_every = work->settings->history_every;
@@ -307,7 +326,11 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     SL_TRY(st, open_order(out), undo);
     SL_TRY(st, open_partials(out), undo);
     sl_pipe_recompute_open(out);
-    SL_TRY(st, sl_alloc_zero(n_layers * out->graph.n_chunks, sizeof *out->history, "history", &out->history), undo);
+    SL_TRY(st, open_boundary(out), undo);
+    n_rows = n_layers * out->graph.n_chunks;
+    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->history, "history", &out->history), undo);
+    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->sent, "rows of the chunks", &out->sent), undo);
+    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->returned, "rows of the chunks", &out->returned), undo);
     SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
     for (uint32_t q = 0; q < out->graph.n_chunks; q++) {
         SL_TRY(st, open_chunk(out, q), undo);
@@ -324,7 +347,7 @@ static void close_rows(struct sl_pipe *p)
     for (uint32_t q = 0; p->pass.pe != NULL && q < n; q++) {
         sl_rows_drop(&p->pass.pe[q].features);
     }
-    if (p->pass.pe != NULL) {
+    if (p->pass.pe != NULL && p->sent != NULL && p->returned != NULL) {
         drop_rows(p);
     }
     for (size_t k = 0; p->history != NULL && k < (size_t)p->work.model->n_layers * n; k++) {
@@ -335,14 +358,18 @@ static void close_rows(struct sl_pipe *p)
 void sl_pipe_close(struct sl_pipe *p)
 {
     close_rows(p);
+    sl_pool_lend_near(false);
     for (uint32_t k = 0; p->gradients != NULL && k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
         sl_partials_close(&p->gradients[k]);
     }
     sl_partials_close(&p->losses);
     sl_pipe_recompute_close(p);
+    sl_pipe_boundary_close(&p->boundary);
     sl_pipe_graph_close(&p->graph);
     sl_free(p->gradients);
     sl_free(p->history);
+    sl_free(p->sent);
+    sl_free(p->returned);
     sl_free(p->order.chunk);
     sl_free(p->order.slot_of);
     sl_free(p->pass.pe);

@@ -8,8 +8,7 @@
 #include "codelets/score.h"
 #include "support/memory.h"
 
-/* A read-only vector; an empty one is registered with one element that nobody reads. */
-static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
+starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element)
 {
     starpu_data_handle_t handle;
     starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, element);
@@ -69,8 +68,8 @@ static struct sl_pipe_lists out_lists(const struct sl_graph *graph, uint32_t fir
 {
     uint64_t begin = graph->offsets[first];
     uint64_t n = graph->offsets[end] - begin;
-    return (struct sl_pipe_lists){readable(graph->offsets + first, (uint64_t)(end - first) + 1, 8),
-                                  readable(graph->sources + begin, n, 4), n};
+    return (struct sl_pipe_lists){sl_pipe_readable(graph->offsets + first, (uint64_t)(end - first) + 1, 8),
+                                  sl_pipe_readable(graph->sources + begin, n, 4), n};
 }
 
 static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pipe_graph *g)
@@ -81,7 +80,7 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
     chunk->in =
         (struct sl_pipe_lists){part->graph.offsets, part->graph.sources, offsets[part->end] - offsets[part->first]};
     chunk->out = g->transposed.offsets == NULL ? chunk->in : out_lists(&g->transposed, part->first, part->end);
-    chunk->labels = readable(g->train_labels + part->first, part->end - part->first, sizeof *g->train_labels);
+    chunk->labels = sl_pipe_readable(g->train_labels + part->first, part->end - part->first, sizeof *g->train_labels);
 }
 
 enum sl_status sl_pipe_graph_open(const struct sl_shards *shards, struct sl_pipe_graph *out)
@@ -91,7 +90,7 @@ enum sl_status sl_pipe_graph_open(const struct sl_shards *shards, struct sl_pipe
     SL_TRY(st, transpose(&shards->partition->graph, &out->transposed), done);
     SL_TRY(st, fill_tables(shards, out), done);
     SL_TRY(st, sl_alloc_zero(out->n_chunks, sizeof *out->chunk, "chunks", &out->chunk), done);
-    out->parts = readable(out->part_of, shards->n_vertices, sizeof *out->part_of);
+    out->parts = sl_pipe_readable(out->part_of, shards->n_vertices, sizeof *out->part_of);
     for (uint32_t q = 0; q < out->n_chunks; q++) {
         open_chunk(shards, q, out);
     }

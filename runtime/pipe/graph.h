@@ -33,6 +33,9 @@ struct sl_pipe_graph {
 /* The shards are borrowed; their vertices are weighed (sl_shards_weigh). SL_ENOMEM. What there is then is for close. */
 enum sl_status sl_pipe_graph_open(const struct sl_shards *shards, struct sl_pipe_graph *out);
 
+/* A vector that tasks only read, of n elements that outlive it; an empty one is registered with one that nobody reads. */
+starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element);
+
 /* Wait for the readers, release. An empty struct is allowed. */
 void sl_pipe_graph_close(struct sl_pipe_graph *graph);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows stay; tokens, two to a segment, that tasks without work pass on. */
+ * Which rows stay; tokens, two to a segment at most, that tasks without work pass on. */
 #include "runtime/pipe/recompute.h"
 
 #include <math.h>
@@ -56,6 +56,12 @@ static uint32_t first_of_segment(const struct sl_pipe *p, uint32_t i)
 
 /* ---- what stays ---- */
 
+/* Whether later slots read what travels where it is. */
+static bool read_later(const struct sl_pipe *p)
+{
+    return p->order.n_slots > 1 && !sl_pipe_packs(p);
+}
+
 /* Whether later layers, or the way back, read layer i's output as it was: the input of a segment or of an aggregation, or of all layers. */
 static bool output_stays(struct sl_pipe *p, uint32_t i)
 {
@@ -63,7 +69,7 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
         return true;
     }
     struct sl_at next = sl_pass_at(&p->pass, i + 1);
-    bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT && p->order.n_slots > 1;
+    bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT && read_later(p);
     bool read_again = i == 0 && next.layer->kind->reads_first;
     return travels || read_again || ends_segment(p, i);
 }
@@ -72,7 +78,7 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
 static bool stays(struct sl_pipe *p, const struct sl_at *at, enum sl_role role)
 {
     if (sl_pipe_aggregates(at) && role == sl_pipe_travelling(at)) {
-        return p->order.n_slots > 1;
+        return read_later(p);
     }
     return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
 }
@@ -84,6 +90,17 @@ void sl_pipe_forget(struct sl_pipe *p, const struct sl_at *at)
             if (!stays(p, at, (enum sl_role)role)) {
                 sl_rows_drop(sl_at_rows(at, at->pes[way], (enum sl_role)role));
             }
+        }
+    }
+}
+
+/* A layer has run again: what travels has been read. Its input is not the layer's to drop. */
+static void forget_sent(struct sl_pipe *p, const struct sl_at *at)
+{
+    enum sl_role role = sl_pipe_travelling(at);
+    for (uint32_t way = 0; sl_pipe_aggregates(at) && !read_later(p) && way < at->n_pes; way++) {
+        if (role != SL_ROWS_INPUT) {
+            sl_rows_drop(sl_at_rows(at, at->pes[way], role));
         }
     }
 }
@@ -100,10 +117,21 @@ static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
     return rc == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
 }
 
+/* How many slots have rows of a segment again at a time: two, so that workers find the next one's tasks while they wait for the last ones of
+ * this one; where others have tasks for all of them, that would only take memory. */
+static uint32_t n_at_a_time(const struct sl_pipe *p)
+{
+    uint32_t n_segments = 0;
+    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+        n_segments += begins_segment(p, i);
+    }
+    return n_segments * p->order.n_ways >= 2 * p->work.run->n_workers ? 1 : 2;
+}
+
 /* Of the segment that begins with layer i. */
 static starpu_data_handle_t token_of(const struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    return p->token[i][slot % 2];
+    return p->token[i][slot % n_at_a_time(p)];
 }
 
 void sl_pipe_recompute_open(struct sl_pipe *p)
@@ -154,6 +182,7 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
         struct sl_at at = sl_pipe_at(p, k, slot);
         SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
         SL_TRY(st, sl_layer_run(&at), done);
+        forget_sent(p, &at);
     }
 done:
     return st;

@@ -3,8 +3,9 @@
  *
  * Which rows of a slot stay. What travels is for later slots alone; in exact mode, where there are none, it goes as soon as the layer has
  * run. --recompute keeps besides only what each segment of layers takes in, a stage or, where stages are long, some sqrt(layers) of them;
- * on the way back a segment's layers run again just before their adjoints. A segment has no more than two slots' rows again at a time: the
- * next slot waits for the one but one before it, and a segment for the one after it.
+ * on the way back a segment's layers run again just before their adjoints. A segment has no more than two slots' rows again at a time, the
+ * next slot waits for the one but one before it; or one slot's, where segments are enough for all workers. And a segment waits for the
+ * one after it.
  */
 #ifndef SL_RUNTIME_PIPE_RECOMPUTE_H
 #define SL_RUNTIME_PIPE_RECOMPUTE_H
@@ -24,7 +25,7 @@ void sl_pipe_recompute_close(struct sl_pipe *pipe);
 
 /* Submissions, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 
-/* The next layer has been submitted: keep of this one what has to be kept. */
+/* The next layer, or the loss, has been submitted: keep of this one what has to be kept. */
 void sl_pipe_forget(struct sl_pipe *pipe, const struct sl_at *at);
 
 /* Before layer i's adjoint: where the layer is its segment's last, run the segment again. After it: where it was the first, the segment is

@@ -208,6 +208,12 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
     return &p->history[(size_t)i * p->graph.n_chunks + q];
 }
 
+/* The vertex whose row is row r of a chunk's history. */
+static sl_vertex vertex_of(const struct sl_pipe *p, uint32_t q, uint32_t r)
+{
+    return sl_pipe_packs(p) ? p->boundary.vertices[p->boundary.first[q] + r] : p->work.shards->part[q].first + r;
+}
+
 /* Columns of layer i's history. */
 static uint32_t width_of(const struct sl_pipe *p, uint32_t i)
 {
@@ -229,8 +235,11 @@ static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
         if (starpu_data_acquire(rows->chunk[0], STARPU_R) != 0) {
             return sl_fail(SL_ESTARPU, "StarPU refused to hand out the history of layer %u", i);
         }
-        memcpy(out + (size_t)p->work.shards->part[q].first * rows->n_columns, starpu_data_get_local_ptr(rows->chunk[0]),
-               (size_t)rows->split.n_rows * rows->n_columns * sizeof *out);
+        const sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
+        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
+            memcpy(out + (size_t)vertex_of(p, q, r) * rows->n_columns, values + (size_t)r * rows->n_columns,
+                   rows->n_columns * sizeof *out);
+        }
         starpu_data_release(rows->chunk[0]);
     }
     return SL_OK;
@@ -241,16 +250,22 @@ static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const sl_real *from
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         struct sl_rows *rows = history_of(p, i, q);
-        SL_TRY(st, sl_rows_reshape(&p->pass.pe[q].split[0], width_of(p, i), sizeof *from, rows), done);
+        struct sl_split split = p->pass.pe[q].split[0];
+        if (sl_pipe_packs(p)) {
+            split = sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0);
+        }
+        SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), sizeof *from, rows), done);
         if (rows->split.n_chunks == 0) {
             continue;
         }
         if (starpu_data_acquire(rows->chunk[0], STARPU_W) != 0) {
             return sl_fail(SL_ESTARPU, "StarPU refused to take the history of layer %u", i);
         }
-        memcpy(starpu_data_get_local_ptr(rows->chunk[0]),
-               from + (size_t)p->work.shards->part[q].first * rows->n_columns,
-               (size_t)rows->split.n_rows * rows->n_columns * sizeof *from);
+        sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
+        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
+            memcpy(values + (size_t)r * rows->n_columns, from + (size_t)vertex_of(p, q, r) * rows->n_columns,
+                   rows->n_columns * sizeof *from);
+        }
         starpu_data_release(rows->chunk[0]);
     }
 done:

@@ -4,8 +4,10 @@
  * Which rows of which chunk, and by what factor. A chunk's rows are one matrix. */
 #include "runtime/pipe/source.h"
 
+#include "codelets/exchange.h"
 #include "codelets/pull.h"
 #include "runtime/pipe/pipe.h"
+#include "runtime/pipe/recompute.h"
 #include "runtime/pipe/traffic.h"
 
 static const struct sl_pipe *pipe_of(const struct sl_at *at)
@@ -25,11 +27,59 @@ static uint32_t worker(const struct sl_at *at, uint32_t q)
     return pipe->stage[at->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
-/* Rows are read where they are. */
-static enum sl_status stay(const struct sl_at *at)
+/* ---- what other chunks read ---- */
+
+static size_t place_of(const struct sl_at *at, uint32_t q)
 {
-    (void)at;
-    return SL_OK;
+    return (size_t)at->i * pipe_of(at)->graph.n_chunks + q;
+}
+
+struct sl_rows *sl_pipe_sent(const struct sl_at *at, uint32_t q)
+{
+    return sl_pipe_packs(pipe_of(at)) ? &pipe_of(at)->sent[place_of(at, q)] : sl_at_rows(at, q, sl_pipe_travelling(at));
+}
+
+struct sl_rows *sl_pipe_returned(const struct sl_at *at, uint32_t q)
+{
+    enum sl_role role = sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
+    return sl_pipe_packs(pipe_of(at)) ? &pipe_of(at)->returned[place_of(at, q)] : sl_at_rows(at, q, role);
+}
+
+/* Rows that are computed again have been packed before. */
+static enum sl_status pack(const struct sl_at *at, uint32_t q, const struct sl_rows *rows, struct sl_rows *out)
+{
+    const struct sl_pipe_boundary *boundary = &pipe_of(at)->boundary;
+    uint32_t n = sl_pipe_boundary_rows(boundary, q);
+    struct sl_split split = sl_split_rows(n, 1, 0);
+    struct sl_task_args head = sl_at_head(at, q);
+    const uint32_t requester = 0;
+    enum sl_status st = SL_OK;
+    if (out->split.n_chunks > 0 || n == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_rows_register(&split, rows->n_columns, sizeof(sl_real), out), done);
+    struct sl_slice packed = {out->chunk[0], 0, n};
+    st = sl_pack_submit(&head, rows, 1, boundary->chunk[q].rows, 1, &requester, &packed);
+done:
+    return st;
+}
+
+static enum sl_status send(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, q = 0; st == SL_OK && sl_pipe_packs(pipe_of(at)) && sl_at_pe(at, k, &q); k++) {
+        st = pack(at, q, sl_at_travels(at, q), sl_pipe_sent(at, q));
+    }
+    return st;
+}
+
+static enum sl_status send_back(const struct sl_at *at)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, q = 0; st == SL_OK && sl_pipe_packs(pipe_of(at)) && sl_at_pe(at, k, &q); k++) {
+        st = pack(at, q, sl_at_returns(at, q), sl_pipe_returned(at, q));
+    }
+    return st;
 }
 
 /* They are given back by the epoch, which knows who reads them. */
@@ -37,6 +87,8 @@ static void leave(const struct sl_at *at)
 {
     (void)at;
 }
+
+/* ---- sums ---- */
 
 /* What a chunk's sums read of all chunks. */
 struct operands {
@@ -61,7 +113,8 @@ static void find_rows(const struct sl_at *at, uint32_t q, struct operands *out)
     for (uint32_t s = 0; s < n; s++) {
         bool fresh = pipe->order.slot_of[s] <= pipe->order.slot_of[q];
         if (s == q || pipe->graph.meets[(size_t)q * n + s]) {
-            add_operand(fresh ? sl_at_travels(at, s) : &pipe->history[(size_t)at->i * n + s], 1, s, out);
+            const struct sl_rows *rows = fresh ? sl_pipe_sent(at, s) : &pipe->history[place_of(at, s)];
+            add_operand(s == q ? sl_at_travels(at, q) : rows, 1, s, out);
         }
     }
 }
@@ -76,30 +129,50 @@ static void find_gradients(const struct sl_at *at, uint32_t q, struct operands *
         uint32_t here = pipe->order.slot_of[q];
         uint32_t there = pipe->order.slot_of[s];
         if (there >= here && (s == q || pipe->graph.meets[(size_t)s * n + q])) {
-            add_operand(sl_at_returns(at, s), there == here ? 1 : pipe->gradient_factor, s, out);
+            add_operand(s == q ? sl_at_returns(at, q) : sl_pipe_returned(at, s),
+                        there == here ? 1 : pipe->gradient_factor, s, out);
         }
     }
 }
 
-static enum sl_status pull(const struct sl_at *at, uint32_t q, const struct sl_pipe_lists *lists,
-                           enum sl_pull_weights mean, const struct operands *of, starpu_data_handle_t out, int beta)
+/* A chunk's neighbours, by ids or, where rows are packed, by boundary.h's numbers. */
+struct neighbours {
+    const struct sl_pipe_lists *in, *out;
+    starpu_data_handle_t parts, first, factors;
+};
+
+static struct neighbours neighbours_of(const struct sl_at *at, uint32_t q)
 {
     const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe_graph *graph = &pipe->graph;
+    const struct sl_pipe_boundary *b = &pipe->boundary;
     const struct sl_shards *shards = at->pass->shards;
+    if (sl_pipe_packs(pipe)) {
+        return (struct neighbours){&b->chunk[q].in, &b->chunk[q].out, b->parts, b->chunk[q].first, b->factors};
+    }
+    return (struct neighbours){&graph->chunk[q].in, &graph->chunk[q].out, graph->parts, shards->first, shards->factors};
+}
+
+static enum sl_status pull(const struct sl_at *at, uint32_t q, enum sl_pull_weights mean, const struct operands *of,
+                           starpu_data_handle_t out, int beta)
+{
+    const struct sl_pipe *pipe = pipe_of(at);
+    const struct neighbours of_chunk = neighbours_of(at, q);
+    const struct sl_pipe_lists *lists = mean == SL_PULL_MEAN ? of_chunk.in : of_chunk.out;
     bool symmetric = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
     struct sl_task_args head = sl_at_head(at, q);
     struct sl_pull what = {.offsets = lists->offsets,
                            .vertices = lists->vertices,
-                           .part_of = pipe->graph.parts,
-                           .first = shards->first,
+                           .part_of = of_chunk.parts,
+                           .first = of_chunk.first,
                            .weights = symmetric ? SL_PULL_SYMMETRIC : mean,
                            .scale = at->layer->scale,
-                           .first_id = shards->part[q].first,
+                           .first_id = at->pass->shards->part[q].first,
                            .n_edges = lists->n_edges,
                            .n_parts = pipe->graph.n_chunks,
                            .rows = of->rows,
                            .factor = of->factor};
-    what.factors = what.weights == SL_PULL_MEAN ? NULL : shards->factors;
+    what.factors = what.weights == SL_PULL_MEAN ? NULL : of_chunk.factors;
     head.stage = mean == SL_PULL_MEAN_BACK ? SL_STAGE_BACKWARD : head.stage;
     return sl_pull_submit(&head, &what, beta, out);
 }
@@ -109,7 +182,7 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
     struct operands rows;
     (void)c;
     find_rows(at, q, &rows);
-    return pull(at, q, &pipe_of(at)->graph.chunk[q].in, SL_PULL_MEAN, &rows, out, beta);
+    return pull(at, q, SL_PULL_MEAN, &rows, out, beta);
 }
 
 static enum sl_status sum_back(const struct sl_at *at, uint32_t q, struct sl_rows *out)
@@ -120,7 +193,7 @@ static enum sl_status sum_back(const struct sl_at *at, uint32_t q, struct sl_row
     SL_TRY(st, sl_rows_reshape(&at->pass->pe[q].split[at->from], sl_at_returns(at, q)->n_columns, sizeof(sl_real), out),
            done);
     if (out->split.n_chunks > 0) {
-        st = pull(at, q, &pipe_of(at)->graph.chunk[q].out, SL_PULL_MEAN_BACK, &gradients, out->chunk[0], 0);
+        st = pull(at, q, SL_PULL_MEAN_BACK, &gradients, out->chunk[0], 0);
     }
 done:
     return st;
@@ -140,10 +213,10 @@ static struct sl_partials *partials(const struct sl_at *at, uint32_t q, int para
 
 const struct sl_source sl_pipe_source = {.ids = ids,
                                          .worker = worker,
-                                         .send = stay,
+                                         .send = send,
                                          .arrived = leave,
                                          .sum = sum,
-                                         .send_back = stay,
+                                         .send_back = send_back,
                                          .sum_back = sum_back,
                                          .returned = leave,
                                          .lists = lists,

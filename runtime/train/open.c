@@ -296,7 +296,8 @@ static enum sl_status check_memory(struct sl_session *t)
     if (t->plan.n_ranks > 1) {
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
     } else {
-        SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
+        bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* epochs over the full graph draw no steps */
+        SL_TRY(st, draws ? sl_reach_expect(t->settings, t->dataset, &run.reach) : SL_OK, done);
         need.memory = sl_memory_need(t->settings, t->dataset, &run);
     }
     t->memory_bytes = need.memory;

@@ -32,8 +32,8 @@ struct sl_rows_of {
  * with that layer's way back. */
 void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing);
 
-/* Of training on the full graph: the way forward of all chunks and layers, of which --recompute leaves the outputs and what travels; and
- * gradients of what is in hand. */
+/* Of training on the full graph: the way forward of all chunks and layers, of which --recompute leaves some outputs and, where there are
+ * several slots, packed rows (runtime/pipe/boundary.h; how many, only parts would tell); and gradients of what is in hand. */
 void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out);
 
 /* Of an evaluation: what a layer takes in and gives, and rows in between, of which those of the chunks at work are there. */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Marked, listed, numbered. */
+#include "runtime/pipe/boundary.h"
+
+#include <string.h>
+
+#include "codelets/rows.h"
+#include "codelets/sample.h"
+#include "support/memory.h"
+
+#define NOT_THERE UINT32_MAX
+
+/* ---- which vertices ---- */
+
+/* place[v]: where v is among those on a boundary, or NOT_THERE. Both ends of an edge that crosses are. */
+static uint32_t find_places(const struct sl_graph *graph, const uint16_t *part_of, uint32_t *place)
+{
+    uint32_t n = 0;
+    memset(place, 0xff, graph->n_vertices * sizeof *place);
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            sl_vertex u = graph->sources[e];
+            if (part_of[u] != part_of[v]) {
+                place[u] = place[v] = 0;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        place[v] = place[v] == NOT_THERE ? NOT_THERE : n++;
+    }
+    return n;
+}
+
+static enum sl_status list_vertices(const struct sl_shards *shards, const uint32_t *place, uint32_t n,
+                                    struct sl_pipe_boundary *b)
+{
+    enum sl_status st;
+    uint32_t k = 0;
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *b->vertices, "boundary vertices", &b->vertices), done);
+    SL_TRY(st, sl_alloc((size_t)b->n_chunks + 1, sizeof *b->first, "boundary vertices", &b->first), done);
+    for (uint32_t q = 0; q < b->n_chunks; q++) {
+        b->first[q] = k;
+        for (uint32_t v = shards->part[q].first; v < shards->part[q].end; v++) {
+            if (place[v] != NOT_THERE) {
+                b->vertices[k++] = v;
+            }
+        }
+    }
+    b->first[b->n_chunks] = k;
+done:
+    return st;
+}
+
+/* ---- by number ---- */
+
+static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t *part_of, struct sl_pipe_boundary *b)
+{
+    uint32_t n = shards->n_vertices;
+    uint32_t n_all = n + b->first[b->n_chunks];
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)n_all + 1, sizeof *b->part_of, "chunks of boundary rows", &b->part_of), done);
+    SL_TRY(st, sl_alloc((size_t)n_all + 1, 2 * sizeof *b->factor_of, "weights of boundary rows", &b->factor_of), done);
+    for (uint32_t i = 0; i < n_all; i++) {
+        sl_vertex v = i < n ? i : b->vertices[i - n];
+        b->part_of[i] = part_of[v];
+        memcpy(b->factor_of + 2 * (size_t)i, shards->factor_of + 2 * (size_t)v, 2 * sizeof *b->factor_of);
+    }
+    b->parts = sl_pipe_readable(b->part_of, n_all, sizeof *b->part_of);
+    b->factors = sl_pipe_readable(b->factor_of, n_all, 2 * sizeof *b->factor_of);
+done:
+    return st;
+}
+
+/* The graph's neighbours, by number. */
+static enum sl_status number_neighbours(const struct sl_graph *graph, const uint16_t *part_of, const uint32_t *place,
+                                        sl_vertex **out)
+{
+    enum sl_status st = sl_alloc((size_t)graph->n_edges + 1, sizeof **out, "neighbours of the chunks", out);
+    for (uint32_t v = 0; st == SL_OK && v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            sl_vertex u = graph->sources[e];
+            (*out)[e] = part_of[u] == part_of[v] ? u : graph->n_vertices + place[u];
+        }
+    }
+    return st;
+}
+
+/* ---- chunks ---- */
+
+static struct sl_pipe_lists renumbered(const struct sl_pipe_lists *lists, const sl_vertex *numbers)
+{
+    return (struct sl_pipe_lists){lists->offsets, sl_pipe_readable(numbers, lists->n_edges, sizeof *numbers),
+                                  lists->n_edges};
+}
+
+/* A list for one who asks: positions 0 and n, then n rows of the chunk. */
+static starpu_data_handle_t list_rows(const struct sl_pipe_boundary *b, uint32_t q, sl_vertex first_id)
+{
+    uint32_t n = sl_pipe_boundary_rows(b, q);
+    uint32_t *list = b->lists + b->first[q] + 2 * (size_t)q;
+    list[0] = 0;
+    list[1] = n;
+    for (uint32_t r = 0; r < n; r++) {
+        sl_list_entries(list, 1)[r] = b->vertices[b->first[q] + r] - first_id;
+    }
+    return sl_pipe_readable(list, (uint64_t)n + 2, sizeof *list);
+}
+
+static void open_chunk(const struct sl_shards *shards, const struct sl_pipe_graph *graph, uint32_t q,
+                       struct sl_pipe_boundary *b)
+{
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_pipe_boundary_chunk *chunk = &b->chunk[q];
+    uint32_t *first = b->first_of + (size_t)q * b->n_chunks;
+    for (uint32_t s = 0; s < b->n_chunks; s++) {
+        first[s] = s == q ? part->first : shards->n_vertices + b->first[s];
+    }
+    chunk->first = sl_pipe_readable(first, b->n_chunks, sizeof *first);
+    chunk->rows = list_rows(b, q, part->first);
+    chunk->in = renumbered(&graph->chunk[q].in, b->sources + shards->partition->graph.offsets[part->first]);
+    chunk->out = b->destinations == NULL
+                     ? chunk->in
+                     : renumbered(&graph->chunk[q].out, b->destinations + graph->transposed.offsets[part->first]);
+}
+
+/* ---- open, close ---- */
+
+static enum sl_status number_all(const struct sl_shards *shards, const struct sl_pipe_graph *graph, uint32_t *place,
+                                 struct sl_pipe_boundary *b)
+{
+    const struct sl_graph *in = &shards->partition->graph;
+    const struct sl_graph *out = &graph->transposed;
+    uint32_t n = find_places(in, graph->part_of, place);
+    enum sl_status st;
+    if ((uint64_t)in->n_vertices + n >= UINT32_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "--recompute: found %u vertices, %u of them with a neighbour in another chunk, expected less "
+                       "than %u of both together; try fewer --chunks",
+                       in->n_vertices, n, UINT32_MAX);
+    }
+    SL_TRY(st, list_vertices(shards, place, n, b), done);
+    SL_TRY(st, fill_tables(shards, graph->part_of, b), done);
+    SL_TRY(st, number_neighbours(in, graph->part_of, place, &b->sources), done);
+    st = out->offsets == NULL ? SL_OK : number_neighbours(out, graph->part_of, place, &b->destinations);
+done:
+    return st;
+}
+
+enum sl_status sl_pipe_boundary_open(const struct sl_shards *shards, const struct sl_pipe_graph *graph,
+                                     struct sl_pipe_boundary *out)
+{
+    size_t k = graph->n_chunks;
+    uint32_t *place = NULL;
+    enum sl_status st;
+    *out = (struct sl_pipe_boundary){.n_chunks = graph->n_chunks};
+    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *place, "boundary vertices", &place), done);
+    SL_TRY(st, number_all(shards, graph, place, out), done);
+    SL_TRY(st, sl_alloc(k * k, sizeof *out->first_of, "first rows of the chunks", &out->first_of), done);
+    SL_TRY(st, sl_alloc(out->first[k] + 2 * k, sizeof *out->lists, "boundary rows", &out->lists), done);
+    SL_TRY(st, sl_alloc_zero(k, sizeof *out->chunk, "chunks", &out->chunk), done);
+    for (uint32_t q = 0; q < k; q++) {
+        open_chunk(shards, graph, q, out);
+    }
+done:
+    sl_free(place);
+    return st;
+}
+
+void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
+{
+    for (uint32_t q = 0; b->chunk != NULL && q < b->n_chunks; q++) {
+        sl_handle_close(b->chunk[q].first);
+        sl_handle_close(b->chunk[q].rows);
+        sl_handle_close(b->chunk[q].in.vertices);
+        if (b->destinations != NULL) {
+            sl_handle_close(b->chunk[q].out.vertices);
+        }
+    }
+    sl_handle_close(b->parts);
+    sl_handle_close(b->factors);
+    sl_free(b->chunk);
+    sl_free(b->lists);
+    sl_free(b->first_of);
+    sl_free(b->destinations);
+    sl_free(b->sources);
+    sl_free(b->factor_of);
+    sl_free(b->part_of);
+    sl_free(b->vertices);
+    sl_free(b->first);
+    *b = (struct sl_pipe_boundary){0};
+}
