@@ -33,6 +33,7 @@ struct setting {
 static const struct setting settings[] = {
     {false, "dataset=%dense hidden=256 pes=1"},
     {false, "dataset=%dense hidden=256 pes=2"},
+    {false, "dataset=%dense hidden=256 pes=2 precision=bf16"},
     {false, "dataset=%dense hidden=256 pes=4"},
     {false, "dataset=%dense hidden=256 pes=4 group-size=1 batch-size=512"},
     {false, "dataset=%dense hidden=256 pes=4 group-size=2 batch-size=512"},

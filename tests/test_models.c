@@ -200,6 +200,9 @@ static void test_agreement(void **state)
     for (int model = 0; model < n_models(); model++) {
         for (size_t i = 0; i < N_VARIANTS * N_SPREADS; i++) {
             const struct variant *v = &variants[i / N_SPREADS];
+            if (slow_kernels() && i % N_SPREADS != (i / N_SPREADS + (size_t)model) % N_SPREADS) {
+                continue; /* each of its variants is spread in one way, which turns */
+            }
             bool taken = agrees(v->sparse ? &sparse_set : &dense_set, model, v, spreads[i % N_SPREADS]);
             assert_true(taken || i >= 2 * N_SPREADS);
         }
@@ -291,7 +294,7 @@ static void test_average(void **state)
 {
     int n_checked = 0;
     (void)state;
-    long_test_watched();
+    long_test(); /* samples are the same wherever they are taken: tests/test_sample.c */
     for (int model = 0; model < n_models(); model++) {
         bool checked = check_average(model, SL_SAMPLER_NEIGHBOR);
         assert_int_equal(check_average(model, SL_SAMPLER_LABOR), checked);

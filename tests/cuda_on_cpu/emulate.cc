@@ -52,10 +52,11 @@ struct Block {
     void *what;
 };
 
-thread_local Block block;
+__thread Block *block;
 
-/* The library's longjmp, and the compiler where it sees one, would have the address sanitizer forget the whole stack. */
-__attribute__((noinline, no_sanitize_address)) void jump(void **to)
+/* The library's longjmp, and the compiler where it sees one or a function that it knows not to return, would have the address
+ * sanitizer forget the whole stack, which takes longer than all else. */
+__attribute__((noipa, no_sanitize_address)) void jump(void **to)
 {
     __builtin_longjmp(to, 1);
 }
@@ -90,12 +91,12 @@ void change(Routine *from, Routine *to)
 void run_thread()
 {
 #ifdef __SANITIZE_ADDRESS__
-    __sanitizer_finish_switch_fiber(nullptr, &block.scheduler.bottom, &block.scheduler.bytes);
+    __sanitizer_finish_switch_fiber(nullptr, &block->scheduler.bottom, &block->scheduler.bytes);
 #endif
     for (;;) {
-        block.body(block.what);
-        block.threads[block.current].state = State::done;
-        change(&block.threads[block.current].routine, &block.scheduler);
+        block->body(block->what);
+        block->threads[block->current].state = State::done;
+        change(&block->threads[block->current].routine, &block->scheduler);
     }
 }
 
@@ -118,9 +119,9 @@ void start_thread(Thread *thread)
 
 void wait(State state)
 {
-    unsigned self = block.current;
-    block.threads[self].state = state;
-    change(&block.threads[self].routine, &block.scheduler);
+    unsigned self = block->current;
+    block->threads[self].state = state;
+    change(&block->threads[self].routine, &block->scheduler);
     threadIdx.x = self;
 }
 
@@ -129,14 +130,14 @@ bool release(unsigned begin, unsigned end, State state)
 {
     bool any = false;
     for (unsigned t = begin; t < end; t++) {
-        if (block.threads[t].state != state && block.threads[t].state != State::done) {
+        if (block->threads[t].state != state && block->threads[t].state != State::done) {
             return false;
         }
-        any = any || block.threads[t].state == state;
+        any = any || block->threads[t].state == state;
     }
     for (unsigned t = begin; any && t < end; t++) {
-        if (block.threads[t].state == state) {
-            block.threads[t].state = State::runs;
+        if (block->threads[t].state == state) {
+            block->threads[t].state = State::runs;
         }
     }
     return any;
@@ -144,9 +145,9 @@ bool release(unsigned begin, unsigned end, State state)
 
 bool release_some()
 {
-    bool any = release(0, block.n, State::waits_for_block);
-    for (unsigned w = 0; w < block.n; w += WARP) {
-        any |= release(w, w + WARP < block.n ? w + WARP : block.n, State::waits_for_warp);
+    bool any = release(0, block->n, State::waits_for_block);
+    for (unsigned w = 0; w < block->n; w += WARP) {
+        any |= release(w, w + WARP < block->n ? w + WARP : block->n, State::waits_for_warp);
     }
     return any;
 }
@@ -157,13 +158,13 @@ class Order
   public:
     Order()
     {
-        block.rounds = block.rounds * 1664525 + 1013904223; /* Numerical Recipes' generator */
-        first_ = (block.rounds >> 8) % block.n;
-        down_ = (block.rounds >> 31) != 0;
+        block->rounds = block->rounds * 1664525 + 1013904223; /* Numerical Recipes' generator */
+        first_ = (block->rounds >> 8) % block->n;
+        down_ = (block->rounds >> 31) != 0;
     }
     unsigned thread(unsigned i) const
     {
-        return (first_ + (down_ ? block.n - i : i)) % block.n;
+        return (first_ + (down_ ? block->n - i : i)) % block->n;
     }
 
   private:
@@ -173,22 +174,22 @@ class Order
 
 void run_block()
 {
-    for (unsigned t = 0; t < block.n; t++) {
-        start_thread(&block.threads[t]);
+    for (unsigned t = 0; t < block->n; t++) {
+        start_thread(&block->threads[t]);
     }
     do {
         Order order;
-        for (unsigned i = 0; i < block.n; i++) {
+        for (unsigned i = 0; i < block->n; i++) {
             unsigned t = order.thread(i);
-            if (block.threads[t].state == State::runs) {
-                block.current = t;
+            if (block->threads[t].state == State::runs) {
+                block->current = t;
                 threadIdx = {t, 0, 0};
-                change(&block.scheduler, &block.threads[t].routine);
+                change(&block->scheduler, &block->threads[t].routine);
             }
         }
     } while (release_some());
-    for (unsigned t = 0; t < block.n; t++) {
-        if (block.threads[t].state != State::done) {
+    for (unsigned t = 0; t < block->n; t++) {
+        if (block->threads[t].state != State::done) {
             fprintf(stderr, "a kernel hangs: thread %u of block %u waits for one that has gone another way\n", t,
                     blockIdx.x);
             abort();
@@ -205,11 +206,11 @@ void __syncthreads()
 
 int __syncthreads_or(int predicate)
 {
-    block.threads[block.current].given = predicate != 0;
+    block->threads[block->current].given = predicate != 0;
     wait(State::waits_for_block);
     int any = 0;
-    for (unsigned t = 0; t < block.n; t++) {
-        any |= (int)block.threads[t].given;
+    for (unsigned t = 0; t < block->n; t++) {
+        any |= (int)block->threads[t].given;
     }
     wait(State::waits_for_block); /* none may give its next before all have seen these */
     return any;
@@ -223,26 +224,26 @@ void __syncwarp(unsigned mask)
 
 uint64_t sl_emulate_shuffle(uint64_t bits, int from)
 {
-    unsigned warp = block.current / WARP * WARP;
-    block.threads[block.current].given = bits;
+    unsigned warp = block->current / WARP * WARP;
+    block->threads[block->current].given = bits;
     wait(State::waits_for_warp);
-    uint64_t result = block.threads[warp + (unsigned)from].given;
+    uint64_t result = block->threads[warp + (unsigned)from].given;
     wait(State::waits_for_warp); /* none may give its next before all have taken this one */
     return result;
 }
 
 unsigned __ballot_sync(unsigned mask, int flag)
 {
-    unsigned warp = block.current / WARP * WARP;
+    unsigned warp = block->current / WARP * WARP;
     unsigned flags = 0;
-    block.threads[block.current].given = flag != 0;
+    block->threads[block->current].given = flag != 0;
     wait(State::waits_for_warp);
     for (unsigned lane = 0; lane < WARP; lane++) {
-        if (mask != 0xffffffffu || warp + lane >= block.n || block.threads[warp + lane].state == State::done) {
+        if (mask != 0xffffffffu || warp + lane >= block->n || block->threads[warp + lane].state == State::done) {
             fprintf(stderr, "a kernel's ballot wants all lanes, but lane %u of block %u has gone\n", lane, blockIdx.x);
             abort();
         }
-        flags |= (unsigned)block.threads[warp + lane].given << lane;
+        flags |= (unsigned)block->threads[warp + lane].given << lane;
     }
     wait(State::waits_for_warp);
     return flags;
@@ -250,14 +251,16 @@ unsigned __ballot_sync(unsigned mask, int flag)
 
 void sl_emulate_grid(dim3 grid, dim3 size, void (*thread)(void *), void *what)
 {
-    if (block.threads.size() < size.x) {
-        block.threads = std::vector<Thread>(size.x);
+    static thread_local Block of_this_worker; /* each mention of it asks whether it is begun: one a launch */
+    block = &of_this_worker;
+    if (block->threads.size() < size.x) {
+        block->threads = std::vector<Thread>(size.x);
     }
-    block.n = size.x;
-    block.body = thread;
-    block.what = what;
-    block.rounds = (grid.x * 31 + size.x) * 2654435761u; /* the same orders each time that it is launched */
-    grid.x = 1 + (block.rounds >> 8) % grid.x; /* our kernels are right for any grid: fewer blocks, more rounds */
+    block->n = size.x;
+    block->body = thread;
+    block->what = what;
+    block->rounds = (grid.x * 31 + size.x) * 2654435761u; /* the same orders each time that it is launched */
+    grid.x = 1 + (block->rounds >> 8) % grid.x; /* our kernels are right for any grid: fewer blocks, more rounds */
     blockDim = {size.x, size.y, size.z};
     gridDim = {grid.x, grid.y, grid.z};
     for (unsigned i = grid.x; i-- > 0;) {
