@@ -117,7 +117,7 @@ static void put_table(json_t *root, struct bench *b)
 static void expect_history(json_t *wanted, struct bench *b, uint32_t layer)
 {
     for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
-        uint32_t q = b->pipe.graph.part_of[b->partition.new_ids[v]];
+        uint32_t q = b->pipe.graph.in.part_of[b->partition.new_ids[v]];
         uint32_t row = b->partition.new_ids[v] - b->shards.part[q].first;
         const struct sl_rows *rows = &b->pipe.history[layer * b->plan.n_pes + q];
         assert_int_equal(rows->split.n_chunks, 1);
@@ -165,7 +165,7 @@ static bool is_heard(const struct bench *b, uint32_t u, uint32_t way)
     const struct sl_graph *graph = &b->partition.graph;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            if (graph->sources[e] == u && sl_pipe_way(&b->pipe, b->pipe.graph.part_of[v]) == way) {
+            if (graph->sources[e] == u && sl_pipe_way(&b->pipe, b->pipe.graph.in.part_of[v]) == way) {
                 return true;
             }
         }
@@ -184,7 +184,7 @@ static void check_traffic(const struct bench *b)
     expect_ok(sl_pipe_count(&b->pipe, &found));
     for (uint32_t u = 0; u < n; u++) {
         for (uint32_t way = 0; way < s->ways; way++) {
-            mirrors += way != sl_pipe_way(&b->pipe, b->pipe.graph.part_of[u]) && is_heard(b, u, way);
+            mirrors += way != sl_pipe_way(&b->pipe, b->pipe.graph.in.part_of[u]) && is_heard(b, u, way);
         }
     }
     assert_int_equal(found.mirrors, mirrors);

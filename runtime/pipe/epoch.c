@@ -20,12 +20,6 @@ static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
     return p->order.n_slots > 1 && (epoch + 1) % p->history_every == 0;
 }
 
-/* The role of what travels back, which earlier slots read. */
-static enum sl_role returned_role(const struct sl_at *at)
-{
-    return at->layer->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
-}
-
 /* ---- forward ---- */
 
 static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
@@ -44,6 +38,13 @@ done:
     return st;
 }
 
+/* Of all chunks. A watched run goes on where the loss is no number, and is one process's. */
+static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
+{
+    return p->watched ? sl_loss_sum_submit(head, p->losses.n, p->losses.handle, true, loss)
+                      : sl_door_loss(p->work.door, head, &p->losses, loss);
+}
+
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
     struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
@@ -59,7 +60,7 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
         enum sl_role which =
             role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
         bool features = which == SL_ROWS_INPUT && at->i == 0;
-        bool awaited = sl_pipe_aggregates(at) && which == returned_role(at);
+        bool awaited = sl_pipe_aggregates(at) && which == sl_pipe_returning(at);
         bool kept = sl_pipe_aggregates(at) && snapshot && which == sl_pipe_travelling(at);
         if (!features && !awaited && !kept) {
             sl_at_done(at, q, which);
@@ -71,7 +72,7 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
 static void release_returned(const struct sl_at *at)
 {
     for (uint32_t q = 0; sl_pipe_aggregates(at) && q < at->pass->plan->n_pes; q++) {
-        sl_at_done(at, q, returned_role(at));
+        sl_at_done(at, q, sl_pipe_returning(at));
     }
 }
 
@@ -147,7 +148,7 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, lose(p, slot), done);
     }
-    SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, p->watched, loss), done);
+    SL_TRY(st, add_losses(p, &head, loss), done);
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
         SL_TRY(st, backward(p, slot, adam), done);
     }
@@ -302,14 +303,14 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     *out = (struct sl_pipe){.work = *work};
     out->history_every = work->settings->history_every;
     out->gradient_factor = work->settings->gradient_factor;
-    SL_TRY(st, sl_pipe_graph_open(work->shards, &out->graph), undo);
+    SL_TRY(st, sl_pipe_graph_open(work->plan, work->shards, &out->graph), undo);
     open_pass(out);
     SL_TRY(st, open_order(out), undo);
     SL_TRY(st, open_partials(out), undo);
     sl_pipe_recompute_open(out);
     SL_TRY(st, sl_alloc_zero(n_layers * out->graph.n_chunks, sizeof *out->history, "history", &out->history), undo);
     SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
-    for (uint32_t q = 0; q < out->graph.n_chunks; q++) {
+    for (uint32_t q = work->plan->first_pe; q < work->plan->end_pe; q++) {
         SL_TRY(st, open_chunk(out, q), undo);
     }
     return SL_OK;
