@@ -8,10 +8,14 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+#define MOMENT_NS 200000000 /* in which rank 0 tells, before the others do */
+
 static int complain(const char *program, int code)
 {
     if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
         fprintf(stderr, "%s: %s\n", program, sl_message());
+    } else { /* a launcher ends all when one has gone */
+        nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
     }
     return code;
 }
@@ -22,7 +26,7 @@ static const char *name_of_program;
 static void end_all(void)
 {
     if (sl_process_count() > 1) {
-        nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : 200000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : MOMENT_NS}, NULL);
         fprintf(stderr, "%s: rank %u: %s\n", name_of_program, sl_process_number(), sl_message());
         fflush(stderr);
         sl_process_abort(EXIT_FAILED);

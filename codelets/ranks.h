@@ -82,8 +82,8 @@ uint64_t sl_ranks_sent_bytes(void);
 /* A number that changes with each message that has left or come, those to all included. Any thread. */
 uint64_t sl_ranks_moves(void);
 
-/* Tags from here on are those of evaluation (runtime/full/halo.h); those below the door's. */
-#define SL_RANKS_TAGS_OF_EVALUATION (INT64_C(1) << 62)
+/* Tags from here on are those of passes over all edges (runtime/full/halo.h); those below the door's. */
+#define SL_RANKS_TAGS_OF_HALOS (INT64_C(1) << 62)
 
 /* SL_ESTARPU; SL_EINVAL: a message of 2 GiB or more. */
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);

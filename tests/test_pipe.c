@@ -117,7 +117,7 @@ static void put_table(json_t *root, struct bench *b)
 static bool is_kept(const struct bench *b, sl_vertex v)
 {
     const struct sl_graph *graph = &b->partition.graph;
-    const uint16_t *part_of = b->pipe.graph.part_of;
+    const uint16_t *part_of = b->pipe.graph.in.part_of;
     bool kept = !b->settings.recompute;
     for (sl_vertex d = 0; d < graph->n_vertices; d++) {
         for (uint64_t e = graph->offsets[d]; e < graph->offsets[d + 1]; e++) {
@@ -143,7 +143,7 @@ static void expect_history(json_t *wanted, struct bench *b, uint32_t layer)
 {
     for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
         sl_vertex id = b->partition.new_ids[v];
-        uint32_t q = b->pipe.graph.part_of[id];
+        uint32_t q = b->pipe.graph.in.part_of[id];
         const struct sl_shard *part = &b->shards.part[q];
         uint32_t row = count_kept(b, part->first, id);
         const struct sl_rows *rows = &b->pipe.history[layer * b->plan.n_pes + q];
@@ -196,7 +196,7 @@ static bool is_heard(const struct bench *b, uint32_t u, uint32_t way)
     const struct sl_graph *graph = &b->partition.graph;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            if (graph->sources[e] == u && sl_pipe_way(&b->pipe, b->pipe.graph.part_of[v]) == way) {
+            if (graph->sources[e] == u && sl_pipe_way(&b->pipe, b->pipe.graph.in.part_of[v]) == way) {
                 return true;
             }
         }
@@ -215,7 +215,7 @@ static void check_traffic(const struct bench *b)
     expect_ok(sl_pipe_count(&b->pipe, &found));
     for (uint32_t u = 0; u < n; u++) {
         for (uint32_t way = 0; way < s->ways; way++) {
-            mirrors += way != sl_pipe_way(&b->pipe, b->pipe.graph.part_of[u]) && is_heard(b, u, way);
+            mirrors += way != sl_pipe_way(&b->pipe, b->pipe.graph.in.part_of[u]) && is_heard(b, u, way);
         }
     }
     assert_int_equal(found.mirrors, mirrors);

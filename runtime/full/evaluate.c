@@ -325,7 +325,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     uint32_t last = model->n_layers - 1;
     enum sl_status st;
     if (shards->halo != NULL) {
-        sl_halo_enter(shards->halo, shards);
+        sl_halo_enter(shards->halo, &shards->partition->graph);
     }
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
@@ -345,7 +345,7 @@ done:
     sl_full_close(&a);
     if (shards->halo != NULL) {
         starpu_task_wait_for_all();
-        sl_halo_leave(shards->halo, shards);
+        sl_halo_leave(shards->halo, &shards->partition->graph);
     }
     sl_free(t.counts);
     sl_free(t.margins);

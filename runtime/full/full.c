@@ -32,12 +32,16 @@ static struct sl_full *full_of(const struct sl_at *at)
 static enum sl_status send(const struct sl_at *at)
 {
     const struct sl_halo *halo = at->pass->shards->halo;
+    const struct sl_halo_layer layer = {
+        .number = at->i, .n_columns = sl_at_order(at)->travels, .element = at->pass->shards->row_element};
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; halo != NULL && sl_at_pe(at, k, &q); k++) {
+    for (uint32_t q = 0; halo != NULL && q < halo->n_parts; q++) {
         struct sl_task_args head = sl_at_head(at, q);
-        SL_TRY(st, sl_halo_send(halo, &head, at->i, q, sl_at_travels(at, q)), done);
+        SL_TRY(st,
+               sl_plan_here(at->pass->plan, q) ? sl_halo_send(halo, &head, &layer, q, sl_at_travels(at, q))
+                                               : sl_halo_receive(halo, &layer, q, &full_of(at)->received[q]),
+               done);
     }
-    st = halo != NULL ? sl_halo_receive(halo, at->i, sl_at_order(at)->travels, full_of(at)->received) : SL_OK;
 done:
     return st;
 }

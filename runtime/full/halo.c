@@ -31,17 +31,18 @@ static void mark_needed(const struct sl_graph *graph, struct sl_halo_ids *ids)
     }
 }
 
-static enum sl_status find_needed(const struct sl_partition *partition, uint32_t begin, uint32_t end,
-                                  struct sl_halo_ids *out)
+static enum sl_status find_needed(const struct sl_shards *shards, const struct sl_graph *graph, uint32_t begin,
+                                  uint32_t end, struct sl_halo_ids *out)
 {
-    size_t n_words = (size_t)partition->graph.n_vertices / 64 + 1;
+    const uint32_t *first = shards->partition->first;
+    size_t n_words = (size_t)shards->n_vertices / 64 + 1;
     uint32_t n = 0;
     enum sl_status st;
-    out->own = partition->first[begin];
-    out->own_end = partition->first[end];
+    out->own = first[begin];
+    out->own_end = first[end];
     SL_TRY(st, sl_alloc_zero(n_words, sizeof *out->words, "vertices of other ranks", &out->words), done);
     SL_TRY(st, sl_alloc(n_words, sizeof *out->before, "vertices of other ranks", &out->before), done);
-    mark_needed(&partition->graph, out);
+    mark_needed(graph, out);
     for (size_t w = 0; w < n_words; w++) {
         out->before[w] = out->n;
         out->n += (uint32_t)__builtin_popcountll(out->words[w]);
@@ -78,23 +79,27 @@ static sl_vertex id_of(const struct sl_halo_ids *ids, uint32_t n_before, uint32_
                                        : ids->list[number - n_own];
 }
 
-void sl_halo_enter(const struct sl_halo *halo, const struct sl_shards *shards)
+void sl_halo_enter(const struct sl_halo *halo, const struct sl_graph *graph)
 {
-    const struct sl_graph *graph = &shards->partition->graph;
     const struct sl_halo_ids *ids = &halo->ids;
-    for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+    for (uint64_t e = graph->offsets[ids->own]; !halo->entered && e < graph->offsets[ids->own_end]; e++) {
         graph->sources[e] = number_of(ids, graph->sources[e]);
     }
 }
 
-void sl_halo_leave(const struct sl_halo *halo, const struct sl_shards *shards)
+void sl_halo_leave(const struct sl_halo *halo, const struct sl_graph *graph)
 {
-    const struct sl_graph *graph = &shards->partition->graph;
     const struct sl_halo_ids *ids = &halo->ids;
     uint32_t n_before = n_below(ids, ids->own);
-    for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+    for (uint64_t e = graph->offsets[ids->own]; !halo->entered && e < graph->offsets[ids->own_end]; e++) {
         graph->sources[e] = id_of(ids, n_before, graph->sources[e]);
     }
+}
+
+void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph)
+{
+    sl_halo_enter(halo, graph);
+    halo->entered = true;
 }
 
 /* ---- open ---- */
@@ -209,13 +214,13 @@ done:
     return st;
 }
 
-enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_halo *out)
+enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, const struct sl_graph *graph,
+                            struct sl_halo *out)
 {
     enum sl_status st;
-    *out = (struct sl_halo){
-        .n_parts = plan->n_parts, .n_ranks = plan->n_ranks, .rank = plan->rank, .row_element = shards->row_element};
+    *out = (struct sl_halo){.n_parts = plan->n_parts, .n_ranks = plan->n_ranks, .rank = plan->rank};
     SL_TRY(st, find_parts(plan, out), undo);
-    SL_TRY(st, find_needed(shards->partition, sl_halo_begin(out), sl_halo_end(out), &out->ids), undo);
+    SL_TRY(st, find_needed(shards, graph, sl_halo_begin(out), sl_halo_end(out), &out->ids), undo);
     SL_TRY(st, number_parts(shards->partition, out), undo);
     SL_TRY(st, shards->factor_of != NULL ? copy_factors(shards, out) : SL_OK, undo);
     SL_TRY(st, swap_lists(shards, out), undo);
@@ -249,22 +254,25 @@ void sl_halo_close(struct sl_halo *halo)
 #define N_WAITING 3    /* pieces of a list */
 
 /* Both sides cut the rows that go from one part to a rank into the same pieces. */
-static struct sl_split pieces_of(const struct sl_halo *halo, uint32_t n_rows)
+static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t n_rows)
 {
-    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
+    return layer->whole ? sl_split_rows(n_rows, 1, 0)
+                        : sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
 }
 
-/* A number for each handle that receives in an evaluation. */
-static int64_t tag_of(uint32_t layer, uint32_t q, uint32_t to, uint32_t piece)
+/* A number for each handle that receives in a pass. */
+static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t q, uint32_t to, uint32_t piece)
 {
-    return SL_RANKS_TAGS_OF_EVALUATION + ((int64_t)layer << 48 | (int64_t)piece << 32 | (int64_t)q << 16 | (int64_t)to);
+    return SL_RANKS_TAGS_OF_HALOS + ((int64_t)layer->back << 56 | (int64_t)layer->number << 48 | (int64_t)piece << 32 |
+                                     (int64_t)q << 16 | (int64_t)to);
 }
 
 /* A piece is packed when the one before that had its memory has left. */
-static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head, uint32_t layer,
-                                const struct sl_halo_list *list, const struct sl_rows *rows)
+static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head,
+                                const struct sl_halo_layer *layer, const struct sl_halo_list *list,
+                                const struct sl_rows *rows)
 {
-    struct sl_split pieces = pieces_of(halo, list->n);
+    struct sl_split pieces = pieces_of(halo, layer, list->n);
     starpu_data_handle_t packed[N_WAITING] = {NULL};
     enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
@@ -273,7 +281,7 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
         if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
             sl_handle_drop(piece);
         }
-        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, rows->n_columns, halo->row_element, piece) : SL_OK, done);
+        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, layer->n_columns, layer->element, piece) : SL_OK, done);
         SL_TRY(st, sl_halo_pack_submit(head, rows, list->rows, c << pieces.shift, *piece), done);
         SL_TRY(st, sl_ranks_send(*piece, list->rank, tag_of(layer, list->part, list->rank, c)), done);
     }
@@ -284,8 +292,8 @@ done:
     return st;
 }
 
-enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head, uint32_t layer, uint32_t q,
-                            const struct sl_rows *rows)
+enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head,
+                            const struct sl_halo_layer *layer, uint32_t q, const struct sl_rows *rows)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < halo->n_lists; i++) {
@@ -305,26 +313,15 @@ static uint32_t rank_of(const struct sl_halo *halo, uint32_t q)
     return r;
 }
 
-static enum sl_status receive_part(const struct sl_halo *halo, uint32_t layer, uint32_t q, uint32_t n_columns,
-                                   struct sl_rows *out)
+enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t q,
+                               struct sl_rows *rows)
 {
-    struct sl_split pieces = pieces_of(halo, halo->first[q + 1] - halo->first[q]);
+    struct sl_split pieces = pieces_of(halo, layer, halo->first[q + 1] - halo->first[q]);
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
-    SL_TRY(st, sl_rows_register(&pieces, n_columns, halo->row_element, out), done);
+    SL_TRY(st, sl_rows_reshape(&pieces, layer->n_columns, layer->element, rows), done);
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
-        SL_TRY(st, sl_ranks_receive(out->chunk[c], from, tag_of(layer, q, halo->rank, c)), done);
-    }
-done:
-    return st;
-}
-
-enum sl_status sl_halo_receive(const struct sl_halo *halo, uint32_t layer, uint32_t n_columns, struct sl_rows *received)
-{
-    enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < halo->n_parts; q++) {
-        bool here = q >= sl_halo_begin(halo) && q < sl_halo_end(halo);
-        SL_TRY(st, here ? SL_OK : receive_part(halo, layer, q, n_columns, &received[q]), done);
+        SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, q, halo->rank, c)), done);
     }
 done:
     return st;

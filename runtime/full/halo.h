@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Evaluation over several ranks: each computes the rows of its own parts, layer by layer, and gets of the others' those that its edges
- * come from, its halo. Which these are does not change: the lists are made once for a run.
+ * All edges over several ranks: each computes the rows of its own parts, layer by layer, and gets of the others' those that its edges
+ * come from, its halo. Which these are does not change: the lists are made once for a run. Evaluation has the halo of in-edges, and so has
+ * full-graph training, whose way back has one of out-edges besides (runtime/pipe/graph.h).
  *
  * A message is a piece of the rows. Few pieces wait to be sent at a time: the next ones are packed into their memory.
  *
  * In a pass the rows of another rank's part q are those of the halo alone, in ascending order, and vertices are numbered by what is
  * there: part q's begin at first[q]. Edges are not held twice: for the time of a pass their sources are these numbers, in place, as
- * nobody samples meanwhile. Lists keep their order, so that sums are one process's.
+ * nobody samples meanwhile; where nobody samples at all, for good. Lists keep their order, so that sums are one process's.
  */
 #ifndef SL_RUNTIME_FULL_HALO_H
 #define SL_RUNTIME_FULL_HALO_H
@@ -37,7 +38,7 @@ struct sl_halo_ids {
 struct sl_halo {
     uint32_t n_parts, n_ranks;
     uint32_t rank;
-    size_t row_element;   /* the shards' */
+    bool entered;         /* for good */
     uint32_t *first_part; /* R + 1: rank r evaluates parts first_part[r] .. first_part[r + 1] - 1 */
     struct sl_halo_ids ids;
     uint32_t *first;                   /* G + 1 */
@@ -50,16 +51,19 @@ struct sl_halo {
     uint32_t *asked;
 };
 
-/* The shards are held as the plan says, and weighed if they are to be. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM. On
- * failure *out is empty. */
-enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_halo *out);
+/* The shards are held as the plan says, and weighed if they are to be. graph: the lists of own vertices, by id. Collective, as
+ * sl_ranks_broadcast. SL_EIO, SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, const struct sl_graph *graph,
+                            struct sl_halo *out);
 
 /* Wait for the readers, unregister, release. An empty struct is allowed. */
 void sl_halo_close(struct sl_halo *halo);
 
-/* Before a pass and after it, when no task runs: the sources of own edges become its numbers, and ids again. */
-void sl_halo_enter(const struct sl_halo *halo, const struct sl_shards *shards);
-void sl_halo_leave(const struct sl_halo *halo, const struct sl_shards *shards);
+/* Before a pass and after it, when no task runs: the sources of own edges become its numbers, and ids again. After sl_halo_stay, which
+ * makes them numbers for good, the first two do nothing. */
+void sl_halo_enter(const struct sl_halo *halo, const struct sl_graph *graph);
+void sl_halo_leave(const struct sl_halo *halo, const struct sl_graph *graph);
+void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph);
 
 /* The parts of this rank: begin .. end - 1. */
 static inline uint32_t sl_halo_begin(const struct sl_halo *halo)
@@ -71,13 +75,21 @@ static inline uint32_t sl_halo_end(const struct sl_halo *halo)
     return halo->first_part[halo->rank + 1];
 }
 
+/* What the messages of a layer have in common. */
+struct sl_halo_layer {
+    uint32_t number;
+    uint32_t n_columns;
+    size_t element; /* bytes of a number */
+    bool back;      /* of the way back */
+    bool whole;     /* what is needed of a part is one matrix, and one message */
+};
+
 /* Submit a layer's messages. One thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM.
  * send: what others need of the rows of own part q.
- * receive: what is needed of the others' parts, rows of n_columns, into received[G], empty before and for own parts; to be dropped when
- * their readers have been submitted. */
-enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head, uint32_t layer, uint32_t q,
-                            const struct sl_rows *rows);
-enum sl_status sl_halo_receive(const struct sl_halo *halo, uint32_t layer, uint32_t n_columns,
-                               struct sl_rows *received);
+ * receive: what is needed of part q, another rank's, into *rows: empty ones, or as sl_rows_keep left them. */
+enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head,
+                            const struct sl_halo_layer *layer, uint32_t q, const struct sl_rows *rows);
+enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t q,
+                               struct sl_rows *rows);
 
 #endif

@@ -132,7 +132,7 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
 {
     const struct sl_graph *in = &shards->partition->graph;
     const struct sl_graph *out = &graph->transposed;
-    uint32_t n = find_places(in, graph->part_of, place);
+    uint32_t n = find_places(in, graph->in.part_of, place);
     enum sl_status st;
     if ((uint64_t)in->n_vertices + n >= UINT32_MAX) {
         return sl_fail(SL_EINVAL,
@@ -141,9 +141,9 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
                        in->n_vertices, n, UINT32_MAX);
     }
     SL_TRY(st, list_vertices(shards, place, n, b), done);
-    SL_TRY(st, fill_tables(shards, graph->part_of, b), done);
-    SL_TRY(st, number_neighbours(in, graph->part_of, place, &b->sources), done);
-    st = out->offsets == NULL ? SL_OK : number_neighbours(out, graph->part_of, place, &b->destinations);
+    SL_TRY(st, fill_tables(shards, graph->in.part_of, b), done);
+    SL_TRY(st, number_neighbours(in, graph->in.part_of, place, &b->sources), done);
+    st = out->offsets == NULL ? SL_OK : number_neighbours(out, graph->in.part_of, place, &b->destinations);
 done:
     return st;
 }

@@ -39,6 +39,13 @@ done:
     return st;
 }
 
+/* Of all chunks. A watched run goes on where the loss is no number, and is one process's. */
+static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
+{
+    return p->watched ? sl_loss_sum_submit(head, p->losses.n, p->losses.handle, true, loss)
+                      : sl_door_loss(p->work.door, head, &p->losses, loss);
+}
+
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
     struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
@@ -153,7 +160,7 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
         SL_TRY(st, lose(p, slot), done);
         forget_last(p, slot);
     }
-    SL_TRY(st, sl_loss_sum_submit(&head, p->losses.n, p->losses.handle, p->watched, loss), done);
+    SL_TRY(st, add_losses(p, &head, loss), done);
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
         SL_TRY(st, backward(p, slot, adam), done);
     }
@@ -321,7 +328,7 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     *out = (struct sl_pipe){.work = *work};
     out->history_every = work->settings->history_every;
     out->gradient_factor = work->settings->gradient_factor;
-    SL_TRY(st, sl_pipe_graph_open(work->shards, &out->graph), undo);
+    SL_TRY(st, sl_pipe_graph_open(work->plan, work->shards, &out->graph), undo);
     open_pass(out);
     SL_TRY(st, open_order(out), undo);
     SL_TRY(st, open_partials(out), undo);
@@ -332,7 +339,7 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->sent, "rows of the chunks", &out->sent), undo);
     SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->returned, "rows of the chunks", &out->returned), undo);
     SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
-    for (uint32_t q = 0; q < out->graph.n_chunks; q++) {
+    for (uint32_t q = work->plan->first_pe; q < work->plan->end_pe; q++) {
         SL_TRY(st, open_chunk(out, q), undo);
     }
     return SL_OK;

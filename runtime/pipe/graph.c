@@ -6,6 +6,7 @@
 
 #include "codelets/rows.h"
 #include "codelets/score.h"
+#include "runtime/pipe/transpose.h"
 #include "support/memory.h"
 
 starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element)
@@ -16,48 +17,85 @@ starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t ele
     return handle;
 }
 
-/* ---- the other way round ---- */
+/* ---- tables ---- */
 
-static enum sl_status transpose(const struct sl_graph *graph, struct sl_graph *out)
+/* The chunk of each vertex that lists may hold. */
+static enum sl_status fill_parts(uint32_t n_chunks, struct sl_pipe_side *side)
 {
-    uint64_t n = 0;
-    sl_vertex *from = NULL;
-    sl_vertex *to = NULL;
-    bool symmetric = false;
+    uint32_t n = side->first_of[n_chunks];
     enum sl_status st;
-    SL_TRY(st, sl_graph_is_symmetric(graph, &symmetric), done);
-    if (symmetric) {
-        return SL_OK;
+    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *side->part_of, "chunks of the vertices", &side->part_of), done);
+    for (uint32_t q = 0; q < n_chunks; q++) {
+        for (uint32_t v = side->first_of[q]; v < side->first_of[q + 1]; v++) {
+            side->part_of[v] = (uint16_t)q;
+        }
     }
-    SL_TRY(st, sl_graph_list_edges(graph, false, &n, &from, &to), done);
-    st = sl_graph_build(graph->n_vertices, n, to, from, false, out);
+    side->parts = sl_pipe_readable(side->part_of, n, sizeof *side->part_of);
 done:
-    sl_free(from);
-    sl_free(to);
     return st;
 }
 
-/* ---- tables ---- */
-
-static enum sl_status fill_tables(const struct sl_shards *shards, struct sl_pipe_graph *g)
+static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo, struct sl_pipe_side *out)
 {
-    const struct sl_graph *graph = &shards->partition->graph;
+    *out = (struct sl_pipe_side){.halo = halo,
+                                 .first_of = halo != NULL ? halo->first : shards->partition->first,
+                                 .first = halo != NULL ? halo->first_handle : shards->first,
+                                 .factors = halo != NULL ? halo->factors : shards->factors};
+}
+
+static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
+{
+    bool several = shards->halo != NULL;
     enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *g->part_of, "chunks of the vertices", &g->part_of),
-           done);
+    SL_TRY(st, several ? sl_halo_open(plan, shards, &g->transposed, &g->halo) : SL_OK, done);
+    if (several) {
+        sl_halo_stay(shards->halo, &shards->partition->graph);
+        sl_halo_stay(&g->halo, &g->transposed);
+    }
+    fill_side(shards, shards->halo, &g->in);
+    SL_TRY(st, fill_parts(g->n_chunks, &g->in), done);
+    if (several) {
+        fill_side(shards, &g->halo, &g->out);
+        st = fill_parts(g->n_chunks, &g->out);
+    } else {
+        g->out = g->in;
+        g->out.part_of = NULL;
+    }
+done:
+    return st;
+}
+
+static enum sl_status fill_labels(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
+{
+    enum sl_status st;
     SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *g->train_labels, "training labels", &g->train_labels),
            done);
-    SL_TRY(st, sl_alloc_zero((size_t)g->n_chunks * g->n_chunks, sizeof *g->meets, "which chunks meet", &g->meets),
-           done);
-    for (uint32_t q = 0; q < g->n_chunks; q++) {
-        for (uint32_t v = shards->part[q].first; v < shards->part[q].end; v++) {
-            g->part_of[v] = (uint16_t)q;
-            g->train_labels[v] = shards->set_of[v] == SL_SET_TRAIN ? shards->label_of[v] : -1;
-        }
+    for (uint32_t v = shards->part[plan->first_pe].first; v < shards->part[plan->end_pe - 1].end; v++) {
+        g->train_labels[v] = shards->set_of[v] == SL_SET_TRAIN ? shards->label_of[v] : -1;
     }
-    for (uint32_t v = 0; v < shards->n_vertices; v++) {
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            g->meets[(size_t)g->part_of[v] * g->n_chunks + g->part_of[graph->sources[e]]] = true;
+done:
+    return st;
+}
+
+/* Own chunk q's vertices have neighbours in these. */
+static void mark_meeting(const struct sl_shards *shards, const struct sl_graph *graph, const uint16_t *part_of,
+                         uint32_t q, bool *marks, size_t stride)
+{
+    const struct sl_shard *part = &shards->part[q];
+    for (uint64_t e = graph->offsets[part->first]; e < graph->offsets[part->end]; e++) {
+        marks[part_of[graph->sources[e]] * stride] = true;
+    }
+}
+
+static enum sl_status fill_meets(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
+{
+    uint32_t n = g->n_chunks;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero((size_t)n * n, sizeof *g->meets, "which chunks meet", &g->meets), done);
+    for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
+        mark_meeting(shards, &shards->partition->graph, g->in.part_of, q, g->meets + (size_t)q * n, 1);
+        if (g->out.halo != NULL) {
+            mark_meeting(shards, &g->transposed, g->out.part_of, q, g->meets + q, n);
         }
     }
 done:
@@ -83,19 +121,28 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
     chunk->labels = sl_pipe_readable(g->train_labels + part->first, part->end - part->first, sizeof *g->train_labels);
 }
 
-enum sl_status sl_pipe_graph_open(const struct sl_shards *shards, struct sl_pipe_graph *out)
+enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *out)
 {
     enum sl_status st;
     *out = (struct sl_pipe_graph){.n_chunks = shards->n_parts};
-    SL_TRY(st, transpose(&shards->partition->graph, &out->transposed), done);
-    SL_TRY(st, fill_tables(shards, out), done);
+    SL_TRY(st, sl_pipe_transpose(plan, shards, &out->transposed), done);
+    SL_TRY(st, open_sides(plan, shards, out), done);
+    SL_TRY(st, fill_labels(plan, shards, out), done);
+    SL_TRY(st, fill_meets(plan, shards, out), done);
     SL_TRY(st, sl_alloc_zero(out->n_chunks, sizeof *out->chunk, "chunks", &out->chunk), done);
-    out->parts = sl_pipe_readable(out->part_of, shards->n_vertices, sizeof *out->part_of);
-    for (uint32_t q = 0; q < out->n_chunks; q++) {
+    for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
         open_chunk(shards, q, out);
     }
 done:
     return st;
+}
+
+static void close_side(struct sl_pipe_side *side)
+{
+    if (side->part_of != NULL) {
+        sl_handle_close(side->parts);
+        sl_free(side->part_of);
+    }
 }
 
 void sl_pipe_graph_close(struct sl_pipe_graph *g)
@@ -107,10 +154,11 @@ void sl_pipe_graph_close(struct sl_pipe_graph *g)
             sl_handle_close(g->chunk[q].out.vertices);
         }
     }
-    sl_handle_close(g->parts);
+    close_side(&g->in);
+    close_side(&g->out);
+    sl_halo_close(&g->halo);
     sl_graph_free(&g->transposed);
     sl_free(g->chunk);
-    sl_free(g->part_of);
     sl_free(g->train_labels);
     sl_free(g->meets);
     *g = (struct sl_pipe_graph){0};

@@ -2,17 +2,28 @@
  * Copyright (c) 2026 the Starling authors
  *
  * What full-graph training needs of the graph beside the shards, whose parts are its chunks: out-neighbours, which chunks meet, and
- * the labels of the training vertices alone.
+ * the labels of the training vertices alone. With several ranks that is of own chunks, those of the plan's PEs here.
  */
 #ifndef SL_RUNTIME_PIPE_GRAPH_H
 #define SL_RUNTIME_PIPE_GRAPH_H
 
-#include "runtime/store/shards.h"
+#include "runtime/full/halo.h"
 
-/* The lists of a chunk's vertices, by renumbered id. */
+/* The lists of a chunk's vertices, by their numbers (struct sl_pipe_side). */
 struct sl_pipe_lists {
     starpu_data_handle_t offsets, vertices; /* uint64, n + 1; uint32 */
     uint64_t n_edges;
+};
+
+/* In-edges, or out-edges: what vertices are called in lists. With one rank it is their renumbered ids; with several the numbers of a halo,
+ * among which chunk s begins at first_of[s]. */
+struct sl_pipe_side {
+    const struct sl_halo *halo;   /* NULL with one rank */
+    const uint32_t *first_of;     /* K + 1; borrowed, as the next two */
+    starpu_data_handle_t first;   /* over it */
+    starpu_data_handle_t factors; /* codelets/aggregate.h, by number */
+    uint16_t *part_of;            /* by number; of out-edges NULL where in-edges have the same */
+    starpu_data_handle_t parts;   /* over it */
 };
 
 struct sl_pipe_chunk {
@@ -21,17 +32,19 @@ struct sl_pipe_chunk {
 };
 
 struct sl_pipe_graph {
-    uint32_t n_chunks;           /* K: the shards' parts */
-    struct sl_graph transposed;  /* by renumbered id; empty where the graph is symmetric */
-    uint16_t *part_of;           /* N */
-    starpu_data_handle_t parts;  /* over it */
-    int32_t *train_labels;       /* N */
-    bool *meets;                 /* [K x K]: entry q K + s: a vertex of s is an in-neighbour of one of q */
-    struct sl_pipe_chunk *chunk; /* K */
+    uint32_t n_chunks;          /* K: the shards' parts */
+    struct sl_graph transposed; /* empty where the graph itself has the same lists (transpose.h) */
+    struct sl_halo halo;        /* of the transposed, with several ranks */
+    struct sl_pipe_side in, out;
+    int32_t *train_labels; /* N, of own chunks */
+    bool *meets; /* [K x K]: entry q K + s: a vertex of s is an in-neighbour of one of q; one of them is own */
+    struct sl_pipe_chunk *chunk; /* K, the own ones filled in */
 };
 
-/* The shards are borrowed; their vertices are weighed (sl_shards_weigh). SL_ENOMEM. What there is then is for close. */
-enum sl_status sl_pipe_graph_open(const struct sl_shards *shards, struct sl_pipe_graph *out);
+/* The shards are borrowed; their vertices are weighed (sl_shards_weigh), and their halo stays entered, as nobody samples. Collective, as
+ * sl_ranks_broadcast. SL_EIO, SL_ENOMEM. What there is then is for close. */
+enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards,
+                                  struct sl_pipe_graph *out);
 
 /* A vector that tasks only read, of n elements that outlive it; an empty one is registered with one that nobody reads. */
 starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element);

@@ -11,9 +11,18 @@
 
 struct sl_at sl_pipe_at(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
+    const struct sl_plan *plan = p->work.plan;
+    const uint32_t *pes = p->order.chunk + (size_t)slot * p->order.n_ways;
     struct sl_at at = sl_pass_at(&p->pass, i);
-    at.n_pes = p->order.n_ways;
-    at.pes = p->order.chunk + (size_t)slot * p->order.n_ways;
+    uint32_t first = 0;
+    while (!sl_plan_here(plan, pes[first])) { /* a rank's ways are neighbours */
+        first++;
+    }
+    at.n_pes = 0;
+    at.pes = pes + first;
+    while (first + at.n_pes < p->order.n_ways && sl_plan_here(plan, at.pes[at.n_pes])) {
+        at.n_pes++;
+    }
     return at;
 }
 
@@ -26,6 +35,11 @@ enum sl_role sl_pipe_travelling(const struct sl_at *at)
 {
     enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
     return at->layer->training.project_first ? SL_ROWS_PROJECTED : input;
+}
+
+enum sl_role sl_pipe_returning(const struct sl_at *at)
+{
+    return sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
 }
 
 /* ---- segments ---- */

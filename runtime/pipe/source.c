@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows of which chunk, and by what factor. A chunk's rows are one matrix. */
+ * Which rows of which chunk, and by what factor. A chunk's rows are one matrix; of another rank's it has those that are needed here, in the
+ * place where the chunk's own would be. */
 #include "runtime/pipe/source.h"
 
 #include "codelets/exchange.h"
@@ -41,8 +42,8 @@ struct sl_rows *sl_pipe_sent(const struct sl_at *at, uint32_t q)
 
 struct sl_rows *sl_pipe_returned(const struct sl_at *at, uint32_t q)
 {
-    enum sl_role role = sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
-    return sl_pipe_packs(pipe_of(at)) ? &pipe_of(at)->returned[place_of(at, q)] : sl_at_rows(at, q, role);
+    return sl_pipe_packs(pipe_of(at)) ? &pipe_of(at)->returned[place_of(at, q)]
+                                      : sl_at_rows(at, q, sl_pipe_returning(at));
 }
 
 /* Rows that are computed again have been packed before. */
@@ -64,26 +65,69 @@ done:
     return st;
 }
 
-static enum sl_status send(const struct sl_at *at)
+static enum sl_status pack_all(const struct sl_at *at, bool back)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; st == SL_OK && sl_pipe_packs(pipe_of(at)) && sl_at_pe(at, k, &q); k++) {
-        st = pack(at, q, sl_at_travels(at, q), sl_pipe_sent(at, q));
+    for (uint32_t k = 0, q = 0; st == SL_OK && sl_at_pe(at, k, &q); k++) {
+        st = back ? pack(at, q, sl_at_returns(at, q), sl_pipe_returned(at, q))
+                  : pack(at, q, sl_at_travels(at, q), sl_pipe_sent(at, q));
     }
     return st;
+}
+
+/* ---- between ranks ---- */
+
+/* Rows of a role, of the chunks of the slot in hand: own ones to those who need them, the others' from them. */
+static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *side, enum sl_role role)
+{
+    const struct sl_pipe *pipe = pipe_of(at);
+    const uint32_t *slot_of = pipe->order.slot_of;
+    struct sl_halo_layer layer = {.number = at->i,
+                                  .n_columns = sl_at_order(at)->travels,
+                                  .element = sizeof(sl_real),
+                                  .back = side == &pipe->graph.out,
+                                  .whole = true};
+    uint32_t own = 0;
+    enum sl_status st = SL_OK;
+    sl_at_pe(at, 0, &own);
+    for (uint32_t q = 0; side->halo != NULL && q < pipe->graph.n_chunks; q++) {
+        struct sl_task_args head = sl_at_head(at, q);
+        struct sl_rows *rows = sl_at_rows(at, q, role);
+        if (slot_of[q] != slot_of[own]) {
+            continue;
+        }
+        SL_TRY(st,
+               sl_plan_here(at->pass->plan, q) ? sl_halo_send(side->halo, &head, &layer, q, rows)
+                                               : sl_halo_receive(side->halo, &layer, q, rows),
+               done);
+    }
+done:
+    return st;
+}
+
+/* Rows of this rank are read where they are, or packed where chunks keep no others. */
+static enum sl_status send(const struct sl_at *at)
+{
+    return sl_pipe_packs(pipe_of(at)) ? pack_all(at, false) : cross(at, &pipe_of(at)->graph.in, sl_pipe_travelling(at));
 }
 
 static enum sl_status send_back(const struct sl_at *at)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; st == SL_OK && sl_pipe_packs(pipe_of(at)) && sl_at_pe(at, k, &q); k++) {
-        st = pack(at, q, sl_at_returns(at, q), sl_pipe_returned(at, q));
-    }
-    return st;
+    return sl_pipe_packs(pipe_of(at)) ? pack_all(at, true) : cross(at, &pipe_of(at)->graph.out, sl_pipe_returning(at));
 }
 
-/* They are given back by the epoch, which knows who reads them. */
-static void leave(const struct sl_at *at)
+/* Own rows are given back by the epoch, which knows who reads them; those of other ranks are for this layer alone. */
+static void arrived(const struct sl_at *at)
+{
+    for (uint32_t q = 0; q < at->pass->plan->n_pes; q++) {
+        if (!sl_plan_here(at->pass->plan, q)) {
+            sl_at_done(at, q, sl_pipe_travelling(at));
+        }
+    }
+}
+
+/* The same, but for those of other ranks, which the epoch gives back, too. */
+static void returned(const struct sl_at *at)
 {
     (void)at;
 }
@@ -135,45 +179,49 @@ static void find_gradients(const struct sl_at *at, uint32_t q, struct operands *
     }
 }
 
-/* A chunk's neighbours, by ids or, where rows are packed, by boundary.h's numbers. */
+/* A chunk's in-neighbours or out-neighbours, by their side's numbers or, where rows are packed, by boundary.h's. */
 struct neighbours {
-    const struct sl_pipe_lists *in, *out;
+    const struct sl_pipe_lists *lists;
     starpu_data_handle_t parts, first, factors;
+    uint32_t first_id; /* of the chunk itself */
 };
 
-static struct neighbours neighbours_of(const struct sl_at *at, uint32_t q)
+static struct neighbours neighbours_of(const struct sl_at *at, uint32_t q, bool back)
 {
     const struct sl_pipe *pipe = pipe_of(at);
-    const struct sl_pipe_graph *graph = &pipe->graph;
-    const struct sl_pipe_boundary *b = &pipe->boundary;
-    const struct sl_shards *shards = at->pass->shards;
+    const struct sl_pipe_side *side = back ? &pipe->graph.out : &pipe->graph.in;
+    const struct sl_pipe_chunk *chunk = &pipe->graph.chunk[q];
     if (sl_pipe_packs(pipe)) {
-        return (struct neighbours){&b->chunk[q].in, &b->chunk[q].out, b->parts, b->chunk[q].first, b->factors};
+        const struct sl_pipe_boundary *b = &pipe->boundary;
+        return (struct neighbours){back ? &b->chunk[q].out : &b->chunk[q].in, b->parts, b->chunk[q].first, b->factors,
+                                   at->pass->shards->part[q].first};
     }
-    return (struct neighbours){&graph->chunk[q].in, &graph->chunk[q].out, graph->parts, shards->first, shards->factors};
+    return (struct neighbours){back ? &chunk->out : &chunk->in, side->parts, side->first, side->factors,
+                               side->first_of[q]};
 }
 
-static enum sl_status pull(const struct sl_at *at, uint32_t q, enum sl_pull_weights mean, const struct operands *of,
+/* The sums of chunk q along its in-edges, or its out-edges. */
+static enum sl_status pull(const struct sl_at *at, uint32_t q, bool back, const struct operands *of,
                            starpu_data_handle_t out, int beta)
 {
     const struct sl_pipe *pipe = pipe_of(at);
-    const struct neighbours of_chunk = neighbours_of(at, q);
-    const struct sl_pipe_lists *lists = mean == SL_PULL_MEAN ? of_chunk.in : of_chunk.out;
+    const struct neighbours from = neighbours_of(at, q, back);
+    enum sl_pull_weights mean = back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
     bool symmetric = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
     struct sl_task_args head = sl_at_head(at, q);
-    struct sl_pull what = {.offsets = lists->offsets,
-                           .vertices = lists->vertices,
-                           .part_of = of_chunk.parts,
-                           .first = of_chunk.first,
+    struct sl_pull what = {.offsets = from.lists->offsets,
+                           .vertices = from.lists->vertices,
+                           .part_of = from.parts,
+                           .first = from.first,
                            .weights = symmetric ? SL_PULL_SYMMETRIC : mean,
                            .scale = at->layer->scale,
-                           .first_id = at->pass->shards->part[q].first,
-                           .n_edges = lists->n_edges,
+                           .first_id = from.first_id,
+                           .n_edges = from.lists->n_edges,
                            .n_parts = pipe->graph.n_chunks,
                            .rows = of->rows,
                            .factor = of->factor};
-    what.factors = what.weights == SL_PULL_MEAN ? NULL : of_chunk.factors;
-    head.stage = mean == SL_PULL_MEAN_BACK ? SL_STAGE_BACKWARD : head.stage;
+    what.factors = what.weights == SL_PULL_MEAN ? NULL : from.factors;
+    head.stage = back ? SL_STAGE_BACKWARD : head.stage;
     return sl_pull_submit(&head, &what, beta, out);
 }
 
@@ -182,7 +230,7 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
     struct operands rows;
     (void)c;
     find_rows(at, q, &rows);
-    return pull(at, q, SL_PULL_MEAN, &rows, out, beta);
+    return pull(at, q, false, &rows, out, beta);
 }
 
 static enum sl_status sum_back(const struct sl_at *at, uint32_t q, struct sl_rows *out)
@@ -193,7 +241,7 @@ static enum sl_status sum_back(const struct sl_at *at, uint32_t q, struct sl_row
     SL_TRY(st, sl_rows_reshape(&at->pass->pe[q].split[at->from], sl_at_returns(at, q)->n_columns, sizeof(sl_real), out),
            done);
     if (out->split.n_chunks > 0) {
-        st = pull(at, q, SL_PULL_MEAN_BACK, &gradients, out->chunk[0], 0);
+        st = pull(at, q, true, &gradients, out->chunk[0], 0);
     }
 done:
     return st;
@@ -214,10 +262,10 @@ static struct sl_partials *partials(const struct sl_at *at, uint32_t q, int para
 const struct sl_source sl_pipe_source = {.ids = ids,
                                          .worker = worker,
                                          .send = send,
-                                         .arrived = leave,
+                                         .arrived = arrived,
                                          .sum = sum,
                                          .send_back = send_back,
                                          .sum_back = sum_back,
-                                         .returned = leave,
+                                         .returned = returned,
                                          .lists = lists,
                                          .partials = partials};

@@ -4,6 +4,7 @@
  * Counts over the graph's edges and the layers. */
 #include "runtime/pipe/traffic.h"
 
+#include "codelets/ranks.h"
 #include "support/memory.h"
 
 uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
@@ -11,27 +12,40 @@ uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
     return sl_spread(q, pipe->graph.n_chunks, pipe->work.settings->ways);
 }
 
-static enum sl_status count_mirrors(const struct sl_pipe *p, uint64_t *out)
+/* Vertices of other ways that chunk q has edges from, but for those that its way has had before. wanted: [vertex][way] */
+static uint64_t count_chunk(const struct sl_pipe *p, uint32_t q, bool *wanted)
 {
     const struct sl_graph *graph = &p->work.shards->partition->graph;
-    uint32_t n_ways = p->work.settings->ways;
+    const struct sl_shard *part = &p->work.shards->part[q];
+    uint32_t way = sl_pipe_way(p, q);
     uint64_t n = 0;
-    bool *wanted; /* [vertex][way] */
-    enum sl_status st =
-        sl_alloc_zero((size_t)graph->n_vertices * n_ways + 1, sizeof *wanted, "boundaries of ways", &wanted);
-    for (uint32_t v = 0; st == SL_OK && v < graph->n_vertices; v++) {
-        uint32_t way = sl_pipe_way(p, p->graph.part_of[v]);
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            uint32_t u = graph->sources[e];
-            bool *here = &wanted[(size_t)u * n_ways + way];
-            n += !*here && sl_pipe_way(p, p->graph.part_of[u]) != way;
-            *here = true;
-        }
+    for (uint64_t e = graph->offsets[part->first]; e < graph->offsets[part->end]; e++) {
+        uint32_t u = graph->sources[e];
+        bool *here = &wanted[(size_t)u * p->work.settings->ways + way];
+        n += !*here && sl_pipe_way(p, p->graph.in.part_of[u]) != way;
+        *here = true;
     }
-    if (st == SL_OK) {
-        sl_free(wanted);
-        *out = n;
+    return n;
+}
+
+/* Of all ranks' ways. */
+static enum sl_status count_mirrors(const struct sl_pipe *p, uint64_t *out)
+{
+    const struct sl_plan *plan = p->work.plan;
+    size_t n_vertices = p->graph.in.first_of[p->graph.n_chunks]; /* that lists may hold */
+    double n = 0;
+    bool *wanted;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(n_vertices * p->work.settings->ways + 1, sizeof *wanted, "boundaries of ways", &wanted),
+           done);
+    for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
+        n += (double)count_chunk(p, q, wanted);
     }
+    sl_free(wanted);
+    SL_TRY(st, sl_ranks_sum(1, &n), done);
+    st = sl_ranks_broadcast(&n, sizeof n);
+    *out = (uint64_t)n;
+done:
     return st;
 }
 

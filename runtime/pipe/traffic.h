@@ -24,7 +24,7 @@ struct sl_pipe_traffic {
 /* The way of a chunk. */
 uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q);
 
-/* Of one epoch. SL_ENOMEM. */
+/* Of one epoch, of all ranks. Collective, as sl_ranks_sum. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_pipe_count(const struct sl_pipe *pipe, struct sl_pipe_traffic *out);
 
 #endif

@@ -34,7 +34,7 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};
     plan.n_groups = plan.n_pes / plan.n_parts;
     plan.n_replicas = sl_plan_replicas(settings);
-    plan.n_ranks = settings->schedule == SL_SCHEDULE_PIPE ? 1 : sl_n_ranks();
+    plan.n_ranks = sl_n_ranks();
     plan.rank = sl_rank();
     plan.first_pe = sl_plan_first_pe(&plan, plan.rank);
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
@@ -43,9 +43,8 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
-    sl_homes_find(settings->schedule == SL_SCHEDULE_PIPE ? settings->stages * settings->ways
-                                                         : plan.end_pe - plan.first_pe,
-                  &plan.homes);
+    bool staged = settings->schedule == SL_SCHEDULE_PIPE && plan.n_ranks == 1; /* else a way is a PE, as a chunk is */
+    sl_homes_find(staged ? settings->stages * settings->ways : plan.end_pe - plan.first_pe, &plan.homes);
     plan.homes.first_pe = plan.first_pe;
     return plan;
 }

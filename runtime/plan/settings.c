@@ -273,7 +273,7 @@ static const struct sl_option pipe_options[] = {
 /* Options of coop_sage that full-graph training does not have: of these groups, and these. */
 static bool is_minibatches(const struct sl_option *option)
 {
-    static const char *const others[] = {"heads", "input-dropout", "precision", "transport", "means", "watchdog"};
+    static const char *const others[] = {"heads", "input-dropout", "precision", "transport", "means"};
     bool other = strcmp(option->group, "gradients") == 0 ||
                  (strcmp(option->group, "minibatch") == 0 && strcmp(option->name, "partition") != 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

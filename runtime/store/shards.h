@@ -41,7 +41,7 @@ struct sl_shards {
     starpu_data_handle_t train_ids;   /* uint32: dataset ids */
     starpu_data_handle_t factors;     /* sl_real [N x 2]: codelets/aggregate.h; NULL unless asked for */
     struct sl_partition *partition;   /* borrowed */
-    const struct sl_halo *halo;       /* borrowed: this rank evaluates its own parts only; NULL: it evaluates all */
+    struct sl_halo *halo;             /* borrowed: this rank evaluates its own parts only; NULL: it evaluates all */
     /* memory behind the handles */
     void *table;              /* dense features by new id, or NULL */
     uint64_t *sparse_offsets; /* part after part, each from zero, n + 1 of them */

@@ -287,7 +287,13 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
     return epoch == s->epochs || (s->eval_every > 0 && epoch % s->eval_every == 0);
 }
 
-/* Ranks that are apart: whether one of them was asked to stop. */
+/* Whether ranks learn of a wish to stop at an epoch's end, as they do not within its steps. */
+static bool agrees_late(const struct sl_session *t)
+{
+    return sl_plan_apart(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
+}
+
+/* Whether one of the ranks was asked to stop. */
 static enum sl_status agree(struct sl_session *t)
 {
     double n_asked = asked_to_stop(t);
@@ -308,7 +314,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
     SL_TRY(st, sl_door_settle(&t->door, t->n_reported, n, t->losses), done);
-    SL_TRY(st, sl_plan_apart(&t->plan) ? agree(t) : SL_OK, done);
+    SL_TRY(st, agrees_late(t) ? agree(t) : SL_OK, done);
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);

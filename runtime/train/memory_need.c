@@ -11,6 +11,7 @@
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
+#include "runtime/pipe/epoch.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/row_need.h"
 #include "support/real.h"
@@ -330,6 +331,17 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     return CLASS_SHARE * n * widest * (double)element;
 }
 
+/* The same of full-graph training: of the layer in hand and the next one; where rows are kept, of all layers and both ways. */
+static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
+{
+    double all = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        all += aggregates(&model->layer[i]) ? model->layer[i].training.travels : 0;
+    }
+    return sl_pipe_keeps(s, model->n_layers, n) ? 2 * CLASS_SHARE * n * all * sizeof(sl_real)
+                                                : 2 * halo_bytes(model, sizeof(sl_real), n);
+}
+
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                         const struct sl_plan *plan, const struct sl_partition *partition,
                                         uint32_t n_workers)
@@ -346,9 +358,11 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double tables =
         portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, (double)t.data - edges - values);
     double data = tables + VERTEX_BYTES * n + weights;
-    double training = portion(s.steps, (double)(t.rows + t.samples));
-    double evaluation =
-        portion(s.scored, (double)t.evaluation) + halo_bytes(&model, sl_settings_row_element(settings), n);
+    double halo = halo_bytes(&model, sl_settings_row_element(settings), n);
+    bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
+    double training =
+        portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, n) : 0);
+    double evaluation = portion(s.scored, (double)t.evaluation) + halo;
     uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
     uint64_t kept =

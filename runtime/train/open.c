@@ -341,7 +341,7 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
     t->data_hash = sl_together_hash(t->dataset, &t->partition);
     SL_TRY(st, held != NULL ? sl_together_match_data(t) : SL_OK, done);
-    SL_TRY(st, held != NULL ? sl_halo_open(&t->plan, &t->shards, &t->halo) : SL_OK, done);
+    SL_TRY(st, held != NULL ? sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo) : SL_OK, done);
     t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* it goes on in part order */
     sl_dataset_free(&t->loaded);

@@ -15,14 +15,33 @@
 
 /* ---- what is not there ---- */
 
+/* Exact training: all chunks in one slot, and each rank has ways. */
+static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
+{
+    uint32_t chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
+    if (s->stages > 1) {
+        return sl_fail(SL_ENOTSUP,
+                       "--stages: found %u in %u processes of one run, expected 1; these share the ways of exact "
+                       "training",
+                       s->stages, n);
+    }
+    if (s->ways < n) {
+        return sl_fail(SL_EINVAL, "--ways: found %u, expected at least one for each of %u processes of one run",
+                       s->ways, n);
+    }
+    return chunks == s->ways ? SL_OK
+                             : sl_fail(SL_ENOTSUP,
+                                       "--chunks: found %u in %u processes of one run, expected %u, as many as "
+                                       "--ways, which is exact training",
+                                       chunks, n, s->ways);
+}
+
 enum sl_status sl_together_check(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
-    if (n == 1) {
-        return SL_OK;
-    }
-    if (s->schedule == SL_SCHEDULE_PIPE) {
-        return sl_fail(SL_ENOTSUP, "found %u processes of one run; full-graph training is for one", n);
+    enum sl_status st = s->schedule == SL_SCHEDULE_PIPE && n > 1 ? check_pipe(s, n) : SL_OK;
+    if (n == 1 || st != SL_OK) {
+        return st;
     }
     if (s->transport == SL_TRANSPORT_NCCL) {
         return sl_fail(SL_ENOTSUP, "--transport: found nccl in %u processes, expected starpu; NCCL is for one process",

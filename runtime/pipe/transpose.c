@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Of one process a graph built of the reversed edges; of several, edges that go to the ranks of their sources. */
+#include "runtime/pipe/transpose.h"
+
+#include "codelets/ranks.h"
+#include "support/memory.h"
+
+static enum sl_status transpose_all(const struct sl_graph *graph, struct sl_graph *out)
+{
+    uint64_t n = 0;
+    sl_vertex *from = NULL;
+    sl_vertex *to = NULL;
+    bool symmetric = false;
+    enum sl_status st;
+    SL_TRY(st, sl_graph_is_symmetric(graph, &symmetric), done);
+    if (symmetric) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_graph_list_edges(graph, false, &n, &from, &to), done);
+    st = sl_graph_build(graph->n_vertices, n, to, from, false, out);
+done:
+    sl_free(from);
+    sl_free(to);
+    return st;
+}
+
+/* ---- several ranks ---- */
+
+/* The graph of a rank's own vertices, and where each rank's begin. */
+struct held {
+    const struct sl_graph *graph;
+    uint32_t n_ranks;
+    sl_vertex first[SL_MAX_PES + 1]; /* R + 1 */
+    sl_vertex own, own_end;
+};
+
+/* What one rank tells each: an edge is its source and then its destination. */
+struct told {
+    uint32_t n[SL_MAX_PES];
+    uint32_t *pairs; /* rank after rank */
+};
+
+static struct held held_of(const struct sl_plan *plan, const struct sl_shards *shards)
+{
+    struct held held = {.graph = &shards->partition->graph, .n_ranks = plan->n_ranks};
+    for (uint32_t r = 0; r <= plan->n_ranks; r++) {
+        held.first[r] = shards->partition->first[sl_plan_first_pe(plan, r)];
+    }
+    held.own = held.first[plan->rank];
+    held.own_end = held.first[plan->rank + 1];
+    return held;
+}
+
+static uint32_t rank_of(const struct held *held, sl_vertex id)
+{
+    return sl_partition_owner(held->first, held->n_ranks, id);
+}
+
+static uint64_t count_of(const struct told *told, uint32_t n_ranks)
+{
+    uint64_t n = 0;
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        n += told->n[r];
+    }
+    return n;
+}
+
+/* Own edges, by the rank of their source; of each rank in ascending order of their destinations. */
+static enum sl_status list_edges(const struct held *held, struct told *out)
+{
+    const struct sl_graph *graph = held->graph;
+    uint64_t at[SL_MAX_PES] = {0};
+    uint64_t begin = graph->offsets[held->own];
+    uint64_t end = graph->offsets[held->own_end];
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(2 * (end - begin) + 1, sizeof *out->pairs, "edges for other ranks", &out->pairs), done);
+    for (uint64_t e = begin; e < end; e++) {
+        out->n[rank_of(held, graph->sources[e])] += 2;
+    }
+    for (uint32_t r = 1; r < held->n_ranks; r++) {
+        at[r] = at[r - 1] + out->n[r - 1];
+    }
+    for (sl_vertex v = held->own; v < held->own_end; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            uint64_t *next = &at[rank_of(held, graph->sources[e])];
+            out->pairs[(*next)++] = graph->sources[e];
+            out->pairs[(*next)++] = v;
+        }
+    }
+done:
+    return st;
+}
+
+/* Lists of own vertices; pairs come in ascending order of what the lists hold. */
+static enum sl_status build(const struct held *held, uint64_t n, const uint32_t *pairs, struct sl_graph *out)
+{
+    enum sl_status st;
+    *out = (struct sl_graph){.n_vertices = held->graph->n_vertices, .n_edges = n / 2};
+    SL_TRY(st, sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets), done);
+    SL_TRY(st, sl_alloc(out->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
+    for (uint64_t i = 0; i < n; i += 2) {
+        out->offsets[pairs[i] + 2]++;
+    }
+    for (sl_vertex v = held->own; v < held->own_end; v++) {
+        out->offsets[v + 2] += out->offsets[v + 1];
+    }
+    for (uint64_t i = 0; i < n; i += 2) { /* then a list's entry is where it ends */
+        out->sources[out->offsets[pairs[i] + 1]++] = pairs[i + 1];
+    }
+done:
+    return st;
+}
+
+static enum sl_status transpose_held(const struct held *held, struct sl_graph *out)
+{
+    struct told to = {{0}, NULL};
+    struct told from = {{0}, NULL};
+    enum sl_status st;
+    SL_TRY(st, list_edges(held, &to), done);
+    SL_TRY(st, sl_ranks_swap_counts(to.n, from.n), done);
+    SL_TRY(st, sl_alloc(count_of(&from, held->n_ranks) + 1, sizeof *from.pairs, "edges of other ranks", &from.pairs),
+           done);
+    SL_TRY(st, sl_ranks_swap(to.n, to.pairs, from.n, from.pairs), done);
+    st = build(held, count_of(&from, held->n_ranks), from.pairs, out);
+done:
+    sl_free(to.pairs);
+    sl_free(from.pairs);
+    return st;
+}
+
+enum sl_status sl_pipe_transpose(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_graph *out)
+{
+    enum sl_status st;
+    *out = (struct sl_graph){0};
+    if (plan->n_ranks == 1) {
+        st = transpose_all(&shards->partition->graph, out);
+    } else {
+        struct held held = held_of(plan, shards);
+        st = transpose_held(&held, out);
+    }
+    if (st != SL_OK) {
+        sl_graph_free(out);
+    }
+    return st;
+}

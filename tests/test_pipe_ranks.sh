@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# pipe_gnn over several processes: the losses, scores and files of one process, to the bit; what goes between them; what is refused; what
+# happens where one of them is killed, hangs or is asked to stop; a run that goes on in other processes.
+
+set -u
+program=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 99
+maker=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+failed=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
+    echo "this build has no MPI"
+    exit 77
+fi
+command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
+mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 || { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
+
+"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
+    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null &&
+    "$maker" generate --vertices 40 --edges 25 --features 8 --classes 3 --out few >/dev/null || exit 99
+common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --quiet)
+
+# ranks N ARGUMENT ...: pipe_gnn in N processes.
+ranks()
+{
+    local n=$1
+    shift
+    timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$program" "$@" </dev/null
+}
+
+# figures FILE: all that the metrics tell of a run but its machine and its time.
+figures()
+{
+    grep -E '"event": ?"(epoch|summary)"' "$1" |
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
+}
+
+# ---- the same bits ----
+
+while read -r name n ways options; do
+    # shellcheck disable=SC2206 # the options are words
+    run=("${common[@]}" --eval-every 1 --ways "$ways" --chunks "$ways" $options)
+    "$program" "${run[@]}" --metrics one --predict one.scores --embed one.rows --save one.model 2>stderr || complain "$name: $(cat stderr)"
+    ranks "$n" "${run[@]}" --metrics many --predict many.scores --embed many.rows --save many.model >stdout 2>&1 ||
+        complain "$name on $n ranks: $(tail -n 1 stdout)"
+    figures one >one.figures
+    figures many >many.figures
+    (($(grep -c '"train_loss"' one.figures) == 3)) || complain "$name: no losses: $(cat one)"
+    cmp -s one.figures many.figures || complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
+    for file in scores rows model; do
+        cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
+    done
+    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+done <<'RUNS'
+gcn 2 4 --dataset dense --model gcn --dropout 0.3
+sage 3 7 --dataset dense --model sage --norm layer --residual
+gcnii 4 4 --dataset sparse --model gcnii --layers 4 --dropout 0.2
+resgcn 2 5 --dataset dense --model resgcn --recompute
+wide 3 3 --dataset sparse --model gcn --hidden 40 --recompute --partition random --placement home
+directed 3 5 --dataset dense --model gcn --directed
+directed-sage 2 4 --dataset dense --model sage --directed --hidden 24
+empty-chunks 3 60 --dataset few --model sage
+RUNS
+
+# The figures can differ: those of another seed do.
+ranks 2 "${common[@]}" --dataset dense --ways 4 --chunks 4 --metrics other --seed 7 >stdout 2>&1 || complain "another seed: $(tail -n 1 stdout)"
+"$program" "${common[@]}" --dataset dense --ways 4 --chunks 4 --metrics one 2>stderr
+[[ $(figures other | wc -l) -eq $(figures one | wc -l) ]] && ! cmp -s <(figures one) <(figures other) || complain "another seed gives the same figures"
+
+# ---- bytes between ranks ----
+
+# sum_of NAME: of all epochs of `many`.
+sum_of()
+{
+    grep '"epoch"' many | sed -n "s/.*\"$1\": *\([0-9][0-9]*\).*/\1/p" | awk '{ n += $1 } END { print n }'
+}
+
+# Where each rank has one way, what goes between ways does between ranks: rows, their gradients, weights along a chain and back from its
+# end; and losses so. What evaluation sends is not counted.
+for n in 2 3; do
+    ranks $n "${common[@]}" --dataset dense --ways $n --chunks $n --eval-every 1 --metrics many >stdout 2>&1 || complain "one way a rank: $(tail -n 1 stdout)"
+    expected=$(($(sum_of rows) + $(sum_of row_gradients) + $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * (n - 1) * 8))
+    found=$(sum_of between_ranks)
+    ((found == expected && $(sum_of rows) > 0)) || complain "between $n ranks went $found bytes, expected $expected"
+done
+
+# ---- refused ----
+
+# refuse PATTERN RANKS ARGUMENT ...: exit code 2 and one line on standard error that matches.
+refuse()
+{
+    local pattern=$1 n=$2 status
+    shift 2
+    ranks "$n" --dataset dense "${common[@]}" "$@" >stdout 2>stderr
+    status=$?
+    [[ $status -eq 2 && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code 2 and a line, found $status: $(cat stderr)"
+    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
+}
+
+refuse '--ways: found 4, .* 5 processes' 5 --ways 4 --chunks 4
+refuse '--stages: found 2 in 2 processes' 2 --ways 4 --chunks 4 --stages 2
+refuse '--chunks: found 8 in 2 processes .* expected 4' 2 --ways 4 --chunks 8
+refuse '--gpus: expected 0' 2 --ways 4 --chunks 4 --gpus 1
+
+# ---- one trace of all ----
+
+if ranks 2 --dataset dense "${common[@]/--quiet/--no-quiet}" --ways 4 --chunks 4 --epochs 2 --trace traced >stdout 2>stderr; then
+    # Ways 0 and 1 are the first rank's.
+    awk '/^Name: / { pe = $2; sub(/.*[.]pe/, "", pe); sub(/[.].*/, "", pe); ours = $2 ~ /[.]pull[.]/ }
+         /^MPIRank: / { n[$2] += ours; bad += ours && int(pe / 2) != $2; ours = 0 }
+         END { exit bad > 0 || n[0] < 8 || n[1] < 8 }' traced/tasks.rec || complain "tasks of a way are not its rank's"
+    "$maker" report traced >reported 2>stderr || complain "the report of two ranks: $(cat stderr)"
+    (($(sed -n '/^By rank/,/^$/p' reported | grep -c '^rank [0-9]') == 2)) || complain "the report has no table by rank: $(cat reported)"
+else
+    grep -q FxT stderr || complain "a trace of two ranks: $(cat stderr)"
+fi
+
+# ---- a failure, a rank that hangs, a signal ----
+
+# long_run ARGUMENT ...: two ranks that have far to go, in the background; waits for its first figures. Sets `launcher` and `last`, a rank.
+long_run()
+{
+    rm -f long
+    mpirun -q --oversubscribe --bind-to none -np 2 "$program" "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 100000 --eval-every 0 \
+        --metrics long "$@" </dev/null >stdout 2>stderr &
+    launcher=$!
+    for ((i = 0; i < 300; i++)); do
+        if grep -qs '"train_loss"' long; then
+            last=$(pgrep -P "$launcher" | tail -n 1)
+            return
+        fi
+        sleep 0.1
+    done
+    complain "a run of two ranks has written nothing in 30 s: $(cat stderr)"
+}
+
+ranks 2 "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 20 --lr 1e30 >stdout 2>stderr && complain "a loss that is no number ended well"
+grep -Eq '^pipe_gnn: rank [01]: .*loss' stderr || complain "a loss that is no number: $(cat stderr)"
+
+long_run
+start=$SECONDS
+kill -KILL "$last"
+wait "$launcher" && complain "a run of which a rank was killed ended well"
+((SECONDS - start <= 10)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
+
+long_run --watchdog 2
+start=$SECONDS
+kill -STOP "$last"
+wait "$launcher" && complain "a run of which a rank has hung ended well"
+((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
+grep -Eq '^pipe_gnn: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
+
+long_run --checkpoint kept
+kill -USR1 "$last"
+wait "$launcher" || complain "a run of which a rank was asked to stop: $? $(cat stderr)"
+ls kept/*.safetensors >/dev/null 2>&1 || complain "it has left no checkpoint"
+
+# ---- resumed ----
+
+run=(--dataset dense --model gcnii --ways 6 --chunks 6 --eval-every 1 --epochs 4)
+"$program" "${common[@]}" "${run[@]}" --metrics whole --predict whole.npy 2>stderr || complain "$(cat stderr)"
+ranks 2 "${common[@]}" "${run[@]}" --epochs 2 --checkpoint parts --metrics pieces >stdout 2>&1 || complain "two epochs: $(cat stdout)"
+ranks 3 "${common[@]}" "${run[@]}" --epochs 3 --checkpoint parts --resume=yes --metrics pieces >stdout 2>&1 || complain "on three ranks: $(cat stdout)"
+"$program" "${common[@]}" "${run[@]}" --checkpoint parts --resume=yes --metrics pieces --predict pieces.npy 2>stderr ||
+    complain "in one process: $(cat stderr)"
+cmp -s <(figures whole | grep -v '"summary"') <(figures pieces | grep -v '"summary"') || complain "a run that went on in other processes has other figures"
+cmp -s whole.npy pieces.npy || complain "a run that went on in other processes predicts otherwise"
+
+exit $failed
