@@ -83,8 +83,9 @@ static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, 
     return there > 0 ? s->group_size * there * -expm1(-crossing / (s->group_size * there)) : 0;
 }
 
-/* What PEs keep to exchange rows and their gradients by: of a hop at most SL_KEPT_BYTES from each to each other, and no more than
- * a quarter over what they ask for; of teams (sl_steps_team) all of that, in one matrix from each to each, itself too. */
+/* What PEs exchange rows and their gradients by. A matrix from each to each other, of a hop, is kept in every slot, with a quarter over
+ * what is asked for, unless it has more than SL_KEPT_BYTES: those go with their layer. Those of teams (sl_steps_team), from each to
+ * each, itself too, are all kept. */
 static double exchange_bytes(const struct sl_settings *s, const struct sl_reach *b, const struct sl_model *model,
                              uint32_t team)
 {
@@ -92,17 +93,20 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_reach 
     double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles: struct sl_slot_pe */
     double teams = ceil((double)s->group_size / team);
     double handles = team > 1 ? teams * teams : s->group_size * peers;
-    double kept = team > 1 ? INFINITY : handles * SL_KEPT_BYTES;
-    double bytes = 0;
+    double kept = 0;
+    double passing = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         bool back = i > 0 || layer->training.project_first; /* gradients of features are not wanted */
-        double rows = aggregates(layer) ? 1.25 * asked_rows(s, b, layer) : 0;
-        double most = fmax(fmin(rows * layer->training.travels * (double)sl_settings_row_element(s), kept),
-                           handles * SL_POOL_SMALLEST_BYTES);
-        bytes += aggregates(layer) ? (back ? 2 : 1) * most + kinds * handles * HANDLE_BYTES : 0;
+        double rows = aggregates(layer) ? asked_rows(s, b, layer) : 0;
+        double bytes = rows * layer->training.travels * (double)sl_settings_row_element(s);
+        bool goes = team == 1 && bytes > handles * SL_KEPT_BYTES;
+        double least = handles * SL_POOL_SMALLEST_BYTES;
+        passing = goes ? fmax(passing, bytes) : passing;
+        kept += aggregates(layer) && !goes ? (back ? 2 : 1) * fmax(1.25 * bytes, least) : 0;
+        kept += aggregates(layer) ? kinds * handles * HANDLE_BYTES : 0;
     }
-    return bytes * s->depth * s->pes / s->group_size;
+    return (kept * s->depth + passing) * s->pes / s->group_size;
 }
 
 static double sample_bytes(const struct sl_settings *s, const struct sl_reach *b, double n)
