@@ -357,8 +357,9 @@ static const struct sl_option_table commands[] = {
      .description =
          "RUN is a file that coop_sage --metrics has written. Of the first the rates of work are taken, of all of them "
          "the counts of vertices, edges and bytes: give runs with --pes P --group-size P for several P, and one with "
-         "many PEs of few seeds, which tells what a step takes however small it is. Counts beyond "
-         "those runs go on by a law that is their upper bound (runtime/report/projection.h), and are marked with >.\n\n"
+         "many PEs of few seeds, which tells what a step takes however small it is. Counts of more "
+         "seeds than those runs had, or fewer, go on by a law that is their upper, or lower, bound "
+         "(runtime/report/projection.h), and are marked with >.\n\n"
          "For each number of devices an epoch's seconds are printed, and what most of them go to: work; fixed, what a "
          "PE's step takes however small it is; links, latencies of messages that wait for each other; messages, that "
          "leave one after the other; bytes; sums of gradients, or gossip's exchange. No message is taken to be hidden "
@@ -743,7 +744,7 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
 
 static int complain(int code)
 {
-    if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+    if (code != EXIT_USAGE || sl_process_number() == 0) { /* what is wrong with the command line is so for all */
         fprintf(stderr, "starling_data: %s\n", sl_message());
     }
     return code;

@@ -89,7 +89,8 @@ void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_
  * CUDA or cuBLAS refused. ---- */
 
 /* By whom a product is computed: a handle of the stream's device, used for that stream alone. With tf32 the factors are rounded to 10
- * bits after the point as they are multiplied, on devices that have units for that (compute capability 8); sums are float. */
+ * bits after the point as they are multiplied, on devices that have units for that (compute capability 8; others multiply in float);
+ * sums are float. */
 struct sl_dense_cuda {
     cudaStream_t stream;
     cublasHandle_t cublas;

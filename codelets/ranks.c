@@ -464,7 +464,7 @@ static enum sl_status check_size(starpu_data_handle_t handle)
                ? SL_OK
                : sl_fail(SL_EINVAL,
                          "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
-                         "or --fanout, or more --pes",
+                         "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
                          bytes);
 }
 

@@ -46,6 +46,7 @@ sampled="$graph --layers 2 --hidden 16 --fanout 5,5 --batch-size 100 --epochs 2"
     watch gossip "$apps/coop_sage" $sampled --pes 4 --group-size 1 --sync dissemination
     watch teams "$apps/coop_sage" $sampled --pes 8 --chunks 2 --norm batch # more than two PEs for each of three workers
     watch pipe "$apps/pipe_gnn" $graph --layers 4 --hidden 16 --stages 2 --ways 2 --chunks 4 --epochs 3
+    watch pipe-again "$apps/pipe_gnn" $graph --layers 6 --hidden 16 --stages 2 --ways 1 --chunks 8 --history-every 1 --recompute --epochs 3
     watch checkpoint "$apps/coop_sage" $sampled --pes 2 --checkpoint kept --metrics m.jsonl --metrics-steps
     watch resume "$apps/coop_sage" $sampled --pes 2 --checkpoint kept --metrics m.jsonl --resume --epochs 3 \
         --predict p.npy --embed e.npy --save s.safetensors

@@ -403,12 +403,23 @@ static void test_placement(void **state)
 }
 
 /* GPUs multiply in TF32 if so asked, and nobody else does. */
-static void test_tf32(void **state)
+static void test_no_tf32(void **state)
 {
-    double loss[2];
     (void)state;
     assert_refused(train("epochs=1 precision=tf32 gpus=0 cpus=2"), SL_EINVAL, "--precision");
+}
+
+static void test_tf32(void **state)
+{
+    struct sl_gpu gpu;
+    double loss[2];
+    (void)state;
     if (!wants_gpu()) {
+        skip();
+    }
+    assert_ok(sl_gpus_read(0, &gpu));
+    if (!gpu.has_tf32) {
+        assert_refused(train("epochs=1 gpus=1 cpus=0 precision=tf32"), SL_ENOTSUP, "--precision");
         return;
     }
     for (int i = 0; i < 2; i++) {
@@ -1081,6 +1092,7 @@ int main(void)
         with_folder(test_no_new_buffers),
         with_folder(test_placement),
         with_folder(test_homes_on_gpus),
+        with_folder(test_no_tf32),
         with_folder(test_tf32),
         with_folder(test_gpu_too_small),
     };

@@ -15,8 +15,15 @@
 
 /* ---- what StarPU is told ---- */
 
-enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu)
+enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, bool tf32)
 {
+    if (tf32 && !gpu->has_tf32) {
+        return sl_fail(
+            SL_ENOTSUP,
+            "--precision: found tf32 with GPU %u, %.60s, which does not multiply so (compute capability 8 does); "
+            "expected float",
+            index, gpu->name);
+    }
     return gpu->has_pools ? SL_OK
                           : sl_fail(SL_ENOTSUP,
                                     "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
@@ -152,7 +159,8 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
     if (error != cudaSuccess) {
         return refused(gpu, "start there", error);
     }
-    *out = (struct sl_gpu){.bytes = bytes, .free_bytes = free_bytes, .has_pools = has_pools != 0};
+    *out = (struct sl_gpu){
+        .bytes = bytes, .free_bytes = free_bytes, .has_pools = has_pools != 0, .has_tf32 = properties.major >= 8};
     snprintf(out->name, sizeof out->name, "%.60s", properties.name);
     return SL_OK;
 }

@@ -19,6 +19,7 @@ struct sl_gpu {
     uint64_t bytes;      /* of memory */
     uint64_t free_bytes; /* of them that nobody has taken, this process's CUDA included */
     bool has_pools;      /* of memory in the order of streams, which launchers take theirs from */
+    bool has_tf32;       /* units that multiply in TF32: compute capability 8 */
     bool limited;        /* sl_gpus_limit has set its variable */
 };
 
@@ -39,8 +40,8 @@ uint32_t sl_gpus_list(int *devices, int *nodes);
  * device stays what it is. SL_ECUDA. */
 enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 
-/* SL_ENOTSUP: a GPU, number `index`, whose driver has no pools of memory. */
-enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu);
+/* SL_ENOTSUP: a GPU, number `index`, whose driver has no pools of memory, or that is to multiply in TF32 and cannot. */
+enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, bool tf32);
 
 /* $STARPU_NWORKER_PER_CUDA: homes of PEs, times of stages and working memory count on one worker, and so one stream, for each GPU.
  * SL_EINVAL: it asks for another number. */

@@ -60,14 +60,14 @@ struct gpus {
 };
 
 /* Of those that are there, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
-static enum sl_status read_gpus(uint32_t n, struct gpus *out)
+static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
     enum sl_status st;
     SL_TRY(st, n > 0 ? sl_gpus_check_workers() : SL_OK, done);
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
         SL_TRY(st, sl_gpus_read(i, &out->gpu[i]), done);
-        SL_TRY(st, sl_gpus_check(i, &out->gpu[i]), done);
+        SL_TRY(st, sl_gpus_check(i, &out->gpu[i], settings->precision == SL_PRECISION_TF32), done);
     }
 done:
     return st;
@@ -213,7 +213,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
     SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
-    SL_TRY(st, read_gpus(machine.n_gpus, &gpus), failed);
+    SL_TRY(st, read_gpus(settings, machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);

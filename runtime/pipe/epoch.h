@@ -12,7 +12,8 @@
  * one slot (K = W) all is fresh, and training exact. Chunks, stages and the schedule change no figure: the order and R do.
  *
  * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back. With
- * --recompute a slot keeps what travels, and what each stage takes in, and has the rest computed again, stage by stage, on the way back.
+ * --recompute a slot keeps what each stage takes in and, for other slots, its boundary rows of what travels (boundary.h), and has the
+ * rest computed again, segment by segment (recompute.h), on the way back.
  */
 #ifndef SL_RUNTIME_PIPE_EPOCH_H
 #define SL_RUNTIME_PIPE_EPOCH_H

@@ -42,7 +42,7 @@ struct sl_pipe_graph {
 };
 
 /* The shards are borrowed; their vertices are weighed (sl_shards_weigh), and their halo stays entered, as nobody samples. Collective, as
- * sl_ranks_broadcast. SL_EIO, SL_ENOMEM. What there is then is for close. */
+ * sl_ranks_broadcast. SL_EIO, SL_ENOMEM, SL_EINVAL as sl_pipe_transpose. What there is then is for close. */
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards,
                                   struct sl_pipe_graph *out);
 

@@ -72,12 +72,22 @@ static enum sl_status list_edges(const struct held *held, struct told *out)
 {
     const struct sl_graph *graph = held->graph;
     uint64_t at[SL_MAX_PES] = {0};
+    uint64_t n[SL_MAX_PES] = {0};
     uint64_t begin = graph->offsets[held->own];
     uint64_t end = graph->offsets[held->own_end];
     enum sl_status st;
     SL_TRY(st, sl_alloc(2 * (end - begin) + 1, sizeof *out->pairs, "edges for other ranks", &out->pairs), done);
     for (uint64_t e = begin; e < end; e++) {
-        out->n[rank_of(held, graph->sources[e])] += 2;
+        n[rank_of(held, graph->sources[e])] += 2;
+    }
+    for (uint32_t r = 0; r < held->n_ranks; r++) {
+        if (n[r] > INT32_MAX) {
+            st =
+                sl_fail(SL_EINVAL, "%llu edges for rank %u, expected fewer than 2^30 from one rank; use more processes",
+                        (unsigned long long)n[r] / 2, r);
+            goto done;
+        }
+        out->n[r] = (uint32_t)n[r];
     }
     for (uint32_t r = 1; r < held->n_ranks; r++) {
         at[r] = at[r - 1] + out->n[r - 1];

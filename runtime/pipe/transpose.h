@@ -10,7 +10,7 @@
 #include "runtime/store/shards.h"
 
 /* Of all vertices; with several ranks of this one's own, whose edges to vertices of others these tell it. *out is empty where the lists of
- * the graph itself are the same. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM; then *out is empty. */
+ * the graph itself are the same. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM, SL_EINVAL: 2^30 edges for one rank; then *out is empty. */
 enum sl_status sl_pipe_transpose(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_graph *out);
 
 #endif

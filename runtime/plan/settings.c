@@ -260,7 +260,7 @@ static const struct sl_option pipe_options[] = {
     {.name = "gradient-factor", .group = "pipeline", .kind = SL_OPTION_REAL, .offset = FIELD(gradient_factor), .initial = "2",
      .min = 1, .max = 2, .argument = "1|2", .help = "What gradients that come back from later chunks are multiplied by, for those that never come"},
     {.name = "recompute", .group = "pipeline", .kind = SL_OPTION_FLAG, .offset = FIELD(recompute),
-     .help = "Keep only what a stage takes in and what layers exchange, and compute the rest again on the way back: less memory, the same bits"},
+     .help = "Keep only what a stage takes in and the rows on boundaries of chunks, and compute the rest again on the way back: less memory, the same bits"},
     {.name = "guard", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(guard), .choices = "on,off",
      .initial = "on", .help = "Every so many epochs, but ten at the least, compare the loss with the exact one; where history misleads, go on "
                               "exactly from the best weights there were"},

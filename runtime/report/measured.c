@@ -109,7 +109,11 @@ static enum sl_status numbers(const char *path, const json_t *object, const char
                        n);
     }
     for (size_t i = 0; i < n; i++) {
-        out[i] = json_number_value(json_array_get(list, i));
+        const json_t *entry = json_array_get(list, i);
+        out[i] = json_number_value(entry);
+        if (!json_is_number(entry) || !(out[i] > 0)) {
+            return sl_fail(SL_EFILE, "%.150s: expected a number above 0 for hop %zu in '%s'", path, i, name);
+        }
     }
     return SL_OK;
 }
@@ -118,6 +122,11 @@ static enum sl_status read_config(const struct lines *l, struct sl_measured *out
 {
     const json_t *options = json_object_get(l->config, "options");
     enum sl_status st;
+    if (json_object_get(options, "stages") != NULL) {
+        return sl_fail(SL_EFILE,
+                       "%.150s: found a run of pipe_gnn, expected one of coop_sage, whose minibatches are projected",
+                       l->path);
+    }
     SL_TRY(st, number(l->path, l->config, "vertices", &out->n_vertices), done);
     SL_TRY(st, number(l->path, l->config, "edges", &out->n_edges), done);
     SL_TRY(st, number(l->path, l->config, "parameter_bytes", &out->parameter_bytes), done);

@@ -335,15 +335,15 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     return CLASS_SHARE * n * widest * (double)element;
 }
 
-/* The same of full-graph training: of the layer in hand and the next one; where rows are kept, of all layers and both ways. */
+/* The same of full-graph training, whose receives are all submitted, and have their memory, before the first arrives: of all layers and both
+ * ways; computed again, rows come again. */
 static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
 {
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         all += aggregates(&model->layer[i]) ? model->layer[i].training.travels : 0;
     }
-    return sl_pipe_keeps(s, model->n_layers, n) ? 2 * CLASS_SHARE * n * all * sizeof(sl_real)
-                                                : 2 * halo_bytes(model, sizeof(sl_real), n);
+    return (s->recompute ? 3 : 2) * CLASS_SHARE * n * all * sizeof(sl_real);
 }
 
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
@@ -358,12 +358,13 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     struct sl_model model = outline_model(settings, dataset, &sparse);
     double edges = sizeof(sl_vertex) * (double)dataset->graph.n_edges;
     double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
-    double weights = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 4 * n * sizeof(sl_real) : 0;
+    bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
+    bool weighed = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
+    double weights = (pipe ? 6 : weighed ? 4 : 0) * n * sizeof(sl_real);
     double tables =
         portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, (double)t.data - edges - values);
     double data = tables + VERTEX_BYTES * n + weights;
     double halo = halo_bytes(&model, sl_settings_row_element(settings), n);
-    bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
     double training =
         portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, n) : 0);
     double evaluation = portion(s.scored, (double)t.evaluation) + halo;

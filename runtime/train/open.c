@@ -281,10 +281,10 @@ static enum sl_status check_need(const struct sl_session *t)
     }
     return t->memory_bytes <= found
                ? SL_OK
-               : sl_fail(SL_ENOMEM,
-                         "the run may need %.2f GB and this process may use %.2f GB: use a smaller --batch-size, "
-                         "--fanout or --hidden",
-                         (double)t->memory_bytes / 1e9, (double)found / 1e9);
+               : sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
+                         (double)t->memory_bytes / 1e9, (double)found / 1e9,
+                         t->settings->schedule == SL_SCHEDULE_PIPE ? "--hidden, --recompute, or several processes"
+                                                                   : "--batch-size, --fanout or --hidden");
 }
 
 /* Before parts are made. */

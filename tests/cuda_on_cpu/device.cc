@@ -513,7 +513,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
 cudaError_t cudaDeviceGetAttribute(int *out, enum cudaDeviceAttr attribute, int gpu)
 {
     auto lock = enter();
-    *out = attribute == cudaDevAttrMemoryPoolsSupported || attribute == cudaDevAttrUnifiedAddressing;
+    *out = attribute == cudaDevAttrComputeCapabilityMajor
+               ? 9
+               : attribute == cudaDevAttrMemoryPoolsSupported || attribute == cudaDevAttrUnifiedAddressing;
     return answer(exists(gpu) ? cudaSuccess : cudaErrorInvalidDevice);
 }
 

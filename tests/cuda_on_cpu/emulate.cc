@@ -56,7 +56,12 @@ __thread Block *block;
 
 /* The library's longjmp, and the compiler where it sees one or a function that it knows not to return, would have the address
  * sanitizer forget the whole stack, which takes longer than all else. */
-__attribute__((noipa, no_sanitize_address)) void jump(void **to)
+#ifdef __clang__
+__attribute__((noinline, no_sanitize_address))
+#else
+__attribute__((noipa, no_sanitize_address))
+#endif
+void jump(void **to)
 {
     __builtin_longjmp(to, 1);
 }
