@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 #
 # Whole runs watched by the thread sanitizer: make check-races, in a build with --enable-sanitizer=thread; another is refused. Sampled
-# sage, gat, gossip between groups, PEs in teams, a pipeline over the full graph, and checkpoints with evaluation, gone on with; on a
+# sage, gat, gossip between groups, PEs in teams, pipelines over the full graph, and checkpoints with evaluation, gone on with; on a
 # generated graph. What StarPU orders by means that the sanitizer does not know is in build-aux/tsan.supp.
 
 set -u
