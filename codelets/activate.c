@@ -373,25 +373,39 @@ static struct sl_activate_sums backward_operands(const struct activate_args *arg
 
 #define ROUNDED_ROWS 64 /* that are computed in float before they are rounded */
 
-/* H, and the residual where there is one, in bf16: rows for rows as a float's. */
-static enum sl_status forward_rounded(struct sl_activate a, const sl_real *z, const sl_bf16 *residual,
+/* Rows that are read: z or the residual, in bf16 where they say so. */
+struct rows_read {
+    const void *rows; /* NULL: there are none */
+    bool is_bf16;
+};
+
+/* n numbers from `at` on, widened into `room` where they are of bf16. */
+static const sl_real *as_real(struct rows_read from, size_t at, size_t n, sl_real *room)
+{
+    if (from.rows == NULL || !from.is_bf16) {
+        return from.rows == NULL ? NULL : (const sl_real *)from.rows + at;
+    }
+    sl_bf16_widen(n, (const sl_bf16 *)from.rows + at, room);
+    return room;
+}
+
+/* H in bf16, and the residual where there is one; z, too, or not: rows for rows as a float's. */
+static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, struct rows_read residual,
                                       uint8_t *gate_out, sl_bf16 *h_out)
 {
     const uint32_t n_rows = a.n_rows;
+    const size_t stretch = (size_t)ROUNDED_ROWS * a.n_columns;
     sl_real *h;
-    enum sl_status st = sl_alloc(2 * (size_t)ROUNDED_ROWS * a.n_columns, sizeof *h, "rows before they are rounded", &h);
+    enum sl_status st = sl_alloc(3 * stretch, sizeof *h, "rows before they are rounded", &h);
     if (st != SL_OK) {
         return st;
     }
-    sl_real *wide = h + (size_t)ROUNDED_ROWS * a.n_columns;
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
         size_t at = (size_t)i * a.n_columns;
         a.n_rows = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
         size_t n = (size_t)a.n_rows * a.n_columns;
-        if (residual != NULL) {
-            sl_bf16_widen(n, residual + at, wide);
-        }
-        sl_activate_forward_cpu(&a, z + at, residual == NULL ? NULL : wide, gate_out + at, h);
+        sl_activate_forward_cpu(&a, as_real(z, at, n, h + stretch), as_real(residual, at, n, h + 2 * stretch),
+                                gate_out + at, h);
         sl_bf16_round(n, h, h_out + at);
         a.ids += a.threshold > 0 ? a.n_rows : 0;
     }
@@ -403,20 +417,22 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
     struct sl_activate a;
+    enum sl_status st = SL_OK;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
     const void *residual = forward_operands(args, buffers, &a);
+    void *z = sl_buffer_data(buffers[0]);
     if (sl_buffer_is_bf16(buffers[2])) {
-        enum sl_status st = forward_rounded(a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
-                                            sl_buffer_data(buffers[2]));
-        if (st != SL_OK) {
-            sl_task_fail(&args->head, st);
-        }
+        st =
+            forward_rounded(a, (struct rows_read){z, sl_buffer_is_bf16(buffers[0])}, (struct rows_read){residual, true},
+                            sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
     } else {
-        sl_activate_forward_cpu(&a, sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
-                                sl_buffer_data(buffers[2]));
+        sl_activate_forward_cpu(&a, z, residual, sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+    }
+    if (st != SL_OK) {
+        sl_task_fail(&args->head, st);
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -646,6 +662,9 @@ static enum sl_status check_forward(const struct activate_args *args, const stru
     if (residual != NULL && sl_handle_is_bf16(residual) != sl_handle_is_bf16(h)) {
         return sl_fail(SL_EINVAL, "%s: H of numbers of %zu bytes, the residual of %zu", name, sl_handle_element(h),
                        sl_handle_element(residual));
+    }
+    if (sl_handle_is_bf16(z) && (!sl_handle_is_bf16(h) || layer->norm != SL_ACTIVATE_PLAIN)) {
+        return sl_fail(SL_EINVAL, "%s: Z in bf16, expected H in bf16, too, and no norm", name);
     }
     if (args->threshold > 0 && (uint64_t)args->row0 + n_rows > sl_handle_columns(layer->frontier)) {
         return sl_fail(SL_EINVAL, "%s: Z of %u rows from row %u of a frontier of %u", name, n_rows, args->row0,

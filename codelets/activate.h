@@ -154,8 +154,8 @@ struct sl_activate_layer {
 };
 
 /* z, h: chunk [D x F]; gate: chunk [D x F] of bytes; its rows are rows row0 .. of the frontier. residual: chunk of the level
- * above whose rows residual_row0 .. are the same vertices, or NULL; h and the residual may be of bf16, both of them, which
- * is for CPU workers alone. head->hop is the level of these rows. */
+ * above whose rows residual_row0 .. are the same vertices, or NULL; h and the residual may be of bf16, both of them, and then z,
+ * too, where there is no norm, which is for CPU workers alone. head->hop is the level of these rows. */
 enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                           uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
                                           uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h);

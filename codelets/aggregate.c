@@ -16,20 +16,6 @@
 
 /* ---- kernels, CPU ---- */
 
-/* Functions of terms are compiled for either precision of their rows, which the callers know as a constant. */
-enum precision { OF_REAL, OF_BF16 };
-
-SL_INLINE sl_real entry(enum precision precision, const void *row, uint32_t j)
-{
-    return precision == OF_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
-}
-
-SL_INLINE const void *view_row(enum precision precision, const struct sl_view *view, uint32_t i, uint32_t n_columns)
-{
-    return precision == OF_BF16 ? (const void *)sl_view_row_bf16(view, i, n_columns)
-                                : (const void *)sl_view_row(view, i, n_columns);
-}
-
 #define RING 64  /* terms known ahead; a power of two */
 #define AHEAD 24 /* terms whose rows are on their way while one is added */
 
@@ -40,24 +26,23 @@ struct term {
     sl_vertex id; /* of that vertex, with symmetric weights only */
 };
 
-SL_INLINE void fetch_row(enum precision precision, const void *row, uint32_t n_columns)
+SL_INLINE void fetch_row(enum sl_entries of, const void *row, uint32_t n_columns)
 {
-    size_t bytes = n_columns * (precision == OF_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
-    for (size_t at = 0; at < bytes; at += 64) {
+    for (size_t at = 0; at < sl_entries_bytes(of, n_columns); at += 64) {
         __builtin_prefetch((const char *)row + at);
     }
 }
 
-SL_INLINE void add_scaled(enum precision precision, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
+SL_INLINE void add_scaled(enum sl_entries of, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
                           sl_real weight)
 {
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * entry(precision, row, j);
+        out[j] += weight * sl_entry(of, row, j);
     }
 }
 
 /* out += four terms, in order. */
-SL_INLINE void add_four(enum precision precision, struct term a, struct term b, struct term c, struct term d,
+SL_INLINE void add_four(enum sl_entries of, struct term a, struct term b, struct term c, struct term d,
                         uint32_t n_columns, sl_real *restrict out)
 {
     const void *restrict ra = a.row;
@@ -65,23 +50,22 @@ SL_INLINE void add_four(enum precision precision, struct term a, struct term b, 
     const void *restrict rc = c.row;
     const void *restrict rd = d.row;
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] = (((out[j] + a.weight * entry(precision, ra, j)) + b.weight * entry(precision, rb, j)) +
-                  c.weight * entry(precision, rc, j)) +
-                 d.weight * entry(precision, rd, j);
+        out[j] = (((out[j] + a.weight * sl_entry(of, ra, j)) + b.weight * sl_entry(of, rb, j)) +
+                  c.weight * sl_entry(of, rc, j)) +
+                 d.weight * sl_entry(of, rd, j);
     }
 }
 
 /* out += the terms first .. end - 1 of the ring, in order; at most RING. */
-SL_INLINE void add_terms(enum precision precision, const struct term *ring, uint64_t first, uint64_t end,
-                         uint32_t n_columns, sl_real *out)
+SL_INLINE void add_terms(enum sl_entries of, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
+                         sl_real *out)
 {
     uint64_t i = first;
     for (; i + 4 <= end; i += 4) {
-        add_four(precision, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns,
-                 out);
+        add_four(of, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns, out);
     }
     for (; i < end; i++) {
-        add_scaled(precision, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
+        add_scaled(of, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
     }
 }
 
@@ -95,14 +79,13 @@ SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_r
 }
 
 /* The row of the source at a position. */
-SL_INLINE const void *source_row(enum precision precision, const struct sl_sources *x, uint32_t position,
-                                 uint32_t n_columns)
+SL_INLINE const void *source_row(enum sl_entries of, const struct sl_sources *x, uint32_t position, uint32_t n_columns)
 {
     uint32_t q = 0;
     for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
         q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
-    return view_row(precision, &x->view[q], position - x->first[q], n_columns);
+    return sl_view_row_of(of, &x->view[q], position - x->first[q], n_columns);
 }
 
 /* Sums over a list of edges that is walked once, from its first to its last: the rows of the next ones are on their way from
@@ -122,14 +105,14 @@ struct sum {
 };
 
 /* The rows of the edges up to `end` - 1, on their way. */
-SL_INLINE void know_sources(enum precision precision, struct edge_walk *walk, const struct sl_weights *weights,
-                            uint64_t end, uint32_t n_columns)
+SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights, uint64_t end,
+                            uint32_t n_columns)
 {
     for (; walk->known < end; walk->known++) {
         uint32_t position = walk->positions[walk->known];
         struct term *term = &walk->ring[walk->known % RING];
-        term->row = source_row(precision, walk->x, position, n_columns);
-        fetch_row(precision, term->row, n_columns);
+        term->row = source_row(of, walk->x, position, n_columns);
+        fetch_row(of, term->row, n_columns);
         if (weights != NULL) {
             term->id = sl_weights_source(weights, position);
             term->weight = sl_weights_factor(weights, term->id);
@@ -138,48 +121,47 @@ SL_INLINE void know_sources(enum precision precision, struct edge_walk *walk, co
 }
 
 /* out += the rows of a sum's edges, in order, each with its weight. */
-SL_INLINE void add_sources(enum precision precision, struct edge_walk *walk, const struct sl_weights *weights,
-                           struct sum sum, uint32_t n_columns, sl_real *out)
+SL_INLINE void add_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights, struct sum sum,
+                           uint32_t n_columns, sl_real *out)
 {
     for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
         uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
         uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
-        know_sources(precision, walk, weights, ahead, n_columns);
+        know_sources(of, walk, weights, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
         for (uint64_t e = done; weights == NULL && e < stop; e++) {
             walk->ring[e % RING].weight = sum.factor;
         }
-        add_terms(precision, walk->ring, done, stop, n_columns, out);
+        add_terms(of, walk->ring, done, stop, n_columns, out);
     }
 }
 
 /* The own row of destination d of the frontier. */
-SL_INLINE const void *own_row(enum precision precision, const struct sl_sources *x, uint32_t d, sl_vertex id,
+SL_INLINE const void *own_row(enum sl_entries of, const struct sl_sources *x, uint32_t d, sl_vertex id,
                               uint32_t n_columns)
 {
-    return x->own != NULL ? view_row(precision, x->own, d, n_columns) : source_row(precision, x, id, n_columns);
+    return x->own != NULL ? sl_view_row_of(of, x->own, d, n_columns) : source_row(of, x, id, n_columns);
 }
 
 /* Destination d, of the edges first .. end - 1: their mean, or by weights. */
-SL_INLINE void sum_of_sources(enum precision precision, struct edge_walk *walk, const struct sl_weights *weights,
-                              uint32_t d, uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
+SL_INLINE void sum_of_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights, uint32_t d,
+                              uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
 {
     struct sum sum = {.first = first, .end = end};
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, d);
-        add_scaled(precision, n_columns, out, own_row(precision, walk->x, d, sum.id, n_columns),
-                   sl_weights_self(weights, sum.id));
+        add_scaled(of, n_columns, out, own_row(of, walk->x, d, sum.id, n_columns), sl_weights_self(weights, sum.id));
     }
     if (first < end) {
         sum.factor = weights == NULL ? 1 / (sl_real)(end - first) : sl_weights_share(weights, sum.id, end - first);
-        add_sources(precision, walk, weights, sum, n_columns, out);
+        add_sources(of, walk, weights, sum, n_columns, out);
     }
 }
 
 /* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them. */
-SL_INLINE void sum_edges(enum precision precision, const struct sl_edges *edges, const struct sl_weights *weights,
+SL_INLINE void sum_edges(enum sl_entries of, const struct sl_edges *edges, const struct sl_weights *weights,
                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     const uint32_t *offsets = edges->offsets + edges->row0;
@@ -189,7 +171,7 @@ SL_INLINE void sum_edges(enum precision precision, const struct sl_edges *edges,
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(precision, &walk, weights, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
+        sum_of_sources(of, &walk, weights, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
     }
 }
 
@@ -197,9 +179,9 @@ SL_CLONES void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n
                                         int beta, sl_real *m_out)
 {
     if (edges->weights == NULL) {
-        sum_edges(OF_REAL, edges, NULL, n_columns, x, beta, m_out);
+        sum_edges(SL_OF_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_edges(OF_REAL, edges, edges->weights, n_columns, x, beta, m_out);
+        sum_edges(SL_OF_REAL, edges, edges->weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -207,9 +189,9 @@ SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint3
                                              const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (edges->weights == NULL) {
-        sum_edges(OF_BF16, edges, NULL, n_columns, x, beta, m_out);
+        sum_edges(SL_OF_BF16, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_edges(OF_BF16, edges, edges->weights, n_columns, x, beta, m_out);
+        sum_edges(SL_OF_BF16, edges, edges->weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -231,7 +213,7 @@ SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights
         uint32_t degree = edge_offsets[d + 1] - edge_offsets[d];
         struct term *term = &walk->ring[walk->known % RING];
         term->row = sl_view_row(walk->gm, d, n_columns);
-        fetch_row(OF_REAL, term->row, n_columns);
+        fetch_row(SL_OF_REAL, term->row, n_columns);
         if (weights == NULL) {
             term->weight = 1 / (sl_real)degree;
         } else {
@@ -257,7 +239,7 @@ SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
-        add_terms(OF_REAL, walk->ring, done, stop, n_columns, out);
+        add_terms(SL_OF_REAL, walk->ring, done, stop, n_columns, out);
     }
 }
 
@@ -294,7 +276,7 @@ SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t
 {
     for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
         sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
-        add_scaled(OF_REAL, g->n_columns, g->rows + (size_t)i * g->n_columns,
+        add_scaled(SL_OF_REAL, g->n_columns, g->rows + (size_t)i * g->n_columns,
                    sl_view_row(gm, g->row0 + i, g->n_columns), weight);
     }
 }
@@ -305,7 +287,8 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0; /* wraps below row0, and is then too large */
         if (row < g->n_rows) {
-            add_scaled(OF_REAL, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns, 1);
+            add_scaled(SL_OF_REAL, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns,
+                       1);
         }
     }
 }
@@ -316,7 +299,8 @@ SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
-            add_scaled(OF_BF16, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns, 1);
+            add_scaled(SL_OF_BF16, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns,
+                       1);
         }
     }
 }
@@ -353,7 +337,7 @@ struct full_edges {
     const sl_vertex *sources;
 };
 
-SL_INLINE void sum_full(enum precision precision, const struct full_edges *edges, const struct sl_weights *weights,
+SL_INLINE void sum_full(enum sl_entries of, const struct full_edges *edges, const struct sl_weights *weights,
                         uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     const uint64_t *offsets = edges->offsets + edges->row0;
@@ -365,7 +349,7 @@ SL_INLINE void sum_full(enum precision precision, const struct full_edges *edges
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(precision, &walk, weights, edges->row0 + i, offsets[i] - offsets[0], offsets[i + 1] - offsets[0],
+        sum_of_sources(of, &walk, weights, edges->row0 + i, offsets[i] - offsets[0], offsets[i + 1] - offsets[0],
                        n_columns, out);
     }
 }
@@ -374,9 +358,9 @@ SL_CLONES static void aggregate_full(const struct full_edges *edges, const struc
                                      uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (weights == NULL) {
-        sum_full(OF_REAL, edges, NULL, n_columns, x, beta, m_out);
+        sum_full(SL_OF_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_full(OF_REAL, edges, weights, n_columns, x, beta, m_out);
+        sum_full(SL_OF_REAL, edges, weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -384,9 +368,9 @@ SL_CLONES static void aggregate_full_bf16(const struct full_edges *edges, const 
                                           uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (weights == NULL) {
-        sum_full(OF_BF16, edges, NULL, n_columns, x, beta, m_out);
+        sum_full(SL_OF_BF16, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_full(OF_BF16, edges, weights, n_columns, x, beta, m_out);
+        sum_full(SL_OF_BF16, edges, weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -408,7 +392,7 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;
-    bool of_bf16; /* the sources' rows */
+    enum sl_entries of; /* the sources' rows */
     uint32_t first[SL_MAX_PES + 1];
     struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
@@ -441,7 +425,7 @@ struct full_args {
     uint32_t row0;
     uint32_t n_parts;
     int beta;
-    bool of_bf16;                /* the sources' rows */
+    enum sl_entries of;          /* the sources' rows */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
@@ -512,9 +496,9 @@ static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
     return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
 }
 
-/* Sums of rows of bf16 into such. */
+/* Sums of rows of bf16 into such; what they are added to (beta 1) is widened first. */
 static enum sl_status forward_rounded(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                      sl_bf16 *m_out)
+                                      int beta, sl_bf16 *m_out)
 {
     sl_real *room;
     enum sl_status st = take_room(edges->n_rows, n_columns, &room);
@@ -525,15 +509,18 @@ static enum sl_status forward_rounded(const struct sl_edges *edges, uint32_t n_c
         struct sl_edges some = *edges;
         some.row0 += i;
         some.n_rows = rows_at_once(edges->n_rows, i);
-        sl_aggregate_forward_bf16_cpu(&some, n_columns, x, 0, room);
-        sl_bf16_round((size_t)some.n_rows * n_columns, room, m_out + (size_t)i * n_columns);
+        sl_bf16 *m = m_out + (size_t)i * n_columns;
+        size_t n = (size_t)some.n_rows * n_columns;
+        sl_bf16_widen(beta ? n : 0, m, room);
+        sl_aggregate_forward_bf16_cpu(&some, n_columns, x, beta, room);
+        sl_bf16_round(n, room, m);
     }
     sl_free(room);
     return SL_OK;
 }
 
 static enum sl_status full_rounded(const struct full_edges *edges, const struct sl_weights *weights, uint32_t n_columns,
-                                   const struct sl_sources *x, sl_bf16 *m_out)
+                                   const struct sl_sources *x, int beta, sl_bf16 *m_out)
 {
     sl_real *room;
     enum sl_status st = take_room(edges->n_rows, n_columns, &room);
@@ -544,8 +531,11 @@ static enum sl_status full_rounded(const struct full_edges *edges, const struct 
         struct full_edges some = *edges;
         some.row0 += i;
         some.n_rows = rows_at_once(edges->n_rows, i);
-        aggregate_full_bf16(&some, weights, n_columns, x, 0, room);
-        sl_bf16_round((size_t)some.n_rows * n_columns, room, m_out + (size_t)i * n_columns);
+        sl_bf16 *m = m_out + (size_t)i * n_columns;
+        size_t n = (size_t)some.n_rows * n_columns;
+        sl_bf16_widen(beta ? n : 0, m, room);
+        aggregate_full_bf16(&some, weights, n_columns, x, beta, room);
+        sl_bf16_round(n, room, m);
     }
     sl_free(room);
     return SL_OK;
@@ -584,9 +574,9 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
 {
     const uint32_t n_columns = sl_buffer_columns(m);
     if (sl_buffer_is_bf16(m)) {
-        return forward_rounded(edges, n_columns, x, sl_buffer_data(m));
+        return forward_rounded(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
-    if (args->of_bf16) {
+    if (args->of == SL_OF_BF16) {
         sl_aggregate_forward_bf16_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
     } else {
         sl_aggregate_forward_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
@@ -705,10 +695,10 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
     const uint32_t n_columns = sl_buffer_columns(buffers[3]);
     enum sl_status st = SL_OK;
     if (sl_buffer_is_bf16(buffers[3])) {
-        st = full_rounded(&edges, weights, n_columns, &x, sl_buffer_data(buffers[3]));
+        st = full_rounded(&edges, weights, n_columns, &x, args->beta, sl_buffer_data(buffers[3]));
     } else {
-        (args->of_bf16 ? aggregate_full_bf16 : aggregate_full)(&edges, weights, n_columns, &x, args->beta,
-                                                               sl_buffer_data(buffers[3]));
+        (args->of == SL_OF_BF16 ? aggregate_full_bf16 : aggregate_full)(&edges, weights, n_columns, &x, args->beta,
+                                                                        sl_buffer_data(buffers[3]));
     }
     leave(&args->head, st, start_s);
 }
@@ -979,25 +969,43 @@ static bool are_bf16(const struct sl_rows *rows)
     return rows->split.n_chunks > 0 && sl_handle_is_bf16(rows->chunk[0]);
 }
 
-/* All rows that one sum adds are of one precision. */
-static enum sl_status check_precision(const char *name, const struct sl_source_handles *x, int beta,
-                                      starpu_data_handle_t m, bool *of_bf16)
+static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_entries *of)
 {
-    uint32_t n = 0;
+    *of = n_bf16 > 0 ? SL_OF_BF16 : SL_OF_REAL;
+    return n_bf16 == 0 || n_bf16 == n
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
+}
+
+enum sl_status sl_sources_entries(const char *name, const struct sl_source_handles *x, enum sl_entries *of)
+{
+    uint32_t n = x->rows->split.n_chunks > 0;
     uint32_t n_bf16 = are_bf16(x->rows);
-    n += x->rows->split.n_chunks > 0;
     for (uint32_t q = 0; q < x->n_owners; q++) {
         bool there = q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0;
         n += there;
         n_bf16 += there && sl_handle_is_bf16(x->packed[q].handle);
     }
-    *of_bf16 = n_bf16 > 0;
-    if ((n_bf16 > 0 && n_bf16 < n) || (sl_handle_is_bf16(m) && (beta != 0 || n_bf16 < n))) {
-        return sl_fail(SL_EINVAL,
-                       "%s: %u of %u sources in bf16, expected all or none; sums in bf16 only of such, and overwritten",
-                       name, n_bf16, n);
+    return check_entries(name, n, n_bf16, of);
+}
+
+enum sl_status sl_parts_entries(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_entries *of)
+{
+    uint32_t n = 0;
+    uint32_t n_bf16 = 0;
+    for (uint32_t q = 0; q < n_parts; q++) {
+        n += rows[q].split.n_chunks > 0;
+        n_bf16 += are_bf16(&rows[q]);
     }
-    return SL_OK;
+    return check_entries(name, n, n_bf16, of);
+}
+
+/* Sums are of bf16 only where the rows are. */
+static enum sl_status check_sums(const char *name, enum sl_entries of, starpu_data_handle_t m)
+{
+    return of == SL_OF_BF16 || !sl_handle_is_bf16(m)
+               ? SL_OK
+               : sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
 }
 
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
@@ -1007,15 +1015,15 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     struct forward_args args = {.head = *head, .row0 = row0, .n_owners = sources->n_owners, .own = sources->own};
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(m);
+    size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args.packed;
+    enum sl_status st;
     if (n_columns != sources->rows->n_columns || sources->n_owners > SL_MAX_PES ||
         sources->rows->split.n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "sl_aggregate_forward: a mean of width %u of rows of width %u, %u owners, %u chunks",
                        n_columns, sources->rows->n_columns, sources->n_owners, sources->rows->split.n_chunks);
     }
-    enum sl_status st = check_precision("sl_aggregate_forward", sources, beta, m, &args.of_bf16);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_TRY(st, sl_sources_entries("sl_aggregate_forward", sources, &args.of), done);
+    SL_TRY(st, check_sums("sl_aggregate_forward", args.of, m), done);
     args.n_chunks = sources->rows->split.n_chunks;
     args.shift = sources->rows->split.shift;
     args.beta = beta;
@@ -1034,8 +1042,9 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
         }
     }
     args.weights = add_weights(&task, sources->weights, sources->n_owners);
-    size_t bytes = offsetof(struct forward_args, packed) + sources->n_owners * sizeof *args.packed;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+done:
+    return st;
 }
 
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
@@ -1068,7 +1077,7 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
     }
     args.weights = add_weights(&task, what->weights, what->n_parts);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
 
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
@@ -1114,6 +1123,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     const struct sl_rows *rows = what->rows;
     struct sl_task task;
     uint64_t n_chunks = 0;
+    enum sl_status st;
     for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
         n_chunks += rows[q].split.n_chunks;
     }
@@ -1122,12 +1132,8 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
                        what->n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, sl_handle_columns(m),
                        rows[0].n_columns);
     }
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        args.of_bf16 = args.of_bf16 || are_bf16(&rows[q]);
-    }
-    if (sl_handle_is_bf16(m) && (beta != 0 || !args.of_bf16)) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_full: sums in bf16, expected rows in bf16 and to overwrite");
-    }
+    SL_TRY(st, sl_parts_entries("sl_aggregate_full", what->n_parts, rows, &args.of), done);
+    SL_TRY(st, check_sums("sl_aggregate_full", args.of, m), done);
     sl_task_begin(&task, &full_cl);
     sl_task_add(&task, what->offsets, STARPU_R);
     sl_task_add(&task, what->sources, STARPU_R);
@@ -1141,5 +1147,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     args.weights = add_factors(&task, what->weights, what->first_id);
     args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
     args.head.work = sum_bytes(what->n_edges, sl_handle_rows(m), sl_handle_columns(m));
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+done:
+    return st;
 }

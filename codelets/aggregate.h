@@ -232,8 +232,13 @@ struct sl_source_handles {
     const struct sl_edge_weights *weights; /* NULL: the mean */
 };
 
+/* Of which numbers all rows are that a sum over sources, or over whole parts, adds: sl_real where there are none. SL_EINVAL: some are of
+ * bf16 and others not. */
+enum sl_status sl_sources_entries(const char *name, const struct sl_source_handles *x, enum sl_entries *of);
+enum sl_status sl_parts_entries(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_entries *of);
+
 /* Destinations row0 .. row0 + D - 1 into chunk m [D x F]; n_edges: roughly how many, for the model. The sources' rows are
- * all of one precision; those of m are of bf16 only where they are overwritten and the sources' are. */
+ * all of one precision; those of m are of bf16 only where the sources' are. */
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
                                            starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
                                            const struct sl_source_handles *sources, int beta, starpu_data_handle_t m);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/ln.h"
+#include "support/memory.h"
 
 /* ---- kernels, CPU: products and sums of rows ---- */
 
@@ -15,21 +16,33 @@
 #define LANES 8
 #define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
 
-/* The sum of x[c] * y[c]: lane by lane, then the lanes two by two, and what is left. */
-SL_INLINE sl_real dot(uint32_t n, const sl_real *x, const sl_real *y)
+/* Entries c .. c + LANES - 1 of a row. */
+SL_INLINE void take_lanes(enum sl_entries of, const void *row, uint32_t c, sl_real VECTOR *lane)
+{
+    if (of == SL_OF_REAL) {
+        memcpy(lane, (const sl_real *)row + c, sizeof *lane);
+        return;
+    }
+    for (uint32_t l = 0; l < LANES; l++) {
+        (*lane)[l] = sl_entry(of, row, c + l);
+    }
+}
+
+/* The sum of x[c] * y[c], y a row's from y0 on: lane by lane, then the lanes two by two, and what is left. */
+SL_INLINE sl_real dot(enum sl_entries of, uint32_t n, const sl_real *x, const void *y, uint32_t y0)
 {
     sl_real VECTOR lane = {0};
     sl_real VECTOR a;
     sl_real VECTOR b;
     uint32_t c = 0;
     for (; c + LANES <= n; c += LANES) {
-        memcpy(&a, x + c, sizeof a);
-        memcpy(&b, y + c, sizeof b);
+        take_lanes(SL_OF_REAL, x, c, &a);
+        take_lanes(of, y, y0 + c, &b);
         lane += a * b;
     }
     sl_real sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
     for (; c < n; c++) {
-        sum += x[c] * y[c];
+        sum += x[c] * sl_entry(of, y, y0 + c);
     }
     return sum;
 }
@@ -37,43 +50,49 @@ SL_INLINE sl_real dot(uint32_t n, const sl_real *x, const sl_real *y)
 /* Rows to add to a row, and their weights, head by head. */
 struct batch {
     uint32_t n;
-    const sl_real *row[BATCH];
+    const void *row[BATCH];
     sl_real weight[BATCH][SL_MAX_HEADS];
 };
 
-SL_INLINE void add_scaled(uint32_t n_columns, sl_real *restrict out, const sl_real *restrict row, sl_real weight)
+/* out += columns c0 .. of a row. */
+SL_INLINE void add_scaled(enum sl_entries of, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
+                          uint32_t c0, sl_real weight)
 {
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * row[j];
+        out[j] += weight * sl_entry(of, row, c0 + j);
     }
 }
 
 /* out += head k of the full batch, in order. */
-SL_INLINE void add_four(const struct batch *batch, uint32_t k, uint32_t width, sl_real *restrict out)
+SL_INLINE void add_four(enum sl_entries of, const struct batch *batch, uint32_t k, uint32_t width,
+                        sl_real *restrict out)
 {
-    const sl_real *restrict ra = batch->row[0] + k * width;
-    const sl_real *restrict rb = batch->row[1] + k * width;
-    const sl_real *restrict rc = batch->row[2] + k * width;
-    const sl_real *restrict rd = batch->row[3] + k * width;
+    const void *restrict ra = batch->row[0];
+    const void *restrict rb = batch->row[1];
+    const void *restrict rc = batch->row[2];
+    const void *restrict rd = batch->row[3];
+    const uint32_t c0 = k * width;
     sl_real a = batch->weight[0][k];
     sl_real b = batch->weight[1][k];
     sl_real c = batch->weight[2][k];
     sl_real d = batch->weight[3][k];
     for (uint32_t j = 0; j < width; j++) {
-        out[j] = (((out[j] + a * ra[j]) + b * rb[j]) + c * rc[j]) + d * rd[j];
+        out[j] =
+            (((out[j] + a * sl_entry(of, ra, c0 + j)) + b * sl_entry(of, rb, c0 + j)) + c * sl_entry(of, rc, c0 + j)) +
+            d * sl_entry(of, rd, c0 + j);
     }
 }
 
 /* out += the batch, which is empty then. */
-SL_INLINE void add_batch(struct batch *batch, struct sl_heads heads, sl_real *out)
+SL_INLINE void add_batch(enum sl_entries of, struct batch *batch, struct sl_heads heads, sl_real *out)
 {
     uint32_t width = heads.n_columns / heads.n_heads;
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         if (batch->n == BATCH) {
-            add_four(batch, k, width, out + k * width);
+            add_four(of, batch, k, width, out + k * width);
         } else {
             for (uint32_t i = 0; i < batch->n; i++) {
-                add_scaled(width, out + k * width, batch->row[i] + k * width, batch->weight[i][k]);
+                add_scaled(of, width, out + k * width, batch->row[i], k * width, batch->weight[i][k]);
             }
         }
     }
@@ -81,14 +100,37 @@ SL_INLINE void add_batch(struct batch *batch, struct sl_heads heads, sl_real *ou
 }
 
 /* out += a row, as soon as there are enough. */
-SL_INLINE void add_to_batch(struct batch *batch, struct sl_heads heads, const sl_real *row, const sl_real *weight,
-                            sl_real *out)
+SL_INLINE void add_to_batch(enum sl_entries of, struct batch *batch, struct sl_heads heads, const void *row,
+                            const sl_real *weight, sl_real *out)
 {
     memcpy(batch->weight[batch->n], weight, heads.n_heads * sizeof *weight);
     batch->row[batch->n++] = row;
     if (batch->n == BATCH) {
-        add_batch(batch, heads, out);
+        add_batch(of, batch, heads, out);
     }
+}
+
+/* n numbers of a row from c0 on: where they are, or widened into `room`. */
+SL_INLINE const sl_real *numbers_of(enum sl_entries of, const void *row, uint32_t c0, uint32_t n, sl_real *room)
+{
+    if (of == SL_OF_REAL) {
+        return (const sl_real *)row + c0;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        room[k] = sl_entry(of, row, c0 + k);
+    }
+    return room;
+}
+
+/* el and er of a row of U. */
+SL_INLINE const sl_real *el_of(enum sl_entries of, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
+{
+    return numbers_of(of, row, heads.n_columns, heads.n_heads, room);
+}
+
+SL_INLINE const sl_real *er_of(enum sl_entries of, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
+{
+    return numbers_of(of, row, heads.n_columns + heads.n_heads, heads.n_heads, room);
 }
 
 SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
@@ -104,10 +146,10 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
 #define KEPT 64  /* edges of a list whose rows are looked up once */
 #define AHEAD 24 /* edges whose rows are on their way while one is met */
 
-SL_INLINE void fetch_row(const sl_real *row, uint32_t n_columns)
+SL_INLINE void fetch_row(enum sl_entries of, const void *row, uint32_t n_columns)
 {
-    for (uint32_t c = 0; c < n_columns; c += 64 / sizeof *row) {
-        __builtin_prefetch(row + c);
+    for (size_t at = 0; at < sl_entries_bytes(of, n_columns); at += 64) {
+        __builtin_prefetch((const char *)row + at);
     }
 }
 
@@ -120,39 +162,40 @@ struct walk {
 /* The edges of one destination. */
 struct list {
     uint64_t first, end;
-    const sl_real *self;
-    const sl_real *kept[KEPT];
+    const void *self;
+    const void *kept[KEPT];
 };
 
-SL_INLINE const sl_real *source_row(const struct sl_attend_rows *at, uint64_t e)
+SL_INLINE const void *source_row(enum sl_entries of, const struct sl_attend_rows *at, uint64_t e)
 {
     uint32_t position = at->sources[e];
     uint32_t q = 0;
     while (position >= at->x->first[q + 1]) {
         q++;
     }
-    return sl_view_row(&at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
+    return sl_view_row_of(of, &at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
 }
 
 /* The row of an edge that was met; NULL: the destination's own. */
-SL_INLINE const sl_real *edge_row(const struct walk *walk, const struct list *list, uint64_t e)
+SL_INLINE const void *edge_row(enum sl_entries of, const struct walk *walk, const struct list *list, uint64_t e)
 {
-    const sl_real *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(walk->at, e);
+    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(of, walk->at, e);
     return row == list->self ? NULL : row;
 }
 
 /* Meet a destination's edges for the first time; top: the largest el. */
-SL_INLINE void meet(struct walk *walk, struct list *list, sl_real *restrict top)
+SL_INLINE void meet(enum sl_entries of, struct walk *walk, struct list *list, sl_real *restrict top)
 {
     const struct sl_heads heads = walk->at->heads;
-    memcpy(top, list->self + heads.n_columns, heads.n_heads * sizeof *top);
+    sl_real room[SL_MAX_HEADS];
+    memcpy(top, el_of(of, heads, list->self, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
         uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
         for (; walk->known < ahead; walk->known++) {
-            fetch_row(source_row(walk->at, walk->known), sl_heads_row(heads));
+            fetch_row(of, source_row(of, walk->at, walk->known), sl_heads_row(heads));
         }
-        const sl_real *row = source_row(walk->at, e);
-        const sl_real *restrict el = row + heads.n_columns;
+        const void *row = source_row(of, walk->at, e);
+        const sl_real *restrict el = el_of(of, heads, row, room);
         if (e - list->first < KEPT) {
             list->kept[e - list->first] = row;
         }
@@ -171,22 +214,22 @@ SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, co
 }
 
 /* lse of a destination whose edges are met here. */
-SL_INLINE void sum_scores(struct walk *walk, struct list *list, sl_real *restrict lse)
+SL_INLINE void sum_scores(enum sl_entries of, struct walk *walk, struct list *list, sl_real *restrict lse)
 {
     const struct sl_heads heads = walk->at->heads;
-    const sl_real *el = list->self + heads.n_columns;
-    const sl_real *er = el + heads.n_heads;
+    sl_real room[2][SL_MAX_HEADS];
+    const sl_real *er = er_of(of, heads, list->self, room[1]);
     sl_real top[SL_MAX_HEADS];
     sl_real sum[SL_MAX_HEADS] = {0};
-    meet(walk, list, top);
+    meet(of, walk, list, top);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         top[k] = sl_attend_score(er[k] + top[k]);
     }
-    add_exponentials(heads.n_heads, el, er, top, sum);
+    add_exponentials(heads.n_heads, el_of(of, heads, list->self, room[0]), er, top, sum);
     for (uint64_t e = list->first; e < list->end; e++) {
-        const sl_real *row = edge_row(walk, list, e);
+        const void *row = edge_row(of, walk, list, e);
         if (row != NULL) {
-            add_exponentials(heads.n_heads, row + heads.n_columns, er, top, sum);
+            add_exponentials(heads.n_heads, el_of(of, heads, row, room[0]), er, top, sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -195,35 +238,45 @@ SL_INLINE void sum_scores(struct walk *walk, struct list *list, sl_real *restric
 }
 
 /* z += a row, weighed. */
-SL_INLINE void add_row(const struct walk *walk, const struct list *list, const sl_real *row, const sl_real *lse,
-                       struct batch *batch, sl_real *z)
+SL_INLINE void add_row(enum sl_entries of, struct sl_heads heads, const void *row, const sl_real *er,
+                       const sl_real *lse, struct batch *batch, sl_real *z)
 {
-    const struct sl_heads heads = walk->at->heads;
+    sl_real room[SL_MAX_HEADS];
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, row + heads.n_columns, list->self + heads.n_columns + heads.n_heads, lse, weight);
-    add_to_batch(batch, heads, row, weight, z);
+    weigh(heads.n_heads, el_of(of, heads, row, room), er, lse, weight);
+    add_to_batch(of, batch, heads, row, weight, z);
 }
 
 /* One destination. */
-SL_INLINE void attend(struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
+SL_INLINE void attend(enum sl_entries of, struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
 {
+    const struct sl_heads heads = walk->at->heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *er = er_of(of, heads, list->self, room);
     struct batch batch;
     batch.n = 0;
-    sum_scores(walk, list, lse);
+    sum_scores(of, walk, list, lse);
     if (!beta) {
-        memset(z, 0, walk->at->heads.n_columns * sizeof *z);
+        memset(z, 0, heads.n_columns * sizeof *z);
     }
-    add_row(walk, list, list->self, lse, &batch, z);
+    add_row(of, heads, list->self, er, lse, &batch, z);
     for (uint64_t e = list->first; e < list->end; e++) {
-        const sl_real *row = edge_row(walk, list, e);
+        const void *row = edge_row(of, walk, list, e);
         if (row != NULL) {
-            add_row(walk, list, row, lse, &batch, z);
+            add_row(of, heads, row, er, lse, &batch, z);
         }
     }
-    add_batch(&batch, walk->at->heads, z);
+    add_batch(of, &batch, heads, z);
 }
 
-SL_CLONES void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
+/* Row i of U's that lie one after the other. */
+SL_INLINE const void *row_of(enum sl_entries of, const void *u, uint32_t i, uint32_t n_columns)
+{
+    return (const char *)u + sl_entries_bytes(of, (size_t)i * n_columns);
+}
+
+SL_INLINE void attend_block(enum sl_entries of, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
+                            sl_real *lse_out)
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
@@ -231,13 +284,24 @@ SL_CLONES void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = rows->offsets[d];
         list.end = rows->offsets[d + 1];
-        list.self = rows->self + (size_t)d * sl_heads_row(heads);
-        attend(&walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * heads.n_heads);
+        list.self = row_of(of, rows->self, d, sl_heads_row(heads));
+        attend(of, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * heads.n_heads);
     }
 }
 
+SL_CLONES void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
+{
+    attend_block(SL_OF_REAL, rows, beta, z_out, lse_out);
+}
+
+SL_CLONES void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
+{
+    attend_block(SL_OF_BF16, rows, beta, z_out, lse_out);
+}
+
 /* Evaluation's destinations: 64-bit offsets, of which the first row's is the origin of the sources. */
-SL_CLONES static void attend_full(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta, sl_real *z_out)
+SL_INLINE void attend_part(enum sl_entries of, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
+                           sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = {.at = rows, .n = offsets[rows->n_rows] - offsets[0]};
@@ -246,9 +310,20 @@ SL_CLONES static void attend_full(const struct sl_attend_rows *rows, const uint6
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = offsets[d] - offsets[0];
         list.end = offsets[d + 1] - offsets[0];
-        list.self = rows->self + (size_t)d * sl_heads_row(heads);
-        attend(&walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse);
+        list.self = row_of(of, rows->self, d, sl_heads_row(heads));
+        attend(of, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse);
     }
+}
+
+SL_CLONES static void attend_full(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta, sl_real *z_out)
+{
+    attend_part(SL_OF_REAL, rows, offsets, beta, z_out);
+}
+
+SL_CLONES static void attend_full_bf16(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
+                                       sl_real *z_out)
+{
+    attend_part(SL_OF_BF16, rows, offsets, beta, z_out);
 }
 
 /* The sums over a list of a da, a slope and a da slope. */
@@ -258,15 +333,16 @@ struct side {
     sl_real both[SL_MAX_HEADS];
 };
 
-SL_INLINE void add_side(struct sl_heads heads, const sl_real *row, const sl_real *er, const sl_real *lse,
-                        const sl_real *gz, struct side *sum)
+SL_INLINE void add_side(enum sl_entries of, struct sl_heads heads, const void *row, const sl_real *er,
+                        const sl_real *lse, const sl_real *gz, struct side *sum)
 {
     const uint32_t width = heads.n_columns / heads.n_heads;
-    const sl_real *el = row + heads.n_columns;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *el = el_of(of, heads, row, room);
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = dot(width, gz + k * width, row + k * width);
+        sl_real da = dot(of, width, gz + k * width, row, k * width);
         sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
         sum->c[k] += weight[k] * da;
         sum->slope[k] += steep;
@@ -275,17 +351,18 @@ SL_INLINE void add_side(struct sl_heads heads, const sl_real *row, const sl_real
 }
 
 /* One destination: er, lse, c and ger = sum a (da - c) slope. */
-SL_INLINE void see_side(const struct walk *walk, const struct list *list, const sl_real *gz, const sl_real *lse,
-                        sl_real *out)
+SL_INLINE void see_side(enum sl_entries of, const struct walk *walk, const struct list *list, const sl_real *gz,
+                        const sl_real *lse, sl_real *out)
 {
     const struct sl_heads heads = walk->at->heads;
-    const sl_real *er = list->self + heads.n_columns + heads.n_heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *er = er_of(of, heads, list->self, room);
     struct side sum = {0};
-    add_side(heads, list->self, er, lse, gz, &sum);
+    add_side(of, heads, list->self, er, lse, gz, &sum);
     for (uint64_t e = list->first; e < list->end; e++) {
-        const sl_real *row = edge_row(walk, list, e);
+        const void *row = edge_row(of, walk, list, e);
         if (row != NULL) {
-            add_side(heads, row, er, lse, gz, &sum);
+            add_side(of, heads, row, er, lse, gz, &sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -296,8 +373,8 @@ SL_INLINE void see_side(const struct walk *walk, const struct list *list, const 
     }
 }
 
-SL_CLONES void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
-                                   sl_real *sides_out)
+SL_INLINE void see_sides(enum sl_entries of, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+                         sl_real *sides_out)
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
@@ -306,11 +383,23 @@ SL_CLONES void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_r
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = rows->offsets[d];
         list.end = rows->offsets[d + 1];
-        list.self = rows->self + (size_t)d * sl_heads_row(heads);
-        meet(&walk, &list, top);
-        see_side(&walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)d * heads.n_heads,
+        list.self = row_of(of, rows->self, d, sl_heads_row(heads));
+        meet(of, &walk, &list, top);
+        see_side(of, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)d * heads.n_heads,
                  sides_out + (size_t)d * 4 * heads.n_heads);
     }
+}
+
+SL_CLONES void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+                                   sl_real *sides_out)
+{
+    see_sides(SL_OF_REAL, rows, gz, lse, sides_out);
+}
+
+SL_CLONES void sl_attend_sides_bf16_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+                                        sl_real *sides_out)
+{
+    see_sides(SL_OF_BF16, rows, gz, lse, sides_out);
 }
 
 /* ---- kernels, CPU: by source ---- */
@@ -321,8 +410,8 @@ SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d
 }
 
 /* gu += what a source with the row u gets from destination d. */
-SL_INLINE void add_back_term(const struct sl_attend_back *block, uint32_t d, const sl_real *u, struct batch *batch,
-                             sl_real *gu)
+SL_INLINE void add_back_term(enum sl_entries of, const struct sl_attend_back *block, uint32_t d, const void *u,
+                             struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
@@ -330,49 +419,63 @@ SL_INLINE void add_back_term(const struct sl_attend_back *block, uint32_t d, con
     const sl_real *er = side_row(block, d);
     const sl_real *lse = er + heads.n_heads;
     const sl_real *c = lse + heads.n_heads;
-    const sl_real *el = u + heads.n_columns;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *el = el_of(of, heads, u, room);
     sl_real *gel = gu + heads.n_columns;
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = dot(width, gz + k * width, u + k * width);
+        sl_real da = dot(of, width, gz + k * width, u, k * width);
         gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
     }
-    add_to_batch(batch, heads, gz, weight, gu);
+    add_to_batch(SL_OF_REAL, batch, heads, gz, weight, gu);
 }
 
 /* gu += the terms first .. end - 1 of n, but for that of destination `self`. */
-SL_INLINE void add_back(const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n, uint32_t self,
-                        const sl_real *u, sl_real *gu)
+SL_INLINE void add_back(enum sl_entries of, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
+                        uint32_t self, const void *u, sl_real *gu)
 {
     struct batch batch;
     batch.n = 0;
     for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
         if (n - e > AHEAD) {
             uint32_t next = block->rows[e + AHEAD];
-            fetch_row(sl_view_row(&block->gz, next, block->heads.n_columns), block->heads.n_columns);
-            fetch_row(side_row(block, next), 4 * block->heads.n_heads);
+            fetch_row(SL_OF_REAL, sl_view_row(&block->gz, next, block->heads.n_columns), block->heads.n_columns);
+            fetch_row(SL_OF_REAL, side_row(block, next), 4 * block->heads.n_heads);
         }
         if (block->rows[e] != self) {
-            add_back_term(block, block->rows[e], u, &batch, gu);
+            add_back_term(of, block, block->rows[e], u, &batch, gu);
         }
     }
-    add_batch(&batch, block->heads, gu);
+    add_batch(SL_OF_REAL, &batch, block->heads, gu);
 }
 
-SL_CLONES void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
-                                      sl_real *gu_out)
+SL_INLINE void add_backs(enum sl_entries of, const struct sl_attend_back *block, uint32_t n, uint32_t t0, const void *u,
+                         sl_real *gu_out)
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
     memset(gu_out, 0, (size_t)n * n_columns * sizeof *gu_out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(block, bounds + i, bounds[n], SL_NONE, u + (size_t)i * n_columns, gu_out + (size_t)i * n_columns);
+        add_back(of, block, bounds + i, bounds[n], SL_NONE, row_of(of, u, i, n_columns),
+                 gu_out + (size_t)i * n_columns);
     }
 }
 
-SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
-                                  sl_real *gu)
+SL_CLONES void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
+                                      sl_real *gu_out)
+{
+    add_backs(SL_OF_REAL, block, n, t0, u, gu_out);
+}
+
+SL_CLONES void sl_attend_backward_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                                           const sl_bf16 *u, sl_real *gu_out)
+{
+    add_backs(SL_OF_BF16, block, n, t0, u, gu_out);
+}
+
+SL_INLINE void add_selves(enum sl_entries of, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
+                          const void *u, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t n_columns = sl_heads_row(heads);
@@ -381,24 +484,49 @@ SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t r
     for (uint32_t i = 0; i < n_rows; i++) {
         sl_real *row = gu + (size_t)i * n_columns;
         const sl_real *ger = side_row(block, row0 + i) + 3 * heads.n_heads;
-        add_back_term(block, row0 + i, u + (size_t)i * n_columns, &batch, row);
-        add_batch(&batch, heads, row);
-        add_scaled(heads.n_heads, row + heads.n_columns + heads.n_heads, ger, 1);
+        add_back_term(of, block, row0 + i, row_of(of, u, i, n_columns), &batch, row);
+        add_batch(SL_OF_REAL, &batch, heads, row);
+        add_scaled(SL_OF_REAL, heads.n_heads, row + heads.n_columns + heads.n_heads, ger, 0, 1);
     }
 }
 
-SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
-                                 uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu)
+SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
+                                  sl_real *gu)
+{
+    add_selves(SL_OF_REAL, block, row0, n_rows, u, gu);
+}
+
+SL_CLONES void sl_attend_self_bf16_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
+                                       const sl_bf16 *u, sl_real *gu)
+{
+    add_selves(SL_OF_BF16, block, row0, n_rows, u, gu);
+}
+
+SL_INLINE void add_own_cpu(enum sl_entries of, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                           const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu)
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - row0; /* wraps below row0, and is then too large */
         if (row < n_rows) {
-            add_back(block, bounds + i, bounds[n], inverse[i], u + (size_t)row * n_columns,
+            add_back(of, block, bounds + i, bounds[n], inverse[i], row_of(of, u, row, n_columns),
                      gu + (size_t)row * n_columns);
         }
     }
+}
+
+SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
+                                 uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu)
+{
+    add_own_cpu(SL_OF_REAL, block, n, t0, inverse, row0, n_rows, u, gu);
+}
+
+SL_CLONES void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                                      const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const sl_bf16 *u,
+                                      sl_real *gu)
+{
+    add_own_cpu(SL_OF_BF16, block, n, t0, inverse, row0, n_rows, u, gu);
 }
 
 /* ---- arguments ---- */
@@ -410,6 +538,7 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;                 /* of forward */
+    enum sl_entries of;       /* the rows of U */
     uint32_t first[SL_MAX_PES + 1];
     struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
@@ -440,6 +569,7 @@ struct full_args {
     uint32_t n_heads;
     uint32_t n_parts, part;
     int beta;
+    enum sl_entries of;          /* the rows of U */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
@@ -497,7 +627,7 @@ static struct sl_attend_rows rows_of(const struct forward_args *args, void *buff
                                    .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
                                    .sources = sl_buffer_data(buffers[1]),
                                    .x = &sources->x,
-                                   .self = sl_view_row(&own, args->row0, sl_heads_row(heads))};
+                                   .self = sl_view_row_of(args->of, &own, args->row0, sl_heads_row(heads))};
 }
 
 static void forward_cpu_task(void *buffers[], void *cl_arg)
@@ -510,7 +640,8 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 5, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    (args->of == SL_OF_BF16 ? sl_attend_forward_bf16_cpu : sl_attend_forward_cpu)(
+        &rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -524,7 +655,8 @@ static void sides_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 6, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+    (args->of == SL_OF_BF16 ? sl_attend_sides_bf16_cpu : sl_attend_sides_cpu)(
+        &rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -540,9 +672,33 @@ static uint32_t returned_columns(const struct backward_args *args, void *buffers
     return sl_buffer_columns(buffers[args->returned[0].gu.buffer]);
 }
 
+#define ROUNDED_ROWS 256 /* whose gradients are in float before they are rounded */
+
+/* The gradients of one owner's rows, both of bf16. */
+static enum sl_status backward_rounded(const struct sl_attend_back *block, uint32_t n_rows, uint32_t t0,
+                                       const sl_bf16 *u, sl_bf16 *gu_out)
+{
+    const uint32_t n_columns = sl_heads_row(block->heads);
+    sl_real *room;
+    enum sl_status st =
+        sl_alloc((size_t)ROUNDED_ROWS * n_columns, sizeof *room, "gradients before they are rounded", &room);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
+        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        size_t at = (size_t)i * n_columns;
+        sl_attend_backward_bf16_cpu(block, n, t0 + i, u + at, room);
+        sl_bf16_round((size_t)n * n_columns, room, gu_out + at);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
 static void backward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct backward_args *args = cl_arg;
+    enum sl_status st = SL_OK;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
@@ -559,12 +715,57 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
         .rows = sl_buffer_data(buffers[1]),
         .gz = {gz, args->shift, NULL},
         .sides = {sides, args->shift, NULL}};
-    for (uint32_t q = 0; q < args->n_owners; q++) {
+    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
-        sl_attend_backward_cpu(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u),
-                               sl_slice_data(buffers, &to->gu));
+        void *gu = sl_slice_data(buffers, &to->gu);
+        if (sl_buffer_is_bf16(buffers[to->gu.buffer])) {
+            st = backward_rounded(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
+        } else {
+            sl_attend_backward_cpu(&block, to->gu.n_rows, to->t0, sl_slice_data(buffers, &to->u), gu);
+        }
+    }
+    if (st != SL_OK) {
+        sl_task_fail(&args->head, st);
     }
     sl_task_leave(&args->head, start_s);
+}
+
+/* What the owner's rows get of its own block. */
+static void add_own_terms(const struct accumulate_args *args, const struct sl_attend_back *block, bool u_is_bf16,
+                          const void *u, const uint32_t *inverse, const struct sl_gradient *g)
+{
+    if (u_is_bf16) {
+        sl_attend_own_bf16_cpu(block, args->n_own, args->t0, inverse, args->row0, g->n_rows, u, g->rows);
+    } else {
+        sl_attend_own_cpu(block, args->n_own, args->t0, inverse, args->row0, g->n_rows, u, g->rows);
+    }
+}
+
+/* All shares in turn. */
+static void add_shares(const struct accumulate_args *args, const struct sl_attend_back *block, void *buffers[],
+                       const struct sl_gradient *g)
+{
+    const uint32_t *inverse = sl_buffer_data(buffers[2]);
+    const void *u = sl_buffer_data(buffers[4]);
+    bool u_is_bf16 = sl_buffer_is_bf16(buffers[4]);
+    uint32_t n_selves = destinations(args, g->n_rows);
+    memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof *g->rows);
+    if (u_is_bf16) {
+        sl_attend_self_bf16_cpu(block, args->row0, n_selves, u, g->rows);
+    } else {
+        sl_attend_self_cpu(block, args->row0, n_selves, u, g->rows);
+    }
+    for (uint32_t p = 0; p < args->n_peers; p++) {
+        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
+        const struct sl_slice_args *sent = &args->sent[p];
+        if (p == args->own) {
+            add_own_terms(args, block, u_is_bf16, u, rows, g);
+        } else if (sent->n_rows > 0 && sl_buffer_is_bf16(buffers[sent->buffer])) {
+            sl_accumulate_sent_bf16_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), g);
+        } else {
+            sl_accumulate_sent_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), g);
+        }
+    }
 }
 
 static void accumulate_cpu_task(void *buffers[], void *cl_arg)
@@ -577,29 +778,17 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *gz[SL_MAX_CHUNKS];
     const sl_real *sides[SL_MAX_CHUNKS];
     void **sides_buffers = buffers + 5 + args->n_chunks;
-    const uint32_t *inverse = sl_buffer_data(buffers[2]);
-    const sl_real *u = sl_buffer_data(buffers[4]);
-    sl_real *gu = sl_buffer_data(buffers[3]);
-    uint32_t n_rows = sl_buffer_rows(buffers[3]);
-    uint32_t n_columns = sl_buffer_columns(buffers[3]);
+    struct sl_gradient gradient = {args->row0, sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
+                                   sl_buffer_data(buffers[3])};
     chunk_bases(buffers + 5, args->n_chunks, gz);
     chunk_bases(sides_buffers, args->n_chunks, sides);
-    struct sl_attend_back block = {.heads = heads_of_sides(n_columns, args->n_chunks, buffers + 5, sides_buffers),
+    struct sl_attend_back block = {.heads =
+                                       heads_of_sides(gradient.n_columns, args->n_chunks, buffers + 5, sides_buffers),
                                    .offsets = sl_buffer_data(buffers[0]),
                                    .rows = sl_buffer_data(buffers[1]),
                                    .gz = {gz, args->shift, NULL},
                                    .sides = {sides, args->shift, NULL}};
-    struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu};
-    memset(gu, 0, (size_t)n_rows * n_columns * sizeof *gu);
-    sl_attend_self_cpu(&block, args->row0, destinations(args, n_rows), u, gu);
-    for (uint32_t p = 0; p < args->n_peers; p++) {
-        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
-        if (p == args->own) {
-            sl_attend_own_cpu(&block, args->n_own, args->t0, rows, args->row0, n_rows, u, gu);
-        } else {
-            sl_accumulate_sent_cpu(args->sent[p].n_rows, rows, sl_slice_data(buffers, &args->sent[p]), &gradient);
-        }
-    }
+    add_shares(args, &block, buffers, &gradient);
     sl_task_leave(&args->head, start_s);
 }
 
@@ -626,8 +815,9 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
                                   .n_rows = sl_buffer_rows(buffers[3]),
                                   .sources = sources + (offsets[args->row0] - offsets[0]),
                                   .x = &x,
-                                  .self = sl_view_row(&view[args->part], args->row0, sl_heads_row(heads))};
-    attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+                                  .self = sl_view_row_of(args->of, &view[args->part], args->row0, sl_heads_row(heads))};
+    (args->of == SL_OF_BF16 ? attend_full_bf16 : attend_full)(&rows, offsets + args->row0, args->beta,
+                                                              sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -899,6 +1089,7 @@ static enum sl_status fill_forward(const char *name, struct forward_args *args, 
     SL_TRY(st, check_sources(name, sources), done);
     SL_TRY(st, check_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse)), done);
     SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
+    SL_TRY(st, sl_sources_entries(name, sources, &args->of), done);
     if (sl_handle_rows(lse) != n_rows) {
         return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
     }
@@ -1005,6 +1196,10 @@ static enum sl_status check_owners(const struct sl_attend_gradients *gradients, 
             return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows,
                            sl_handle_columns(gu[q].handle), u[q].n_rows, n_columns);
         }
+        if (sl_handle_is_bf16(u[q].handle) != sl_handle_is_bf16(gu[q].handle)) {
+            return sl_fail(SL_EINVAL, "%s: gradients of numbers of %zu bytes, rows of %zu; expected one precision",
+                           name, sl_handle_element(gu[q].handle), sl_handle_element(u[q].handle));
+        }
         n_rows += gu[q].n_rows;
     }
     *n_rows_out = n_rows;
@@ -1040,7 +1235,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
         args.returned[q].u = sl_task_add_slice(&task, &u[q], STARPU_R);
     }
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
 
 /* Append what other PEs sent; returns how many rows. */
@@ -1110,6 +1305,7 @@ static enum sl_status fill_full(struct full_args *args, const struct sl_rows *ro
         return sl_fail(SL_EINVAL, "%s: %llu chunks (at most %d)", name, (unsigned long long)n_chunks,
                        SL_MAX_FULL_CHUNKS);
     }
+    SL_TRY(st, sl_parts_entries(name, args->n_parts, rows, &args->of), done);
     SL_TRY(st, check_heads(name, rows[args->part].n_columns, sl_handle_columns(z), args->n_heads), done);
     st = check_chunk(name, &rows[args->part].split, args->row0, sl_handle_rows(z));
 done:

@@ -20,7 +20,8 @@
  *
  * Sources are addressed as in codelets/aggregate.h. Destination i of a PE is row i of its own rows of U, since frontiers nest; an
  * edge from itself is one whose source is that row. The rows of a chunk of destinations lie within one chunk of U.
- * Sums run along the edges in order, the destination's own term first, in sl_real.
+ * Sums run along the edges in order, the destination's own term first, in sl_real; so they do where rows of U are of bf16,
+ * scores too, and what is sent back (rounded once, when all its terms are added), which is for CPU workers alone.
  */
 #ifndef SL_CODELETS_ATTEND_H
 #define SL_CODELETS_ATTEND_H
@@ -74,14 +75,20 @@ struct sl_attend_rows {
     const uint32_t *offsets;    /* n_rows + 1 */
     const uint32_t *sources;    /* positions of x */
     const struct sl_sources *x; /* rows of U */
-    const sl_real *self;        /* the destinations' own rows of U, [n_rows x (H + 2K)], where x has them too */
+    const void *self;           /* the destinations' own rows of U, [n_rows x (H + 2K)], where x has them too */
 };
 
 /* z_out [n_rows x H], beta 0: overwrite, 1: add; lse_out [n_rows x K]. */
 void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out);
 
+/* The same where all rows of U are of bf16, here and below. */
+void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out);
+
 /* gz [n_rows x H], lse as forward left it; sides_out [n_rows x 4K]. */
 void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse, sl_real *sides_out);
+
+void sl_attend_sides_bf16_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+                              sl_real *sides_out);
 
 /* The transposed block, and its destinations' gradients. */
 struct sl_attend_back {
@@ -96,14 +103,23 @@ struct sl_attend_back {
 void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
                             sl_real *gu_out);
 
+void sl_attend_backward_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_bf16 *u,
+                                 sl_real *gu_out);
+
 /* Add destinations row0 .. row0 + n_rows - 1's own terms, and their er's gradient; u, gu: row row0. */
 void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
                         sl_real *gu);
+
+void sl_attend_self_bf16_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_bf16 *u,
+                             sl_real *gu);
 
 /* Add what the PE's own sources t0 .. t0 + n - 1 get from its own block: of item i, to row inverse[i] of its frontier where that is
  * one of row0 .. row0 + n_rows - 1; u, gu: row row0. */
 void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
                        uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu);
+
+void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
+                            uint32_t row0, uint32_t n_rows, const sl_bf16 *u, sl_real *gu);
 
 #ifdef SL_CUDA
 /* ---- launchers: pointers are to the stream's device, structs and arrays of them are the host's and read before the call
@@ -169,8 +185,8 @@ SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct
 /* ---- submissions: local, one thread submits. SL_EINVAL: widths that do not fit each other, H no multiple of K, K above
  * SL_MAX_HEADS, too many chunks or owners, destinations in several chunks of U. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x K]; sources->rows: of U; n_edges: roughly how many, for the
- * model. */
+/* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x K]; sources->rows: of U, as all packed ones of one
+ * precision; n_edges: roughly how many, for the model. */
 enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources, int beta,
                                         starpu_data_handle_t z, starpu_data_handle_t lse);
@@ -187,7 +203,7 @@ struct sl_attend_gradients {
 };
 
 /* What goes back to other owners, one task for all of them: for each, items t0 .. of the transposed block into gu, n rows of width
- * H + 2K; u: what that owner packed. n_edges: roughly how many there are to all of them, for the model. */
+ * H + 2K; u: what that owner packed, of the same precision. n_edges: roughly how many there are to all of them, for the model. */
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,

@@ -26,6 +26,22 @@ SL_CLONES void sl_blend_cpu(size_t n, double a, const sl_real *x, int beta, sl_r
     }
 }
 
+SL_CLONES void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta, sl_bf16 *out)
+{
+    const sl_real scale = (sl_real)a;
+    const sl_bf16 *restrict from = x;
+    sl_bf16 *restrict to = out;
+    if (beta == 0) {
+        for (size_t i = 0; i < n; i++) {
+            to[i] = sl_bf16_of(scale * sl_bf16_real(from[i]));
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[i] = sl_bf16_of(sl_bf16_real(to[i]) + scale * sl_bf16_real(from[i]));
+    }
+}
+
 /* ---- arguments ---- */
 
 struct blend_args {
@@ -44,9 +60,10 @@ struct clear_args {
 /* ---- task wrappers ---- */
 
 /* A buffer's rows from row0 on. */
-static sl_real *rows_from(void *buffer, uint32_t row0)
+static void *rows_from(void *buffer, uint32_t row0)
 {
-    return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
+    size_t element = sl_buffer_is_bf16(buffer) ? sizeof(sl_bf16) : sizeof(sl_real);
+    return (char *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer) * element;
 }
 
 static size_t n_entries(void *buffer, uint32_t n_rows)
@@ -61,8 +78,14 @@ static void blend_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    sl_blend_cpu(n_entries(buffers[0], args->n_rows), args->a, rows_from(buffers[0], args->x_row0), args->beta,
-                 rows_from(buffers[1], args->out_row0));
+    size_t n = n_entries(buffers[0], args->n_rows);
+    const void *x = rows_from(buffers[0], args->x_row0);
+    void *out = rows_from(buffers[1], args->out_row0);
+    if (sl_buffer_is_bf16(buffers[1])) {
+        sl_blend_bf16_cpu(n, args->a, x, args->beta, out);
+    } else {
+        sl_blend_cpu(n, args->a, x, args->beta, out);
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -165,9 +188,14 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
     if (st != SL_OK) {
         return st;
     }
+    size_t element = sl_handle_element(out.handle);
+    if (sl_handle_element(x.handle) != element) {
+        return sl_fail(SL_EINVAL, "sl_blend: X of numbers of %zu bytes, OUT of %zu; expected one precision",
+                       sl_handle_element(x.handle), element);
+    }
     int overwrites = beta == 0 && n_rows == sl_handle_rows(out.handle);
     args.head.stage = sl_task_stage(head, stage);
-    args.head.work = (beta == 0 ? 2 : 3) * (uint64_t)n_rows * sl_handle_columns(x.handle) * sizeof(sl_real);
+    args.head.work = (beta == 0 ? 2 : 3) * (uint64_t)n_rows * sl_handle_columns(x.handle) * element;
     sl_task_begin(&task, overwrites ? &blend_cl : &blend_add_cl);
     sl_task_add(&task, x.handle, STARPU_R);
     sl_task_add(&task, out.handle, overwrites ? STARPU_W : STARPU_RW);

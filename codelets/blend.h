@@ -16,12 +16,16 @@
 #include <stddef.h>
 
 #include "codelets/task.h"
+#include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
 
 /* out[i] = beta out[i] + a x[i], n entries: rows that lie one after the other. With beta 0 out is not read. x and out do not
  * overlap. a is rounded to sl_real first. */
 void sl_blend_cpu(size_t n, double a, const sl_real *x, int beta, sl_real *out);
+
+/* The same in bf16: computed as sl_real and rounded once. */
+void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta, sl_bf16 *out);
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device, and n entries of zeros. SL_ECUDA. */
@@ -39,12 +43,13 @@ struct sl_blend_rows {
     uint32_t row0;
 };
 
-/* x and out: matrices of as many columns, not the same one. Where all rows of OUT are overwritten (beta 0, n_rows its number of
- * rows) nothing need have written it before; else its other rows, or what is added to, stay. */
+/* x and out: matrices of as many columns, not the same one, and of one precision: sl_real, or bf16, which is for CPU workers
+ * alone. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
+ * other rows, or what is added to, stay. */
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out);
 
-/* OUT = 0. */
+/* OUT = 0, of sl_real. */
 enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out);
 #endif
 

@@ -66,6 +66,13 @@ void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows
     }
 }
 
+void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(out + (size_t)rows[i] * n_columns, packed + (size_t)i * n_columns, n_columns * sizeof *out);
+    }
+}
+
 /* ---- arguments ---- */
 
 struct merge_args {
@@ -91,6 +98,7 @@ struct pack_args {
 
 /* ---- task wrappers ---- */
 
+#define ONE_ASKS 2      /* positions in a list for one who asks, before its entries */
 #define OWNER_BUFFERS 4 /* of each owner: frontier, index, counts, inverse */
 
 static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
@@ -158,6 +166,20 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+/* buffers: packed, rows, out. */
+static void unpack_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct sl_task_args *args = cl_arg;
+    double start_s;
+    if (sl_task_enter(args, &start_s)) {
+        return;
+    }
+    sl_unpack_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
+                  (const uint32_t *)sl_buffer_data(buffers[1]) + ONE_ASKS, sl_buffer_data(buffers[0]),
+                  sl_buffer_data(buffers[2]));
+    sl_task_leave(args, start_s);
+}
+
 #ifdef SL_CUDA
 static void merge_cuda_task(void *buffers[], void *cl_arg)
 {
@@ -203,6 +225,19 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
                      sl_buffer_data(buffers[0]), args->n_requesters, requester, n_rows, packed);
     sl_task_leave_cuda(&args->head, st);
 }
+
+static void unpack_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct sl_task_args *args = cl_arg;
+    if (sl_task_enter_cuda(args)) {
+        return;
+    }
+    const uint32_t *list = sl_buffer_data(buffers[1]);
+    enum sl_status st =
+        sl_unpack_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
+                       list + ONE_ASKS, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
+    sl_task_leave_cuda(args, st);
+}
 #endif
 
 /* ---- codelets ---- */
@@ -211,6 +246,9 @@ static struct starpu_perfmodel merge_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_merge", .size_base = sl_task_size_base};
 static struct starpu_perfmodel pack_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_pack", .size_base = sl_task_size_base};
+
+static struct starpu_perfmodel unpack_model = {
+    .type = STARPU_REGRESSION_BASED, .symbol = "sl_unpack", .size_base = sl_task_size_base};
 
 static struct starpu_codelet merge_cl = {
     .name = "sl_merge",
@@ -227,6 +265,15 @@ static struct starpu_codelet pack_cl = {
     SL_CUDA_FUNC(pack_cuda_task),
     .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R inverse, all chunks of the rows; W or RW packed */
     .model = &pack_model,
+};
+
+static struct starpu_codelet unpack_cl = {
+    .name = "sl_unpack",
+    .cpu_funcs = {unpack_cpu_task},
+    SL_CUDA_FUNC(unpack_cuda_task),
+    .nbuffers = 3, /* packed, rows, out */
+    .modes = {STARPU_R, STARPU_R, STARPU_RW},
+    .model = &unpack_model,
 };
 
 /* ---- submissions ---- */
@@ -319,5 +366,25 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
         args.packed[r] = (struct packed){requester[r], sl_task_add_slice(&task, &packed[r], STARPU_W)};
     }
     size_t bytes = offsetof(struct pack_args, packed) + n_requesters * sizeof *args.packed;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
+}
+
+enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,
+                                starpu_data_handle_t out)
+{
+    struct sl_task_args args = *head;
+    struct sl_task task;
+    uint32_t n = sl_handle_rows(packed);
+    uint32_t n_columns = sl_handle_columns(packed);
+    if (n_columns != sl_handle_columns(out) || n > sl_handle_rows(out) || starpu_vector_get_nx(rows) != n + ONE_ASKS) {
+        return sl_fail(SL_EINVAL, "sl_unpack: %u x %u by a list of %u entries into %u x %u", n, n_columns,
+                       starpu_vector_get_nx(rows), sl_handle_rows(out), sl_handle_columns(out));
+    }
+    args.stage = SL_STAGE_EXCHANGE;
+    args.work = 2 * sizeof(sl_real) * (uint64_t)n * n_columns;
+    sl_task_begin(&task, &unpack_cl);
+    sl_task_add(&task, packed, STARPU_R);
+    sl_task_add(&task, rows, STARPU_R);
+    sl_task_add(&task, out, STARPU_RW);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -15,6 +15,8 @@
  * pack at owner q for requester p: P[i] = H[inverse[p][i]]. Its adjoint, and that of the block's own sources, is accumulate
  * (codelets/aggregate.h). The packed buffer, one for each pair of PEs or of sets of PEs that live together, is what travels: StarPU
  * moves it to where aggregate runs.
+ *
+ * unpack puts rows back where they were packed: H[rows[i]] = P[i], and the other rows stay.
  */
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
@@ -41,6 +43,9 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
 void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out);
 void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_bf16 *packed_out);
 
+/* n rows of n_columns, each to a row of its own. */
+void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out);
+
 /* Bytes of a frontier's index for a part of n_part vertices: uint32 row_of[n_part rounded up to even], then uint64 words. */
 static inline size_t sl_index_bytes(uint32_t n_part)
 {
@@ -61,6 +66,10 @@ SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns,
                                         const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
                                         uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
                                         sl_real *const *packed_out);
+
+/* All are device memory. */
+SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const uint32_t *rows,
+                                          const sl_real *packed, sl_real *out);
 #endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
@@ -83,5 +92,10 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed);
+
+/* Compute phase: all rows of `packed`, in order, to the rows of `out` that `rows` lists, an inverse for the only one who asks.
+ * Numbers are sl_real. */
+enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,
+                                starpu_data_handle_t out);
 
 #endif

@@ -157,3 +157,30 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_
     }
     return st;
 }
+
+/* ---- unpack ---- */
+
+/* A warp a row of n_columns of T. */
+template <typename T>
+static __global__ void unpack_rows(uint32_t n, uint32_t n_columns, const uint32_t *rows, const T *packed, T *out)
+{
+    for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
+        const T *from = packed + i * n_columns;
+        T *to = out + (size_t)rows[i] * n_columns;
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            to[c] = from[c];
+        }
+    }
+}
+
+enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const uint32_t *rows,
+                              const sl_real *packed, sl_real *out)
+{
+    const char *name = "sl_unpack";
+    const uintptr_t addresses = (uintptr_t)packed | (uintptr_t)out;
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return sl_start(name, stream, sl_warp_blocks(n), unpack_rows<float4>, n, n_columns / 4, rows,
+                        (const float4 *)packed, (float4 *)out);
+    }
+    return sl_start(name, stream, sl_warp_blocks(n), unpack_rows<sl_real>, n, n_columns, rows, packed, out);
+}

@@ -69,5 +69,5 @@ enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct
     for (uint32_t c = 0; c < args.n_chunks; c++) {
         sl_task_add(&task, rows->chunk[c], STARPU_R);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
 }

@@ -6,11 +6,13 @@
 #include "codelets/ranks.h"
 
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +30,8 @@ static struct {
     bool open;
     uint32_t rank, n;
     uint32_t n_sharing;
+    bool far;       /* on another machine than rank 0 */
+    uint32_t n_far; /* of all, at rank 0 */
 } joined = {.n = 1, .n_sharing = 1};
 
 static atomic_uint_least64_t sent_bytes;
@@ -118,6 +122,8 @@ uint32_t sl_ranks_number(void)
 
 #define NAP_NS 20000
 #define SLACK_NS 1000
+#define SLICE_NS 100000
+#define RESET_ON_FORK 1 /* SCHED_FLAG_RESET_ON_FORK: threads that this one starts take turns as usual */
 #define MISSES_BEFORE_NAP 50
 #define NS_BETWEEN_NAPS 10000 /* in which the thread looks at all messages that it waits for */
 
@@ -128,13 +134,35 @@ void sl_ranks_spare(bool is_spare)
     atomic_store(&spare, is_spare);
 }
 
-/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear. */
+/* What sched_getattr(2) tells of a thread, which the C library has no name for. */
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear; and has it wait for milliseconds until
+ * workers that compute have had theirs, unless it asks for less at a time than they (Linux from 6.12 on; others take no notice). */
+static void be_prompt(void)
+{
+    struct scheduling mine;
+    prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
+    if (syscall(SYS_sched_getattr, 0, &mine, sizeof mine, 0) == 0 && mine.policy == SCHED_OTHER) {
+        mine.size = sizeof mine;
+        mine.flags |= RESET_ON_FORK;
+        mine.runtime_ns = SLICE_NS;
+        syscall(SYS_sched_setattr, 0, &mine, 0);
+    }
+}
+
 static void nap(void)
 {
-    static _Thread_local bool told;
-    if (!told) {
-        prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
-        told = true;
+    static _Thread_local bool prompt;
+    if (!prompt) {
+        be_prompt();
+        prompt = true;
     }
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
@@ -146,58 +174,13 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* MPI's own names: libraries that were linked with this one come here. StarPU-MPI's thread sends an envelope before each message, and
- * waits for one at a time, of any rank; messages it receives when their envelope has come. Its first call is of an envelope. */
-static struct {
-    bool known;
-    int tag;
-    const MPI_Request *request; /* of the one that is waited for */
-} envelopes;
-
-static bool is_envelope(int tag)
-{
-    envelopes.tag = envelopes.known ? envelopes.tag : tag;
-    envelopes.known = true;
-    return tag == envelopes.tag;
-}
-
-static void count_message(int tag, const MPI_Request *request, bool received)
-{
-    if (!is_envelope(tag)) {
-        sl_waits_change(SL_WAITS_ON_THEIR_WAY, 1, sl_clock_s());
-    } else if (received) {
-        envelopes.request = request;
-    }
-}
-
-int MPI_Isend(const void *data, int n, MPI_Datatype type, int to, int tag, MPI_Comm among, MPI_Request *request)
-{
-    count_message(tag, request, false);
-    return PMPI_Isend(data, n, type, to, tag, among, request);
-}
-
-int MPI_Issend(const void *data, int n, MPI_Datatype type, int to, int tag, MPI_Comm among, MPI_Request *request)
-{
-    count_message(tag, request, false);
-    return PMPI_Issend(data, n, type, to, tag, among, request);
-}
-
-int MPI_Irecv(void *data, int n, MPI_Datatype type, int from, int tag, MPI_Comm among, MPI_Request *request)
-{
-    count_message(tag, request, true);
-    return PMPI_Irecv(data, n, type, from, tag, among, request);
-}
-
-/* StarPU-MPI asks for one message after the other. */
+/* MPI's own name: libraries that were linked with this one come here. StarPU-MPI asks for one message after the other. */
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     static _Thread_local uint32_t n_misses;
     static _Thread_local int64_t woken_ns;
     int error = PMPI_Test(request, done, status);
     n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
-    if (error == MPI_SUCCESS && *done && request != envelopes.request) {
-        sl_waits_change(SL_WAITS_ON_THEIR_WAY, -1, sl_clock_s());
-    }
     if (n_misses == 0) {
         atomic_fetch_add_explicit(&n_moves, 1, memory_order_relaxed);
     }
@@ -255,6 +238,17 @@ static enum sl_status start_mpi(void)
                : sl_fail(SL_ENOTSUP, "MPI: found thread level %d, expected at least MPI_THREAD_SERIALIZED", level);
 }
 
+/* Who is on another machine than rank 0. machine: the ranks on this one. */
+static void count_far(MPI_Comm machine)
+{
+    int first = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &first);
+    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, machine);
+    joined.far = first > 0;
+    uint32_t n_far = joined.far;
+    MPI_Reduce(&n_far, &joined.n_far, 1, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
 /* Whose sets of processors have some in common with this rank's, on its machine. */
 static enum sl_status count_sharing(uint32_t *out)
 {
@@ -275,6 +269,7 @@ static enum sl_status count_sharing(uint32_t *out)
         CPU_AND(&common, &own, &of[i]);
         *out += CPU_COUNT(&common) > 0;
     }
+    count_far(machine);
 done:
     MPI_Comm_free(&machine);
     sl_free(of);
@@ -367,6 +362,16 @@ enum sl_status sl_ranks_sum(uint32_t n, double *data)
                : await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
 }
 
+enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
+{
+    MPI_Request request;
+    enum sl_status st = joined.n == 1 ? SL_OK : check_count(n);
+    return joined.n == 1 || st != SL_OK
+               ? st
+               : await(MPI_Iallreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD, &request),
+                       &request);
+}
+
 /* Counts and places of lists that lie one after the other, as MPI wants them. */
 struct layout {
     int *count, *place;
@@ -454,6 +459,72 @@ enum sl_status sl_ranks_meet(void)
     return joined.n == 1 ? SL_OK : await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
 }
 
+/* ---- what messages took ---- */
+
+#define N_LOOKS 8
+#define TAG_OF_CLOCKS 4711 /* not StarPU-MPI's */
+
+/* What to add to this rank's clock for rank 0's. It is one on one machine; from elsewhere that answer counts which came
+ * fastest. */
+static double clock_ahead(void)
+{
+    double ahead_s = 0;
+    double fastest_s = INFINITY;
+    for (uint32_t i = 0, source = 0; i < joined.n_far * N_LOOKS; i++) {
+        MPI_Status status;
+        double asked_s;
+        int from = i % N_LOOKS == 0 ? MPI_ANY_SOURCE : (int)source; /* only a rank's first look waits for others' */
+        MPI_Recv(&asked_s, 1, MPI_DOUBLE, from, TAG_OF_CLOCKS, MPI_COMM_WORLD, &status);
+        double now_s = sl_clock_s();
+        source = (uint32_t)status.MPI_SOURCE;
+        MPI_Send(&now_s, 1, MPI_DOUBLE, status.MPI_SOURCE, TAG_OF_CLOCKS, MPI_COMM_WORLD);
+    }
+    for (int i = 0; joined.far && i < N_LOOKS; i++) {
+        double first_s = 0;
+        double asked_s = sl_clock_s();
+        MPI_Send(&asked_s, 1, MPI_DOUBLE, 0, TAG_OF_CLOCKS, MPI_COMM_WORLD);
+        MPI_Recv(&first_s, 1, MPI_DOUBLE, 0, TAG_OF_CLOCKS, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        double now_s = sl_clock_s();
+        if (now_s - asked_s < fastest_s) {
+            fastest_s = now_s - asked_s;
+            ahead_s = first_s - (asked_s + now_s) / 2;
+        }
+    }
+    return ahead_s;
+}
+
+enum sl_status sl_ranks_take_waits(struct sl_waits *out)
+{
+    struct sl_waits_lists lists = {.n_ranks = joined.n};
+    double now_s = sl_clock_s();
+    uint32_t *n = NULL; /* to each, and from each */
+    uint32_t *to = NULL;
+    uint32_t *from = NULL;
+    size_t n_from = 0;
+    enum sl_status st = SL_OK;
+    *out = (struct sl_waits){0};
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    lists.ahead_s = clock_ahead();
+    SL_TRY(st, sl_alloc(2 * (size_t)joined.n, sizeof *n, "times of messages", &n), done);
+    SL_TRY(st, sl_waits_list(lists.ahead_s, joined.n, n, &to), done);
+    SL_TRY(st, sl_ranks_swap_counts(n, n + joined.n), done);
+    for (uint32_t r = 0; r < joined.n; r++) {
+        n_from += n[joined.n + r];
+    }
+    SL_TRY(st, sl_alloc(n_from + 1, sizeof *from, "times of messages", &from), done);
+    SL_TRY(st, sl_ranks_swap(n, to, n + joined.n, from), done);
+    lists.n_from = n + joined.n;
+    lists.from = from;
+    st = sl_waits_take(now_s, &lists, out);
+done:
+    sl_free(n);
+    sl_free(to);
+    sl_free(from);
+    return st;
+}
+
 /* ---- messages ---- */
 
 /* StarPU-MPI counts what arrives early in ints. */
@@ -473,6 +544,38 @@ static enum sl_status translate(int error)
     return error == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU-MPI refused a message (%d)", error);
 }
 
+/* Of a handle and a ticket. */
+struct written {
+    starpu_data_handle_t handle;
+    uint64_t ticket;
+};
+
+static void is_written(void *arg)
+{
+    struct written written = *(struct written *)arg;
+    sl_free(arg);
+    sl_waits_written(written.ticket, sl_clock_s());
+    starpu_data_release_on_node(written.handle, STARPU_ACQUIRE_NO_NODE);
+}
+
+/* As soon as StarPU-MPI may send it. */
+static enum sl_status tell_when_written(starpu_data_handle_t handle, uint64_t ticket)
+{
+    struct written *written;
+    enum sl_status st = SL_OK;
+    if (ticket == SL_WAITS_NO_TICKET) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc(1, sizeof *written, "a message", &written), done);
+    *written = (struct written){handle, ticket};
+    if (starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R, is_written, written) != 0) {
+        sl_free(written);
+        st = sl_fail(SL_ESTARPU, "StarPU refused to say when a message is written");
+    }
+done:
+    return st;
+}
+
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag)
 {
     enum sl_status st;
@@ -480,25 +583,26 @@ enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t t
     if (starpu_data_get_interface_id(handle) != list_id) { /* of a list it is known when it is sent */
         atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
     }
+    SL_TRY(st, tell_when_written(handle, sl_waits_send(to, tag)), done);
     st = translate(starpu_mpi_isend_detached(handle, (int)to, tag, MPI_COMM_WORLD, NULL, NULL));
 done:
     return st;
 }
 
-static void has_come(void *unused)
+static void has_come(void *ticket)
 {
-    (void)unused;
-    sl_waits_change(SL_WAITS_AWAITED, -1, sl_clock_s());
+    sl_waits_come((uintptr_t)ticket, sl_clock_s());
 }
 
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag)
 {
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
-    sl_waits_change(SL_WAITS_AWAITED, 1, sl_clock_s());
-    st = translate(starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, has_come, NULL));
+    uint64_t ticket = sl_waits_ask(from, tag, sl_clock_s());
+    st = translate(
+        starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, has_come, (void *)(uintptr_t)ticket));
     if (st != SL_OK) {
-        has_come(NULL);
+        has_come((void *)(uintptr_t)ticket);
     }
 done:
     return st;
@@ -548,6 +652,12 @@ enum sl_status sl_ranks_sum(uint32_t n, double *data)
     return SL_OK;
 }
 
+enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
+{
+    (void)n, (void)counts;
+    return SL_OK;
+}
+
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all)
 {
     (void)bytes_of;
@@ -570,6 +680,12 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
 
 enum sl_status sl_ranks_meet(void)
 {
+    return SL_OK;
+}
+
+enum sl_status sl_ranks_take_waits(struct sl_waits *out)
+{
+    *out = (struct sl_waits){0};
     return SL_OK;
 }
 

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "codelets/handle.h"
+#include "codelets/waits.h"
 #include "support/status.h"
 
 /* Processes that the environment says were started together with this one, and its number among them; 1 and 0 where it says nothing.
@@ -64,12 +65,20 @@ enum sl_status sl_ranks_broadcast(void *data, size_t bytes);
 /* n sums over the ranks, at rank 0; elsewhere `data` stays. SL_EIO. */
 enum sl_status sl_ranks_sum(uint32_t n, double *data);
 
+/* n sums of counts, which all get, below 2^32 each. SL_EIO. */
+enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts);
+
 /* Each rank's bytes at rank 0, one rank's after the other's. bytes_of[R] and all: rank 0's alone. SL_EIO. */
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *bytes_of, void *all);
 
 /* To each rank r a list of n_to[r] numbers, list after list in `to`, and one from each, of n_from[r]. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from);
 enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from);
+
+/* What messages took this rank since the last call, sl_waits_drop or sl_waits_open (codelets/waits.h), all in zero with one
+ * rank. Ranks tell each other when they had written what they sent; clocks of other machines are compared with rank 0's each
+ * time. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_ranks_take_waits(struct sl_waits *out);
 
 /* All have come here. SL_EIO. */
 enum sl_status sl_ranks_meet(void);
@@ -82,10 +91,12 @@ uint64_t sl_ranks_sent_bytes(void);
 /* A number that changes with each message that has left or come, those to all included. Any thread. */
 uint64_t sl_ranks_moves(void);
 
-/* Tags from here on are those of passes over all edges (runtime/full/halo.h); those below the door's. */
+/* Tags from here on are those of passes over all edges (runtime/full/halo.h), and of stages (runtime/pipe/stages.h); those below the
+ * door's. */
 #define SL_RANKS_TAGS_OF_HALOS (INT64_C(1) << 62)
+#define SL_RANKS_TAGS_OF_STAGES (SL_RANKS_TAGS_OF_HALOS | INT64_C(1) << 61)
 
-/* SL_ESTARPU; SL_EINVAL: a message of 2 GiB or more. */
+/* SL_ESTARPU, SL_ENOMEM; SL_EINVAL: a message of 2 GiB or more. */
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag);
 

@@ -119,5 +119,5 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
     for (uint32_t i = 0; i < n; i++) {
         sl_task_add(&task, partials[i], STARPU_R);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
 }

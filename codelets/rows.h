@@ -146,4 +146,23 @@ static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32
     return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
+/* Of which numbers rows are. Kernels of both are written once, over one of these that their callers know as a constant. */
+enum sl_entries { SL_OF_REAL, SL_OF_BF16 };
+
+SL_INLINE sl_real sl_entry(enum sl_entries of, const void *row, uint32_t j)
+{
+    return of == SL_OF_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
+}
+
+SL_INLINE const void *sl_view_row_of(enum sl_entries of, const struct sl_view *view, uint32_t i, uint32_t n_columns)
+{
+    return of == SL_OF_BF16 ? (const void *)sl_view_row_bf16(view, i, n_columns)
+                            : (const void *)sl_view_row(view, i, n_columns);
+}
+
+SL_INLINE size_t sl_entries_bytes(enum sl_entries of, size_t n)
+{
+    return n * (of == SL_OF_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
+}
+
 #endif

@@ -150,7 +150,7 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
     if (sl_failure_seen(&args->run->failure)) {
         return 1;
     }
-    sl_waits_change(SL_WAITS_BUSY, 1, *start_s_out);
+    sl_waits_busy(1, *start_s_out);
     return 0;
 }
 
@@ -197,7 +197,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
         mark_task(&span);
     }
     count_span(args, log, span);
-    sl_waits_change(SL_WAITS_BUSY, -1, span.end_s);
+    sl_waits_busy(-1, span.end_s);
 }
 
 int sl_task_enter_cuda(struct sl_task_args *args)

@@ -53,8 +53,9 @@ static inline int sl_stage_is_compute(uint32_t stage)
 const char *sl_stage_name(enum sl_stage stage);
 unsigned sl_stage_colour(enum sl_stage stage);
 
-/* StarPU's range is asked for at run time; these are its wishes. */
-enum sl_priority { SL_PRIORITY_SAMPLE = -1, SL_PRIORITY_NORMAL = 0, SL_PRIORITY_COMPUTE = 1 };
+/* StarPU's range is asked for at run time; these are its wishes. SEND: of what other PEs or ranks wait for, so that it travels
+ * while the rest is computed. */
+enum sl_priority { SL_PRIORITY_SAMPLE = -1, SL_PRIORITY_NORMAL = 0, SL_PRIORITY_COMPUTE = 1, SL_PRIORITY_SEND = 2 };
 
 /* One executed sampling or gathering task, or the compute span of one step; see sl_run_overlap. */
 struct sl_span {

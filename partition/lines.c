@@ -17,7 +17,9 @@
 #include "support/memory.h"
 #include "support/parallel.h"
 
-#define BLOCK_BYTES ((size_t)1 << 18)
+#ifndef SL_LINES_BLOCK_BYTES
+#define SL_LINES_BLOCK_BYTES ((size_t)1 << 18) /* `make fuzz` has smaller ones: several to its files, and soon made */
+#endif
 #define MAX_LINE_BYTES ((size_t)1 << 30)
 #define MAX_WORKERS 16
 #define MAX_SLOTS (2 * MAX_WORKERS)
@@ -107,7 +109,7 @@ static enum sl_status fill_buffer(struct source *source, struct slot *slot, size
 {
     enum sl_status st;
     size_t have = source->carry_bytes;
-    size_t want = have + BLOCK_BYTES;
+    size_t want = have + SL_LINES_BLOCK_BYTES;
     SL_TRY(st, make_room(slot, want), done);
     if (have > 0) {
         memcpy(slot->buffer, source->carry, have);
@@ -317,7 +319,7 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
     if (source.file == NULL) {
         return sl_fail(SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno != 0 ? errno : ENOMEM));
     }
-    gzbuffer(source.file, 1 << 18);
+    gzbuffer(source.file, (unsigned)SL_LINES_BLOCK_BYTES);
     enum sl_status st = read_all(&source, &pump);
     gzclose(source.file);
     sl_free(source.carry);

@@ -99,6 +99,17 @@ static MAYBE_UNUSED bool wants_gpu(void)
     return true;
 }
 
+/* CPU workers alone compute with rows in bf16; other tests are skipped. */
+static MAYBE_UNUSED void needs_cpus_alone(void)
+{
+#ifdef SL_EMULATED
+    skip();
+#endif
+    if (wants_gpu()) {
+        skip();
+    }
+}
+
 static bool fixture_on_gpu;
 static int fixture_n_gpus = 1; /* then */
 

@@ -668,6 +668,45 @@ static void test_submissions(void **state)
     }
 }
 
+/* ---- Z and H in bf16: what the kernel makes of the same rows in float, H rounded ---- */
+
+enum { MANY = 150 }; /* rows, more than are widened at a time */
+
+static void check_bf16(double dropout)
+{
+    struct case_ *c = make_case(MANY, F, SL_ACTIVATE_PLAIN, dropout);
+    struct case_ *k = make_case(MANY, F, SL_ACTIVATE_PLAIN, dropout);
+    sl_bf16 z[MANY * F];
+    sl_bf16 h[MANY * F];
+    sl_bf16 wanted[MANY * F];
+    starpu_data_handle_t handles[] = {matrix_of(z, MANY, F, sizeof *z), matrix_of(h, MANY, F, sizeof *h),
+                                      matrix_of(c->gate, MANY, F, 1), vector_of(c->ids, MANY, sizeof *c->ids),
+                                      vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids)};
+    struct sl_activate_layer layer = {
+        .dropout = dropout, .seed = SEED, .frontier = handles[3], .dataset_ids = handles[4]};
+    sl_bf16_round(MANY * F, k->z, z);
+    sl_bf16_widen(MANY * F, z, k->z);
+    expect_ok(sl_activate_forward_submit(&head, &layer, 0, handles[0], NULL, 0, handles[2], handles[1]));
+    UNREGISTER(handles);
+    sl_activate_forward_cpu(&k->a, k->z, NULL, k->gate, k->h);
+    sl_bf16_round(MANY * F, k->h, wanted);
+    expect_same("gate", MANY * F, 1, c->gate, k->gate);
+    expect_same("H", MANY * F, sizeof *h, h, wanted);
+    free_case(c);
+    free_case(k);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    needs_cpus_alone();
+    fixture_start(2);
+    check_bf16(0);
+    check_bf16(0.5);
+    expect_no_failure();
+    fixture_stop();
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -764,6 +803,7 @@ int main(void)
 #endif
         cmocka_unit_test(test_residual_backward),
         cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };

@@ -199,17 +199,56 @@ static void test_submissions(void **state)
     }
 }
 
+/* Rows in bf16: what the kernel makes of the same rows in float, rounded; the rows around them stay. */
+static void check_bf16(uint32_t n_rows, uint32_t x_row0, int beta, uint32_t out_row0)
+{
+    sl_real *wide_x = noisy(X_ROWS * F, 1);
+    sl_real *wide = noisy(OUT_ROWS * F, 2);
+    sl_bf16 x[X_ROWS * F];
+    sl_bf16 got[OUT_ROWS * F];
+    sl_bf16 wanted[OUT_ROWS * F];
+    sl_bf16_round(X_ROWS * F, wide_x, x);
+    sl_bf16_widen(X_ROWS * F, x, wide_x);
+    sl_bf16_round(OUT_ROWS * F, wide, got);
+    sl_bf16_widen(OUT_ROWS * F, got, wide);
+    starpu_data_handle_t handles[] = {matrix_of(x, X_ROWS, F, sizeof *x), matrix_of(got, OUT_ROWS, F, sizeof *got)};
+    expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, n_rows, 0.6, (struct sl_blend_rows){handles[0], x_row0}, beta,
+                              (struct sl_blend_rows){handles[1], out_row0}));
+    UNREGISTER(handles);
+    sl_blend_cpu((size_t)n_rows * F, 0.6, wide_x + x_row0 * F, beta, wide + out_row0 * F);
+    sl_bf16_round(OUT_ROWS * F, wide, wanted);
+    expect_same("OUT", OUT_ROWS * F, sizeof *got, got, wanted);
+    free(wide_x);
+    free(wide);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    needs_cpus_alone();
+    fixture_start(2);
+    for (int beta = 0; beta < 2; beta++) {
+        check_bf16(OUT_ROWS, 3, beta, 0);
+        check_bf16(4, 8, beta, 5);
+    }
+    expect_no_failure();
+    fixture_stop();
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
     sl_real *room = noisy(X_ROWS * (F + 1), 1);
     fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(room, X_ROWS, F), rows_of(room, OUT_ROWS, F), rows_of(room, OUT_ROWS, F + 1)};
+    starpu_data_handle_t h[] = {rows_of(room, X_ROWS, F), rows_of(room, OUT_ROWS, F), rows_of(room, OUT_ROWS, F + 1),
+                                matrix_of(room, OUT_ROWS, F, sizeof(sl_bf16))};
     struct sl_blend_rows x = {h[0], 0};
     struct sl_blend_rows out = {h[1], 0};
     struct sl_blend_rows wide = {h[2], 0};
     assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 0, wide), SL_EINVAL);
     expect_message(sl_message(), "X [12 x 7]", "OUT [9 x 8]");
+    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 0, (struct sl_blend_rows){h[3], 0}), SL_EINVAL);
+    expect_message(sl_message(), "OUT of 2", "one precision");
     assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 10, 1, x, 0, out), SL_EINVAL);
     expect_message(sl_message(), "10 rows", "OUT [9 x 7] from row 0 do not fit");
     assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 10, 1, out, 0, x), SL_EINVAL);
@@ -250,7 +289,8 @@ int main(void)
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submissions), cmocka_unit_test(test_refusals), cmocka_unit_test(test_failure_drains),
+        cmocka_unit_test(test_submissions), cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,9 @@
  *
  * Validation is where batch norm's running statistics are seen: what drifts without changing the training loss, as a bias that batch
  * norm takes out again, shows there alone.
+ *
+ * Where rounding in float parts two runs before their end, it is their first epochs that are compared, and in double
+ * (tests/test_epochs_double) all: what is left then is the algorithm.
  */
 #include "partition/load.h"
 #include "runtime/starling.h"
@@ -69,10 +72,16 @@ struct kind {
     const char *options;
     uint32_t seeds; /* a step's */
     size_t n_spreads;
-    uint32_t n_epochs; /* that are compared; 0: all */
+    uint32_t n_epochs; /* that are compared in float; 0: all, and there is nothing left for double to show */
 };
 
-#define ALLOWED 1e-4 /* of any epoch's loss, relative */
+#define IN_DOUBLE (sizeof(sl_real) == sizeof(double))
+#define ALLOWED (IN_DOUBLE ? 1e-9 : 1e-4) /* of any epoch's loss, relative */
+
+static uint32_t n_compared(const struct kind *kind)
+{
+    return IN_DOUBLE || kind->n_epochs == 0 ? N_EPOCHS : kind->n_epochs;
+}
 
 static const char *const one_pe = "pes=1 chunks=1 partition=none";
 static const char *const one_group[] = {"pes=3 chunks=1 partition=random", "pes=4 chunks=4", "pes=1 chunks=4",
@@ -98,7 +107,7 @@ static void compare(const struct kind *kind, const char *spread, const struct lo
 {
     double train = 0;
     double valid = 0;
-    uint32_t n = kind->n_epochs > 0 ? kind->n_epochs : N_EPOCHS;
+    uint32_t n = n_compared(kind);
     for (uint32_t e = 0; e < n; e++) {
         train = fmax(train, fabs(got->train[e] / wanted->train[e] - 1));
         valid = fmax(valid, fabs(got->valid[e] / wanted->valid[e] - 1));
@@ -114,6 +123,9 @@ static void check(const struct sl_dataset *dataset, const struct kind *kind, con
                   const char *const *spreads)
 {
     struct losses wanted;
+    if (IN_DOUBLE && kind->n_epochs == 0) {
+        return;
+    }
     train(dataset, kind->options, reference, kind->seeds, &wanted);
     assert_true(wanted.train[N_EPOCHS - 1] < 0.8 * wanted.train[0]); /* it learns */
     for (size_t i = 0; i < n; i++) {

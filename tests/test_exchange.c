@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/exchange.h: requests merged into frontiers, coverage of the vertices by a group, rows packed for those
- * who asked, and the submissions. */
+ * who asked and put back, and the submissions. */
 #include "codelets/exchange.h"
 #include "partition/load.h"
 
@@ -331,6 +331,56 @@ static void test_pack(void **state)
     }
 }
 
+/* Every other row of as many as there is room for, last to first. */
+static uint32_t list_rows(uint32_t n_rows, uint32_t *list)
+{
+    uint32_t n = 0;
+    for (uint32_t row = n_rows; row >= 1; row = row > 2 ? row - 2 : 0) {
+        list[2 + n++] = row - 1;
+    }
+    list[0] = 0;
+    list[1] = n;
+    return n;
+}
+
+/* What unpack must leave of rows that were all -12345.5. */
+static void expect_unpacked(uint32_t n_rows, uint32_t n_columns, const uint32_t *list, const sl_real *packed,
+                            const sl_real *found)
+{
+    sl_real *wanted = poisoned((size_t)n_rows * n_columns + 1);
+    for (uint32_t i = 0; i < list[1]; i++) {
+        for (uint32_t j = 0; j < n_columns; j++) {
+            wanted[(size_t)list[2 + i] * n_columns + j] = packed[(size_t)i * n_columns + j];
+        }
+    }
+    expect_same("unpacked", (size_t)n_rows * n_columns + 1, sizeof *wanted, found, wanted);
+    free(wanted);
+}
+
+static void check_unpack(uint32_t n_rows, uint32_t n_columns)
+{
+    uint32_t *list = need((size_t)n_rows + 2, sizeof *list);
+    uint32_t n = list_rows(n_rows, list);
+    sl_real *packed = noisy((size_t)n * n_columns, 6);
+    sl_real *out = poisoned((size_t)n_rows * n_columns + 1);
+    sl_unpack_cpu(n, n_columns, list + 2, packed, out);
+    expect_unpacked(n_rows, n_columns, list, packed, out);
+    free(list);
+    free(packed);
+    free(out);
+}
+
+static void test_unpack(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 33, 256};
+    for (int w = 0; w < 5; w++) {
+        check_unpack(0, widths[w]);
+        check_unpack(1, widths[w]);
+        check_unpack(34, widths[w]);
+    }
+}
+
 /* ---- launchers ---- */
 
 #ifdef SL_CUDA
@@ -442,6 +492,38 @@ static void test_pack_launcher(void **state)
     check_pack_launcher(SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
 }
 
+/* skew puts both bases off their alignment. */
+static void check_unpack_launcher(uint32_t n_rows, uint32_t n_columns, uint32_t skew)
+{
+    uint32_t *list = need((size_t)n_rows + 2, sizeof *list);
+    uint32_t n = list_rows(n_rows, list);
+    sl_real *packed = noisy((size_t)n * n_columns + skew, 6);
+    sl_real *out = poisoned((size_t)n_rows * n_columns + skew + 1);
+    sl_real *packed_there = on_device(packed, ((size_t)n * n_columns + skew) * sizeof *packed);
+    sl_real *out_there = on_device(out, ((size_t)n_rows * n_columns + skew + 1) * sizeof *out);
+    uint32_t *list_there = on_device(list, ((size_t)n_rows + 2) * sizeof *list);
+    expect_launched(sl_unpack_cuda(NULL, n, n_columns, list_there + 2, packed_there + skew, out_there + skew));
+    sl_unpack_cpu(n, n_columns, list + 2, packed + skew, out + skew);
+    expect_on_device("unpacked", out_there, (size_t)n_rows * n_columns + skew + 1, sizeof *out, out);
+    cudaFree(packed_there);
+    cudaFree(list_there);
+    free(list);
+    free(packed);
+    free(out);
+}
+
+static void test_unpack_launcher(void **state)
+{
+    (void)state;
+    const uint32_t widths[] = {1, 7, 8, 33, 128, 516};
+    need_device();
+    for (int w = 0; w < 6; w++) {
+        check_unpack_launcher(0, widths[w], 0);
+        check_unpack_launcher(77, widths[w], 0);
+        check_unpack_launcher(77, widths[w], 1);
+    }
+}
+
 #endif /* SL_CUDA */
 
 /* ---- submissions ---- */
@@ -525,6 +607,21 @@ static void check_pack_submission(uint32_t shift)
     free_chunks(&rows);
 }
 
+static void check_unpack_submission(void)
+{
+    uint32_t list[2 + 7];
+    const uint32_t n = list_rows(13, list);
+    sl_real *packed = noisy((size_t)n * 6, 6);
+    sl_real *out = poisoned(13 * 6 + 1);
+    starpu_data_handle_t handles[] = {rows_of(packed, n, 6), vector_of(list, n + 2, 4), rows_of(out, 13, 6)};
+    expect_ok(sl_unpack_submit(&head, handles[0], handles[1], handles[2]));
+    unregister(3, handles);
+    expect_no_failure();
+    expect_unpacked(13, 6, list, packed, out);
+    free(packed);
+    free(out);
+}
+
 static void test_submissions(void **state)
 {
     (void)state;
@@ -535,6 +632,7 @@ static void test_submissions(void **state)
         check_merge_submission(1001, 300);
         check_pack_submission(31);
         check_pack_submission(3);
+        check_unpack_submission();
         fixture_stop();
     }
 }
@@ -827,6 +925,10 @@ static void test_refusals_and_failure(void **state)
     const struct sl_slice beyond = {h[7], 1, 4};
     assert_int_equal(sl_pack_submit(&head, &all, 1, h[6], 1, who, &beyond), SL_EINVAL);
     expect_message(sl_message(), "rows 1 to 5", "of 4");
+    assert_int_equal(sl_unpack_submit(&head, h[7], h[5], h[8]), SL_EINVAL);
+    expect_message(sl_message(), "4 x 6", "5 entries");
+    assert_int_equal(sl_unpack_submit(&head, h[8], h[6], h[7]), SL_EINVAL);
+    expect_message(sl_message(), "8 x 6", "into 4 x 6");
     fixture_fail();
     expect_ok(sl_merge_submit(&head, 1, h + 4, 1, &owner));
     expect_ok(sl_pack_submit(&head, &all, 1, h[6], 1, who, &to));
@@ -846,9 +948,11 @@ int main(void)
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_coverage),
         cmocka_unit_test(test_pack),
+        cmocka_unit_test(test_unpack),
 #ifdef SL_CUDA
         cmocka_unit_test(test_merge_launcher),
         cmocka_unit_test(test_pack_launcher),
+        cmocka_unit_test(test_unpack_launcher),
 #endif
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_slot_is_used_again),

@@ -285,7 +285,7 @@ static const struct {
     {false, SMALL HOT_DEGREE "fanout=3,3 batch-size=8 pes=2 model=gcnii sampler=labor"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=4 group-size=2 model=gcn sync=dissemination dataset=%sparse"},
     {true, SMALL "chunks=4 stages=2 ways=2 model=resgcn dropout=0.3"},
-    {true, SMALL "chunks=4 stages=1 ways=1 model=gcnii recompute"},
+    {true, SMALL "chunks=4 stages=1 ways=1 model=gcnii recompute epochs=2 history-every=1"},
 };
 
 /* The run fails by the tasks of one kind from `first` to `last`, and says so of the first. */

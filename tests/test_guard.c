@@ -15,14 +15,14 @@
 
 static struct sl_guard of_four(void)
 {
-    static const uint64_t counts[] = {5, 5, 0, 5, 5};
+    static const double counts[] = {5, 5, 0, 5, 5};
     return sl_guard_of(5, counts);
 }
 
 static void test_entropy(void **state)
 {
     (void)state;
-    const uint64_t uneven[] = {1, 3};
+    const double uneven[] = {1, 3};
     assert_true(fabs(of_four().entropy - log(4)) < 1e-12);
     assert_true(fabs(sl_guard_of(2, uneven).entropy - (log(4) - 0.75 * log(3))) < 1e-12);
     assert_true(of_four().least == of_four().entropy);

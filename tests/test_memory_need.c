@@ -127,6 +127,40 @@ static void test_models(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+/* The model's bytes, of four PEs. */
+static uint64_t model_need(const struct sl_dataset *dataset, int sync, const char *checkpoint)
+{
+    struct sl_settings settings;
+    struct sl_memory_run of = {.team = 1, .n_workers = 2};
+    make_settings(SL_MODEL_SAGE, &variants[0], &settings);
+    settings.pes = 4;
+    settings.group_size = sync == SL_SYNC_ALLREDUCE ? 4 : 1;
+    settings.sync = sync;
+    if (checkpoint != NULL) {
+        expect_ok(sl_strdup(checkpoint, &settings.checkpoint));
+    }
+    of.reach = sl_reach_bound(&settings, dataset);
+    uint64_t need = sl_memory_terms(&settings, dataset, &of).model;
+    sl_settings_free(&settings);
+    return need;
+}
+
+/* State, spare and, where checkpoints are written, copies of each replica. */
+static void test_replicas(void **state)
+{
+    static const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .seed = 5};
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&shape, &dataset);
+    uint64_t one = model_need(&dataset, SL_SYNC_ALLREDUCE, NULL) / 6; /* state, the best, a file's */
+    assert_int_equal(one, sizeof(sl_real) * (2 * 100 * 64 + 64 + 2 * 64 * 7 + 7));
+    assert_int_equal(model_need(&dataset, SL_SYNC_ALLREDUCE, "folder"), 6 * one);
+    assert_int_equal(model_need(&dataset, SL_SYNC_DISSEMINATION, NULL), (6 + 4 * 5) * one);
+    assert_int_equal(model_need(&dataset, SL_SYNC_DISSEMINATION, "folder"), (6 + 4 * 8) * one);
+    sl_dataset_free(&dataset);
+}
+
 /* In bf16 what is taken is less, and so is the estimate. */
 static void test_bf16(void **state)
 {
@@ -137,7 +171,7 @@ static void test_bf16(void **state)
     (void)state;
     SKIP_WITHOUT_POOL();
     make_dataset(&shape, &dataset);
-    for (int model = SL_MODEL_SAGE; model <= SL_MODEL_GCN; model++) {
+    for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
         for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
             struct sl_settings settings;
             make_settings(model, &variants[0], &settings);
@@ -191,14 +225,49 @@ static void test_ranks(void **state)
     assert_true(empty.memory < even.memory);
     assert_true(empty.untouched > bytes && full.untouched > others && empty.untouched > full.untouched);
     assert_true(empty.untouched < all && empty.memory + empty.untouched > all);
+    settings.feature_cache = 100; /* rows of each PE, however few vertices its part has */
+    struct sl_rank_need cached = sl_memory_need_rank(&settings, &dataset, &plan, &partition, 2);
+    double caches = 0.625 * settings.pes * 100 * (sizeof(sl_real) * shape.n_columns + 16);
+    assert_true(fabs((double)(cached.memory - empty.memory) - caches) <= 2 && cached.untouched == empty.untouched);
     sl_settings_free(&settings);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
 }
 
+/* Of two ranks with a stage each the one that has more layers needs more, and that is what both are said to need. */
+static void test_crews(void **state)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};
+    struct sl_plan plan = {
+        .n_pes = 8, .n_parts = 4, .n_groups = 2, .n_replicas = 1, .n_ranks = 2, .n_ways = 1, .n_crews = 2, .end_pe = 4};
+    struct sl_dataset dataset;
+    struct sl_settings settings;
+    uint64_t bytes[2];
+    (void)state;
+    make_dataset(&shape, &dataset);
+    make_settings(SL_MODEL_RESGCN, &variants[0], &settings);
+    settings.schedule = SL_SCHEDULE_PIPE;
+    settings.layers = 8;
+    settings.stages = 2;
+    settings.ways = 1;
+    settings.pes = 4;
+    settings.history_every = 1;
+    settings.n_stages_cut = 1;
+    for (uint32_t uneven = 0; uneven < 2; uneven++) {
+        settings.stages_cut[0] = uneven ? 1 : 4;
+        bytes[uneven] = sl_memory_need_rank(&settings, &dataset, &plan, NULL, 2).memory;
+    }
+    uint64_t row =
+        sizeof(sl_real) * 3000 * settings.hidden; /* seven layers' share of output, sums and history, not four's */
+    assert_true(bytes[1] > bytes[0] + 3 * row);
+    sl_settings_free(&settings);
+    sl_dataset_free(&dataset);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_models),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_crews),
+                                       cmocka_unit_test(test_models), cmocka_unit_test(test_replicas),
                                        cmocka_unit_test(test_bf16)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,6 +164,9 @@ if (ulimit -v 8000000 && "$program" --version >/dev/null 2>&1); then
     # Chunks of two size classes, whose rows are large against all else; with a live history its old rows go as the new ones come.
     classes=(--layers 6 --hidden 256 --chunks 16 --history-every 1)
     less "$(peak "${classes[@]}" --epochs 3)" "$(peak "${classes[@]}" --epochs 1)" 120 'history takes memory that lies free'
+    # Rows of all layers twice, that travel and sums, and neither old history nor the tasks of all slots at once.
+    less "$(peak --layers 48 --stages 6 --chunks 16 --epochs 2 --history-every 1 --recompute)" $((20000 * 48 * 64 * 4)) 305 \
+        'old history is kept on the way back, or all tasks are submitted at once'
 fi
 
 # ---- checkpoints -------------------------------------------------------------------------------------------------------------------

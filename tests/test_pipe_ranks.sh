@@ -50,29 +50,41 @@ figures()
 
 # ---- the same bits ----
 
-while read -r name n ways options; do
+# Exactly, in as many chunks as ways; in several slots, with a history; in stages of a rank each or of several; and both.
+# (Where GCNII is cut says how many bytes go between stages: not by time then.)
+while read -r name n ways chunks options; do
     # shellcheck disable=SC2206 # the options are words
-    run=("${common[@]}" --eval-every 1 --ways "$ways" --chunks "$ways" $options)
+    run=("${common[@]}" --eval-every 1 --ways "$ways" --chunks "$chunks" $options)
     "$program" "${run[@]}" --metrics one --predict one.scores --embed one.rows --save one.model 2>stderr || complain "$name: $(cat stderr)"
     ranks "$n" "${run[@]}" --metrics many --predict many.scores --embed many.rows --save many.model >stdout 2>&1 ||
         complain "$name on $n ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures
-    (($(grep -c '"train_loss"' one.figures) == 3)) || complain "$name: no losses: $(cat one)"
+    (($(grep -c '"train_loss"' one.figures) >= 3)) || complain "$name: no losses: $(cat one)"
     cmp -s one.figures many.figures || complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
     for file in scores rows model; do
         cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
     done
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+    [[ $name != guard ]] || grep -q '"guard": *"fired"' many || complain "$name: it has not fired: $(tail -n 1 many)"
 done <<'RUNS'
-gcn 2 4 --dataset dense --model gcn --dropout 0.3
-sage 3 7 --dataset dense --model sage --norm layer --residual
-gcnii 4 4 --dataset sparse --model gcnii --layers 4 --dropout 0.2
-resgcn 2 5 --dataset dense --model resgcn --recompute
-wide 3 3 --dataset sparse --model gcn --hidden 40 --recompute --partition random --placement home
-directed 3 5 --dataset dense --model gcn --directed
-directed-sage 2 4 --dataset dense --model sage --directed --hidden 24
-empty-chunks 3 60 --dataset few --model sage
+gcn 2 4 4 --dataset dense --model gcn --dropout 0.3
+sage 3 7 7 --dataset dense --model sage --norm layer --residual
+gcnii 4 4 4 --dataset sparse --model gcnii --layers 4 --dropout 0.2
+resgcn 2 5 5 --dataset dense --model resgcn --recompute
+wide 3 3 3 --dataset sparse --model gcn --hidden 40 --recompute --partition random --placement home
+directed 3 5 5 --dataset dense --model gcn --directed
+directed-sage 2 4 4 --dataset dense --model sage --directed --hidden 24
+empty-chunks 3 60 60 --dataset few --model sage
+slots 2 2 8 --dataset dense --model gcn --history-every 1 --dropout 0.3
+slots-recompute 3 4 16 --dataset sparse --model sage --directed --history-every 2 --recompute
+slots-empty 4 4 60 --dataset few --model gcnii --history-every 1
+stages 2 1 8 --dataset dense --model gcn --stages 2 --history-every 1 --dropout 0.3
+stages-recompute 2 1 16 --dataset dense --model gcnii --layers 6 --stages 4 --stages-cut 2,3,5 --history-every 1 --chunk-order fixed --recompute
+stages-directed 3 2 24 --dataset dense --model sage --directed --stages 3 --history-every 1
+hybrid 4 2 16 --dataset sparse --model gcnii --layers 5 --stages 2 --stages-cut 2 --history-every 1 --dropout 0.2
+hybrid-recompute 3 2 8 --dataset dense --model resgcn --layers 4 --stages 2 --history-every 3 --recompute --placement home
+guard 2 1 24 --dataset dense --model gcnii --layers 6 --stages 2 --stages-cut 3 --partition random --history-every 10 --lr 0.3 --epochs 12 --eval-every 6
 RUNS
 
 # The figures can differ: those of another seed do.
@@ -91,10 +103,29 @@ sum_of()
 # Where each rank has one way, what goes between ways does between ranks: rows, their gradients, weights along a chain and back from its
 # end; and losses so. What evaluation sends is not counted.
 for n in 2 3; do
-    ranks $n "${common[@]}" --dataset dense --ways $n --chunks $n --eval-every 1 --metrics many >stdout 2>&1 || complain "one way a rank: $(tail -n 1 stdout)"
-    expected=$(($(sum_of rows) + $(sum_of row_gradients) + $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * (n - 1) * 8))
+    for edges in '' --directed; do
+        # shellcheck disable=SC2086 # or none
+        ranks $n "${common[@]}" --dataset dense $edges --ways $n --chunks $n --eval-every 1 --metrics many >stdout 2>&1 ||
+            complain "one way a rank: $(tail -n 1 stdout)"
+        expected=$(($(sum_of rows) + $(sum_of row_gradients) + $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * (n - 1) * 8))
+        found=$(sum_of between_ranks)
+        ((found == expected && $(sum_of rows) > 0)) || complain "one way a rank $edges: between $n ranks went $found bytes, expected $expected"
+    done
+done
+
+# In T slots weights go along the chain T times, and losses, too.
+slots=4
+ranks 2 "${common[@]}" --dataset dense --ways 2 --chunks $((2 * slots)) --history-every 1 --metrics many >stdout 2>&1 || complain "slots: $(tail -n 1 stdout)"
+expected=$(($(sum_of rows) + $(sum_of row_gradients) + slots * $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * slots * 8))
+found=$(sum_of between_ranks)
+((found == expected && $(sum_of rows) > 0)) || complain "between ranks with $slots slots went $found bytes, expected $expected"
+
+# Where each rank is a stage, what goes between stages does, and the last one's loss.
+for model in gcn gcnii; do
+    ranks 3 "${common[@]}" --dataset dense --model $model --stages 3 --ways 1 --chunks 6 --metrics many >stdout 2>&1 || complain "stages: $(tail -n 1 stdout)"
+    expected=$(($(sum_of stages) + $(grep -c '"epoch"' many) * 2 * 8))
     found=$(sum_of between_ranks)
-    ((found == expected && $(sum_of rows) > 0)) || complain "between $n ranks went $found bytes, expected $expected"
+    ((found == expected && $(sum_of stages) > 0)) || complain "between 3 stages of $model went $found bytes, expected $expected"
 done
 
 # ---- refused ----
@@ -111,8 +142,7 @@ refuse()
 }
 
 refuse '--ways: found 4, .* 5 processes' 5 --ways 4 --chunks 4
-refuse '--stages: found 2 in 2 processes' 2 --ways 4 --chunks 4 --stages 2
-refuse '--chunks: found 8 in 2 processes .* expected 4' 2 --ways 4 --chunks 8
+refuse '--ways: found 1, expected at least 2 for 3 processes .* --stages 2' 3 --ways 1 --chunks 4 --stages 2
 refuse '--gpus: expected 0' 2 --ways 4 --chunks 4 --gpus 1
 
 # ---- one trace of all ----
@@ -150,7 +180,7 @@ long_run()
 ranks 2 "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 20 --lr 1e30 >stdout 2>stderr && complain "a loss that is no number ended well"
 grep -Eq '^pipe_gnn: rank [01]: .*loss' stderr || complain "a loss that is no number: $(cat stderr)"
 
-long_run
+long_run --stages 2 --ways 1 --chunks 8
 start=$SECONDS
 kill -KILL "$last"
 wait "$launcher" && complain "a run of which a rank was killed ended well"
@@ -163,20 +193,30 @@ wait "$launcher" && complain "a run of which a rank has hung ended well"
 ((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
 grep -Eq '^pipe_gnn: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
 
-long_run --checkpoint kept
+long_run --checkpoint kept --stages 2 --ways 1 --chunks 8
 kill -USR1 "$last"
 wait "$launcher" || complain "a run of which a rank was asked to stop: $? $(cat stderr)"
 ls kept/*.safetensors >/dev/null 2>&1 || complain "it has left no checkpoint"
 
 # ---- resumed ----
 
-run=(--dataset dense --model gcnii --ways 6 --chunks 6 --eval-every 1 --epochs 4)
-"$program" "${common[@]}" "${run[@]}" --metrics whole --predict whole.npy 2>stderr || complain "$(cat stderr)"
-ranks 2 "${common[@]}" "${run[@]}" --epochs 2 --checkpoint parts --metrics pieces >stdout 2>&1 || complain "two epochs: $(cat stdout)"
-ranks 3 "${common[@]}" "${run[@]}" --epochs 3 --checkpoint parts --resume=yes --metrics pieces >stdout 2>&1 || complain "on three ranks: $(cat stdout)"
-"$program" "${common[@]}" "${run[@]}" --checkpoint parts --resume=yes --metrics pieces --predict pieces.npy 2>stderr ||
-    complain "in one process: $(cat stderr)"
-cmp -s <(figures whole | grep -v '"summary"') <(figures pieces | grep -v '"summary"') || complain "a run that went on in other processes has other figures"
-cmp -s whole.npy pieces.npy || complain "a run that went on in other processes predicts otherwise"
+# resume ARGUMENT ...: four epochs in one process; and in two ranks, three, and one process.
+resume()
+{
+    local run=(--dataset dense --eval-every 1 --epochs 4 "$@")
+    rm -rf parts pieces
+    "$program" "${common[@]}" "${run[@]}" --metrics whole --predict whole.npy 2>stderr || complain "$*: $(cat stderr)"
+    ranks 2 "${common[@]}" "${run[@]}" --epochs 2 --checkpoint parts --metrics pieces >stdout 2>&1 || complain "$*, two epochs: $(cat stdout)"
+    ranks 3 "${common[@]}" "${run[@]}" --epochs 3 --checkpoint parts --resume=yes --metrics pieces >stdout 2>&1 ||
+        complain "$*, on three ranks: $(cat stdout)"
+    "$program" "${common[@]}" "${run[@]}" --checkpoint parts --resume=yes --metrics pieces --predict pieces.npy 2>stderr ||
+        complain "$*, in one process: $(cat stderr)"
+    cmp -s <(figures whole | grep -v '"summary"') <(figures pieces | grep -v '"summary"') ||
+        complain "$*: a run that went on in other processes has other figures"
+    cmp -s whole.npy pieces.npy || complain "$*: a run that went on in other processes predicts otherwise"
+}
+
+resume --model gcnii --ways 6 --chunks 6
+resume --model gcnii --stages 2 --stages-cut 1 --ways 2 --chunks 8 --history-every 2 --dropout 0.3
 
 exit $failed

@@ -107,8 +107,13 @@ few-parts 3 --dataset sparse --pes 6 --group-size 2 --model gcn --partition rand
 across 3 --dataset dense --pes 4 --group-size 2 --norm batch
 bf16 3 --dataset dense --pes 5 --precision bf16 --norm layer --residual --layers 3
 bf16-gcn 2 --dataset sparse --pes 4 --precision bf16 --model gcn
+bf16-gat 3 --dataset dense --pes 4 --precision bf16 --model gat --heads 3
+bf16-gcnii 2 --dataset dense --pes 4 --precision bf16 --model gcnii --layers 4
 labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
 full 2 --dataset dense --pes 2 --sampler full --partition none
+cached 2 --dataset dense --pes 5 --feature-cache 40
+cached-by-degree 3 --dataset dense --pes 4 --feature-cache 40 --feature-cache-policy degree
+cached-groups 3 --dataset dense --pes 6 --group-size 2 --feature-cache 70 --feature-cache-policy degree --precision bf16
 gossip 4 --dataset dense --pes 4 --sync dissemination --norm batch
 gossip-across 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --gossip-what weight
 gossip-across-batch 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --norm batch
@@ -249,7 +254,7 @@ refuse "rank 1: .STARPU_LIMIT_CPU_MEM: found $enough MiB" 1 mpirun -q --oversubs
 
 # ---- refused ----
 
-for option in '--transport nccl' '--feature-cache 10' '--gpus 1' '--pes 1' '--no-such-option'; do
+for option in '--transport nccl' '--gpus 1' '--pes 1' '--no-such-option'; do
     # shellcheck disable=SC2086
     refuse "${option%% *}:" 2 mpirun -q --oversubscribe -np 2 "$program" --dataset dense $option
 done

@@ -278,18 +278,17 @@ static void test_gat_layer_norm(void **state)
 static void test_bf16(void **state)
 {
     (void)state;
-#ifdef SL_EMULATED
-    skip(); /* CPU workers alone compute with rows in bf16 */
-#endif
-    if (wants_gpu()) {
-        skip();
-    }
+    needs_cpus_alone();
     precision = SL_PRECISION_BF16;
     tolerance = 2e-2;
     check_file("sage", "sage2");
     check_file("sage", "sage2_batchnorm");
     check_file("sage", "sage3_layernorm_residual");
     check_file("gcn", "gcn3");
+    check_file("gcnii", "gcnii6");
+    check_file("resgcn", "resgcn6");
+    check_file("gat", "gat2");
+    check_file("gat", "gat3_layernorm");
 }
 
 int main(void)

@@ -146,15 +146,15 @@ static void test_priority_stays_in_the_range(void **state)
 {
     (void)state;
     struct note_args args = {.head = head};
-    const enum sl_priority wishes[] = {SL_PRIORITY_SAMPLE, SL_PRIORITY_NORMAL, SL_PRIORITY_COMPUTE};
+    const enum sl_priority wishes[] = {SL_PRIORITY_SAMPLE, SL_PRIORITY_NORMAL, SL_PRIORITY_COMPUTE, SL_PRIORITY_SEND};
     const int ranges[][2] = {{-5, 5}, {0, 0}, {0, 99}};
-    const int wanted[][3] = {{-1, 0, 1}, {0, 0, 0}, {0, 0, 1}};
+    const int wanted[][4] = {{-1, 0, 1, 2}, {0, 0, 0, 0}, {0, 0, 1, 2}};
     int min = run.min_priority;
     int max = run.max_priority;
     for (int r = 0; r < 3; r++) {
         run.min_priority = ranges[r][0];
         run.max_priority = ranges[r][1];
-        for (int w = 0; w < 3; w++) {
+        for (int w = 0; w < 4; w++) {
             expect_ok(submit_none(&args, wishes[w]));
             starpu_task_wait_for_all();
             assert_int_equal(seen.priority, wanted[r][w]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/waits.h, at times of the test's own. */
+ * codelets/waits.h, at times of the test's own. The other rank is this process, too: what it lists is what it takes. */
 #include "codelets/waits.h"
 
 #include <math.h>
@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "support/memory.h"
+
 static void expect_seconds(const char *what, double found, double expected)
 {
     if (fabs(found - expected) > 1e-9) {
@@ -18,47 +20,130 @@ static void expect_seconds(const char *what, double found, double expected)
     }
 }
 
-static void expect_waits(double now_s, double message_s, double hidden_s, double waited_s)
+/* ahead_s: what the sender's clock is behind. */
+static void expect_waits(double now_s, double ahead_s, const struct sl_waits *expected)
 {
     struct sl_waits found;
-    sl_waits_take(now_s, &found);
-    expect_seconds("on their way", found.message_s, message_s);
-    expect_seconds("hidden", found.hidden_s, hidden_s);
-    expect_seconds("waited", found.waited_s, waited_s);
+    uint32_t n;
+    uint32_t *list;
+    assert_int_equal(sl_waits_list(ahead_s, 1, &n, &list), SL_OK);
+    assert_int_equal(sl_waits_take(now_s, &(struct sl_waits_lists){1, &n, list, 0}, &found), SL_OK);
+    sl_free(list);
+    expect_seconds("on their way", found.message_s, expected->message_s);
+    expect_seconds("hidden", found.hidden_s, expected->hidden_s);
+    expect_seconds("waited", found.waited_s, expected->waited_s);
 }
 
-/* Two workers: one works from 2 to 5, the other from 4 to 5. A message is awaited from 1, and on its way from 3 to 6, another is sent
- * from 4 to 8, which nobody waits for. */
+/* A message: asked for, written and come at these times, in this order or not. */
+static void message(int64_t tag, double asked_s, double written_s, double come_s)
+{
+    uint64_t sent = sl_waits_send(0, tag);
+    uint64_t asked = sl_waits_ask(0, tag, asked_s);
+    sl_waits_written(sent, written_s);
+    sl_waits_come(asked, come_s);
+}
+
+static void work(double begin_s, double end_s)
+{
+    sl_waits_busy(1, begin_s);
+    sl_waits_busy(-1, end_s);
+}
+
+/* Two workers: one works from 2 to 5, the other from 4 to 5. A message is asked for at 1, written at 3 and there at 6; another
+ * is asked for and written at 4, and there at 8. */
 static void test_counts_as_defined(void **state)
 {
     (void)state;
     sl_waits_open(2, 0);
-    sl_waits_change(SL_WAITS_AWAITED, 1, 1);
-    sl_waits_change(SL_WAITS_BUSY, 1, 2);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, 1, 3);
-    sl_waits_change(SL_WAITS_BUSY, 1, 4);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, 1, 4);
-    sl_waits_change(SL_WAITS_BUSY, -1, 5);
-    sl_waits_change(SL_WAITS_BUSY, -1, 5);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, -1, 6);
-    sl_waits_change(SL_WAITS_AWAITED, -1, 6);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, -1, 8);
-    expect_waits(10, 5, 2, 2 + 2 * 1 + 2);
+    uint64_t sent = sl_waits_send(0, 7);
+    uint64_t first = sl_waits_ask(0, 7, 1);
+    sl_waits_busy(1, 2);
+    sl_waits_written(sent, 3);
+    sl_waits_busy(1, 4);
+    sent = sl_waits_send(0, 8);
+    sl_waits_written(sent, 4);
+    uint64_t second = sl_waits_ask(0, 8, 4);
+    sl_waits_busy(-1, 5);
+    sl_waits_busy(-1, 5);
+    sl_waits_come(first, 6);
+    sl_waits_come(second, 8);
+    expect_waits(10, 0, &(struct sl_waits){5, 2, 2 + 2 * 1 + 2 * 3});
     sl_waits_open(0, 0);
 }
 
-/* What stands goes on after it was asked for, and counts once. */
+/* The other rank is late: it writes at 7 what was asked for at 1, and then that takes 2 s, of which the only worker works
+ * half. */
+static void test_a_late_rank_is_no_message(void **state)
+{
+    (void)state;
+    sl_waits_open(1, 0);
+    message(1, 1, 7, 9);
+    work(8, 10);
+    expect_waits(10, 0, &(struct sl_waits){2, 1, 8});
+    sl_waits_open(0, 0);
+}
+
+/* Nor is it one that this rank asks for late, nor what it sends itself and another asks for. */
+static void test_nobody_waits(void **state)
+{
+    (void)state;
+    sl_waits_open(1, 0);
+    message(1, 7, 1, 8);
+    sl_waits_written(sl_waits_send(0, 2), 3);
+    expect_waits(10, 0, &(struct sl_waits){1, 0, 1});
+    sl_waits_open(0, 0);
+}
+
+/* Messages of one tag come in their order; of different ones as they like. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    sl_waits_open(1, 0);
+    uint64_t sent[3];
+    const int64_t sent_tags[] = {5, 3, 5};
+    const int64_t asked_tags[] = {3, 5, 5};
+    const double come_s[] = {25, 12, 42};
+    for (int i = 0; i < 3; i++) {
+        sent[i] = sl_waits_send(0, sent_tags[i]);
+    }
+    sl_waits_written(sent[2], 40);
+    sl_waits_written(sent[1], 20);
+    sl_waits_written(sent[0], 10);
+    for (int i = 0; i < 3; i++) {
+        sl_waits_come(sl_waits_ask(0, asked_tags[i], 0), come_s[i]);
+    }
+    expect_waits(50, 0, &(struct sl_waits){2 + 5 + 2, 0, 42});
+    sl_waits_open(0, 0);
+}
+
+/* The sender's clock is 100 s behind this one. */
+static void test_clocks(void **state)
+{
+    (void)state;
+    sl_waits_open(1, 100);
+    message(1, 101, 3, 105);
+    expect_waits(106, 100, &(struct sl_waits){2, 0, 4});
+    sl_waits_open(0, 0);
+}
+
+/* What is on when it is asked for goes on, and counts once; what was forgotten does not come back. */
 static void test_goes_on(void **state)
 {
     (void)state;
     sl_waits_open(1, 100);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, 1, 100);
-    sl_waits_change(SL_WAITS_AWAITED, 1, 100);
-    expect_waits(101, 1, 0, 1);
-    sl_waits_change(SL_WAITS_BUSY, 1, 102);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, -1, 101.5); /* a thread that has read the clock, and was held up */
-    expect_waits(104, 1, 0, 1);
-    expect_waits(104, 0, 0, 0);
+    sl_waits_busy(1, 100);
+    message(1, 100, 100, 101);
+    expect_waits(101, 0, &(struct sl_waits){1, 1, 0});
+    message(1, 101, 101, 102);
+    expect_waits(103, 0, &(struct sl_waits){1, 1, 0});
+    expect_waits(104, 0, &(struct sl_waits){0});
+    uint64_t sent = sl_waits_send(0, 1);
+    uint64_t asked = sl_waits_ask(0, 1, 104);
+    sl_waits_busy(-1, 105);
+    sl_waits_drop(106);
+    sl_waits_written(sent, 107);
+    sl_waits_come(asked, 108);
+    expect_waits(109, 0, &(struct sl_waits){0, 0, 2});
     sl_waits_open(0, 0);
 }
 
@@ -66,18 +151,24 @@ static void test_without_workers_nothing_counts(void **state)
 {
     (void)state;
     sl_waits_open(0, 0);
-    sl_waits_change(SL_WAITS_AWAITED, 1, 1);
-    sl_waits_change(SL_WAITS_ON_THEIR_WAY, 1, 1);
-    expect_waits(3, 0, 0, 0);
+    assert_int_equal(sl_waits_send(0, 1), SL_WAITS_NO_TICKET);
+    message(1, 1, 1, 2);
+    work(1, 2);
+    expect_waits(3, 0, &(struct sl_waits){0});
     sl_waits_open(3, 10);
-    expect_waits(20, 0, 0, 0);
+    expect_waits(20, 0, &(struct sl_waits){0});
     sl_waits_open(0, 0);
+    assert_int_equal(sl_memory_live(), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_as_defined),
+        cmocka_unit_test(test_a_late_rank_is_no_message),
+        cmocka_unit_test(test_nobody_waits),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_clocks),
         cmocka_unit_test(test_goes_on),
         cmocka_unit_test(test_without_workers_nothing_counts),
     };

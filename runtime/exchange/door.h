@@ -66,11 +66,32 @@ struct sl_shared {
     starpu_data_handle_t what;
 };
 
+/* Ranks add their partials one after the other. By turns, where one process would not have all of a rank's in a row: in turn t each rank
+ * adds those of its list before number end[t] that it has not yet added. */
+struct sl_door_turns {
+    uint32_t n;
+    const uint32_t *end;
+};
+
 /* The partial gradients of parameter number `parameter` of a replica, in the door's n_sums lists, and where their sum goes. */
 struct sl_door_sum {
     uint32_t parameter, replica;
+    struct sl_rank_range ranks;        /* who add, and learn the sum; this is one of them */
+    const struct sl_door_turns *turns; /* NULL: each has one */
     const struct sl_partials *lists;
     starpu_data_handle_t sum;
+};
+
+#define SL_DOOR_LOSSES 2
+
+/* Losses, and where their sum goes at all ranks. */
+struct sl_door_losses {
+    uint32_t number;                   /* below SL_DOOR_LOSSES, of those of one step */
+    struct sl_rank_range ranks;        /* who add */
+    const struct sl_door_turns *turns; /* NULL: each has one */
+    const struct sl_partials *losses;
+    bool watched; /* a sum that is no finite number does not end the run (codelets/loss.h) */
+    starpu_data_handle_t total;
 };
 
 struct sl_door_kind {
@@ -81,8 +102,7 @@ struct sl_door_kind {
     enum sl_status (*rows)(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
                            struct sl_parcel *parcels);
     enum sl_status (*sum)(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *sum);
-    enum sl_status (*loss)(struct sl_door *door, const struct sl_task_args *head, const struct sl_partials *losses,
-                           starpu_data_handle_t total);
+    enum sl_status (*loss)(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_losses *what);
     enum sl_status (*settle)(struct sl_door *door, uint32_t begin, uint32_t end,
                              double *losses); /* NULL: nothing to do */
     /* NULL: all PEs are of this process, and what one has written the others read */
@@ -96,7 +116,7 @@ extern const struct sl_door_kind sl_door_starpu, sl_door_nccl, sl_door_mpi;
 
 /* The loss of a kind whose PEs are all of this process: one task. */
 enum sl_status sl_door_loss_here(struct sl_door *door, const struct sl_task_args *head,
-                                 const struct sl_partials *losses, starpu_data_handle_t total);
+                                 const struct sl_door_losses *what);
 
 /* Refuse settings whose --transport cannot be, before anything is started. SL_EINVAL, SL_ENOTSUP. */
 enum sl_status sl_door_check(const struct sl_settings *settings);
@@ -137,7 +157,6 @@ static inline enum sl_status sl_door_rows(struct sl_door *door, const struct sl_
     return door->kind->rows(door, head, stage, n, parcels);
 }
 
-/* With several ranks: of those that train the replica. */
 static inline enum sl_status sl_door_add(struct sl_door *door, const struct sl_task_args *head,
                                          const struct sl_door_sum *sum)
 {
@@ -147,9 +166,9 @@ static inline enum sl_status sl_door_add(struct sl_door *door, const struct sl_t
 /* The losses of all PEs and chunks become one, which all ranks get; of ranks that are apart (sl_plan_apart) each gets its own PEs' until
  * sl_door_settle. */
 static inline enum sl_status sl_door_loss(struct sl_door *door, const struct sl_task_args *head,
-                                          const struct sl_partials *losses, starpu_data_handle_t total)
+                                          const struct sl_door_losses *what)
 {
-    return door->kind->loss(door, head, losses, total);
+    return door->kind->loss(door, head, what);
 }
 
 /* losses[begin .. end - 1] of an epoch's steps become those of all PEs, at all ranks, to the bit as one process adds them up. All ranks

@@ -4,9 +4,10 @@
  * Several ranks: what one reads and another has written is a message of StarPU-MPI's (codelets/ranks.h). Every rank walks through the
  * same calls in the same order, of which each picks the messages that it sends or receives.
  *
- * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all.
- * These are the additions of one process, in its order, so that the bits are those of one process, too. Losses of ranks that are apart
- * (sl_plan_apart) are added up at the epoch's end, in the same order, by rank 0. */
+ * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all;
+ * where one process has partials of all ranks by turns, from the last on to the first again. These are the additions of one process, in
+ * its order, so that the bits are those of one process, too. Losses of ranks that are apart (sl_plan_apart) are added up at the epoch's
+ * end, in the same order, by rank 0. */
 #include <string.h>
 
 #include "codelets/loss.h"
@@ -25,7 +26,7 @@ struct kept {
 /* Behind the door. */
 struct mpi {
     starpu_data_handle_t *so_far; /* [parameter][replica]: the sum of the ranks before */
-    starpu_data_handle_t loss_so_far;
+    starpu_data_handle_t loss_so_far[SL_DOOR_LOSSES];
     starpu_data_handle_t *list; /* that, and the partials of this rank */
     uint32_t room;
     struct kept *kept; /* of ranks that are apart: by step of the epoch */
@@ -62,7 +63,9 @@ static void close_door(struct sl_door *door)
     for (uint32_t k = 0; m->so_far != NULL && k < door->n_parameters * door->plan->n_replicas; k++) {
         sl_handle_close(m->so_far[k]);
     }
-    sl_handle_close(m->loss_so_far);
+    for (uint32_t i = 0; i < SL_DOOR_LOSSES; i++) {
+        sl_handle_close(m->loss_so_far[i]);
+    }
     for (uint32_t i = 0; m->kept != NULL && i < door->plan->n_per_epoch; i++) {
         sl_free(m->kept[i].part);
     }
@@ -160,18 +163,18 @@ done:
 
 /* ---- sums ---- */
 
-/* The list that this rank adds up: what comes from the rank before, in *so_far, and its own partials. */
-static enum sl_status make_list(struct sl_door *door, const struct sl_partials *partials,
+/* The list that this rank adds up in a turn: what comes from the rank before, in *so_far, and n of its own partials. */
+static enum sl_status make_list(struct sl_door *door, const starpu_data_handle_t *partials, uint32_t n,
                                 const starpu_data_handle_t *so_far)
 {
     struct mpi *m = door->own;
     enum sl_status st = SL_OK;
-    if (partials->n + 1 > m->room) {
-        SL_TRY(st, sl_realloc(&m->list, partials->n + 1, sizeof *m->list, "partials"), done);
-        m->room = partials->n + 1;
+    if (n + 1 > m->room) {
+        SL_TRY(st, sl_realloc(&m->list, n + 1, sizeof *m->list, "partials"), done);
+        m->room = n + 1;
     }
     m->list[0] = *so_far;
-    memcpy(m->list + 1, partials->handle, partials->n * sizeof *m->list);
+    memcpy(m->list + 1, partials, n * sizeof *m->list);
 done:
     return st;
 }
@@ -179,32 +182,69 @@ done:
 typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                   starpu_data_handle_t sum);
 
-/* A sum along a range of ranks. */
+/* A sum along a range of ranks, as often as there are turns, which another range learns. */
 struct chain {
-    struct sl_rank_range ranks;
+    struct sl_rank_range ranks, to;
+    const struct sl_door_turns *turns;
     size_t element;
     starpu_data_handle_t *so_far; /* kept for the run, NULL yet */
     int64_t tag;                  /* of what goes on; the result's is one more */
     add_submit *add;
 };
 
-static enum sl_status add_up(struct sl_door *door, const struct sl_task_args *head, const struct chain *chain,
-                             const struct sl_partials *partials, starpu_data_handle_t sum)
+/* One rank alone needs no turns. */
+static uint32_t n_turns(const struct chain *chain)
+{
+    bool alone = chain->ranks.end - chain->ranks.begin == 1;
+    return chain->turns == NULL || alone ? 1 : chain->turns->n;
+}
+
+/* Partials of a list of n that belong to the turns before. */
+static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
+{
+    uint32_t end = turn == n_turns(chain)                        ? n
+                   : chain->turns == NULL || turn == 0 || n == 0 ? 0
+                                                                 : chain->turns->end[turn - 1];
+    return end < n ? end : n;
+}
+
+/* What came before goes on from here, to the next rank or the first one's next turn. */
+static enum sl_status add_turn(struct sl_door *door, const struct sl_task_args *head, const struct chain *chain,
+                               uint32_t turn, const struct sl_partials *partials, starpu_data_handle_t sum)
 {
     uint32_t rank = door->plan->rank;
     uint32_t last = chain->ranks.end - 1;
-    bool first = rank == chain->ranks.begin;
+    uint32_t begin = n_before(chain, turn, partials->n);
+    uint32_t n = n_before(chain, turn + 1, partials->n) - begin;
+    bool first = rank == chain->ranks.begin && turn == 0;
+    bool final = rank == last && turn + 1 == n_turns(chain);
     enum sl_status st = SL_OK;
     if (!first && *chain->so_far == NULL) {
         SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->element, chain->so_far),
                done);
     }
-    SL_TRY(st, first ? SL_OK : sl_ranks_receive(*chain->so_far, rank - 1, chain->tag), done);
-    SL_TRY(st, make_list(door, partials, chain->so_far), done);
+    SL_TRY(st,
+           first ? SL_OK : sl_ranks_receive(*chain->so_far, rank == chain->ranks.begin ? last : rank - 1, chain->tag),
+           done);
+    SL_TRY(st, make_list(door, partials->handle + begin, n, chain->so_far), done);
     const starpu_data_handle_t *list = ((struct mpi *)door->own)->list;
-    SL_TRY(st, chain->add(head, partials->n + !first, list + first, sum), done);
-    SL_TRY(st, rank < last ? sl_ranks_send(sum, rank + 1, chain->tag) : SL_OK, done);
-    for (uint32_t r = chain->ranks.begin; r < last; r++) {
+    SL_TRY(st, chain->add(head, n + !first, list + first, sum), done);
+    st = final ? SL_OK : sl_ranks_send(sum, rank == last ? chain->ranks.begin : rank + 1, chain->tag);
+done:
+    return st;
+}
+
+static enum sl_status add_up(struct sl_door *door, const struct sl_task_args *head, const struct chain *chain,
+                             const struct sl_partials *partials, starpu_data_handle_t sum)
+{
+    uint32_t rank = door->plan->rank;
+    uint32_t last = chain->ranks.end - 1;
+    bool adds = rank >= chain->ranks.begin && rank <= last;
+    enum sl_status st = SL_OK;
+    for (uint32_t turn = 0; adds && turn < n_turns(chain); turn++) {
+        SL_TRY(st, add_turn(door, head, chain, turn, partials, sum), done);
+    }
+    for (uint32_t r = chain->to.begin; r < chain->to.end; r++) {
         SL_TRY(st, carry(door, last, r, sum, chain->tag + 1), done);
     }
 done:
@@ -214,7 +254,9 @@ done:
 static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *what)
 {
     struct mpi *m = door->own;
-    struct chain chain = {.ranks = sl_plan_trainers(door->plan, what->replica),
+    struct chain chain = {.ranks = what->ranks,
+                          .to = what->ranks,
+                          .turns = what->turns,
                           .element = sizeof(sl_real),
                           .so_far = &m->so_far[what->parameter * door->plan->n_replicas + what->replica],
                           .tag = tag_of(SUM, 0, 0, what->parameter, 2 * what->replica),
@@ -226,6 +268,12 @@ static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, co
                                  starpu_data_handle_t total)
 {
     return sl_loss_sum_submit(head, n, losses, false, total);
+}
+
+static enum sl_status add_watched(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                  starpu_data_handle_t total)
+{
+    return sl_loss_sum_submit(head, n, losses, true, total);
 }
 
 /* The sum of this rank's own; they are kept. */
@@ -241,18 +289,19 @@ done:
     return st;
 }
 
-static enum sl_status loss(struct sl_door *door, const struct sl_task_args *head, const struct sl_partials *losses,
-                           starpu_data_handle_t total)
+static enum sl_status loss(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_losses *what)
 {
     if (((struct mpi *)door->own)->kept != NULL) {
-        return keep_losses(door, head, losses, total);
+        return keep_losses(door, head, what->losses, what->total);
     }
-    struct chain chain = {.ranks = {0, door->plan->n_ranks},
+    struct chain chain = {.ranks = what->ranks,
+                          .to = {0, door->plan->n_ranks},
+                          .turns = what->turns,
                           .element = sizeof(double),
-                          .so_far = &((struct mpi *)door->own)->loss_so_far,
-                          .tag = tag_of(LOSS, 0, 0, 0, 0),
-                          .add = add_losses};
-    return add_up(door, head, &chain, losses, total);
+                          .so_far = &((struct mpi *)door->own)->loss_so_far[what->number],
+                          .tag = tag_of(LOSS, 0, 0, 0, 2 * what->number),
+                          .add = what->watched ? add_watched : add_losses};
+    return add_up(door, head, &chain, what->losses, what->total);
 }
 
 /* ---- the losses of ranks that are apart ---- */

@@ -7,10 +7,10 @@
 #include "runtime/exchange/door.h"
 
 enum sl_status sl_door_loss_here(struct sl_door *door, const struct sl_task_args *head,
-                                 const struct sl_partials *losses, starpu_data_handle_t total)
+                                 const struct sl_door_losses *what)
 {
     (void)door;
-    return sl_loss_sum_submit(head, losses->n, losses->handle, false, total);
+    return sl_loss_sum_submit(head, what->losses->n, what->losses->handle, what->watched, what->total);
 }
 
 static enum sl_status rows_stay(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,

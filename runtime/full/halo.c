@@ -96,6 +96,11 @@ void sl_halo_leave(const struct sl_halo *halo, const struct sl_graph *graph)
     }
 }
 
+sl_vertex sl_halo_id(const struct sl_halo *halo, uint32_t q, uint32_t r)
+{
+    return id_of(&halo->ids, n_below(&halo->ids, halo->ids.own), halo->first[q] + r);
+}
+
 void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph)
 {
     sl_halo_enter(halo, graph);
@@ -263,8 +268,9 @@ static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_hal
 /* A number for each handle that receives in a pass. */
 static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t q, uint32_t to, uint32_t piece)
 {
-    return SL_RANKS_TAGS_OF_HALOS + ((int64_t)layer->back << 56 | (int64_t)layer->number << 48 | (int64_t)piece << 32 |
-                                     (int64_t)q << 16 | (int64_t)to);
+    return SL_RANKS_TAGS_OF_HALOS + ((int64_t)layer->aside << 57 | (int64_t)layer->back << 56 |
+                                     (int64_t)layer->number << 48 | (int64_t)piece << 32 | (int64_t)q << 16 |
+                                     (int64_t)to);
 }
 
 /* A piece is packed when the one before that had its memory has left. */
@@ -316,7 +322,7 @@ static uint32_t rank_of(const struct sl_halo *halo, uint32_t q)
 enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t q,
                                struct sl_rows *rows)
 {
-    struct sl_split pieces = pieces_of(halo, layer, halo->first[q + 1] - halo->first[q]);
+    struct sl_split pieces = pieces_of(halo, layer, sl_halo_rows(halo, q));
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
     SL_TRY(st, sl_rows_reshape(&pieces, layer->n_columns, layer->element, rows), done);

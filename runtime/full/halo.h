@@ -75,12 +75,20 @@ static inline uint32_t sl_halo_end(const struct sl_halo *halo)
     return halo->first_part[halo->rank + 1];
 }
 
+/* How many rows there are of part q; the vertex whose row is row r of it. */
+static inline uint32_t sl_halo_rows(const struct sl_halo *halo, uint32_t q)
+{
+    return halo->first[q + 1] - halo->first[q];
+}
+sl_vertex sl_halo_id(const struct sl_halo *halo, uint32_t q, uint32_t r);
+
 /* What the messages of a layer have in common. */
 struct sl_halo_layer {
     uint32_t number;
     uint32_t n_columns;
     size_t element; /* bytes of a number */
     bool back;      /* of the way back */
+    bool aside;     /* of a second pass, while the first one's messages are on their way */
     bool whole;     /* what is needed of a part is one matrix, and one message */
 };
 

@@ -40,7 +40,7 @@ done:
 
 enum sl_status sl_layer_update(struct sl_steps *s, uint32_t i, const struct sl_adam *adam)
 {
-    const struct sl_update update = {s->door, &s->replicas};
+    const struct sl_update update = {s->door, &s->replicas, NULL};
     struct sl_at at = sl_pass_at(&s->pass, i);
     return sl_update_layer(&update, &at, adam);
 }

@@ -51,7 +51,7 @@ static void turn(void *own)
 #define MAX_NUMBERS (N_SUMS * (SL_MAX_LAYERS + 1))
 
 /* As doubles, which hold them up to 2^53. */
-static enum sl_status gather(void *own)
+static enum sl_status gather_sums(struct sl_minibatch *own)
 {
     struct sum sums[N_SUMS];
     double numbers[MAX_NUMBERS];
@@ -74,6 +74,28 @@ static enum sl_status gather(void *own)
             sums[i].data[k] = (uint64_t)numbers[n++];
         }
     }
+done:
+    return st;
+}
+
+/* What the feature caches of all ranks were asked for. */
+static enum sl_status gather_wanted(struct sl_minibatch *m)
+{
+    struct sl_hot_tally mine;
+    enum sl_status st;
+    SL_TRY(st, sl_feature_cache_tally(&m->steps.cache, &mine), done);
+    double numbers[] = {(double)mine.rows, (double)mine.hits};
+    SL_TRY(st, sl_ranks_sum(2, numbers), done);
+    m->wanted = (struct sl_hot_tally){(uint64_t)numbers[0], (uint64_t)numbers[1]};
+done:
+    return st;
+}
+
+static enum sl_status gather(void *own)
+{
+    enum sl_status st;
+    SL_TRY(st, gather_sums(own), done);
+    st = gather_wanted(own);
 done:
     return st;
 }
@@ -113,8 +135,6 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
 {
     struct sl_minibatch *m = own;
     const struct sl_step_sizes *sums = &m->sums;
-    struct sl_hot_tally rows;
-    enum sl_status st = sl_feature_cache_tally(&m->steps.cache, &rows);
     memcpy(out->vertices, sums->vertices, sizeof out->vertices);
     memcpy(out->edges, sums->edges, sizeof out->edges);
     out->bytes = (struct sl_metrics_bytes){.ids = sums->id_bytes,
@@ -123,8 +143,8 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
                                            .weights = sums->weight_bytes,
                                            .features = sums->feature_bytes};
     out->cached = m->steps.cache.n_pes > 0;
-    out->cache = (struct sl_metrics_cache){.rows = rows.rows, .hits = rows.hits};
-    return st;
+    out->cache = (struct sl_metrics_cache){.rows = m->wanted.rows, .hits = m->wanted.hits};
+    return SL_OK;
 }
 
 /* ---- steps ---- */

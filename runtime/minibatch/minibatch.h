@@ -13,7 +13,8 @@
 /* What the schedule owns. */
 struct sl_minibatch {
     struct sl_steps steps;
-    struct sl_step_sizes sums; /* of the epoch in hand; this rank's, and at rank 0 what it has taken over */
+    struct sl_step_sizes sums;  /* of the epoch in hand; this rank's, and at rank 0 what it has taken over */
+    struct sl_hot_tally wanted; /* of the feature caches in the epoch that was gathered last; of all ranks at rank 0 */
 };
 
 extern const struct sl_schedule_kind sl_minibatch;

@@ -220,7 +220,8 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    st = sl_door_loss(s->door, &head, &s->losses, total);
+    struct sl_door_losses losses = {.ranks = {0, s->plan->n_ranks}, .losses = &s->losses, .total = total};
+    st = sl_door_loss(s->door, &head, &losses);
 done:
     return st;
 }

@@ -39,8 +39,9 @@ static enum sl_status backward(const struct sl_at *at)
     bool project_first = sl_at_order(at)->project_first;
     bool wanted = at->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? sl_bias_back(at) : sl_sum_gradient(at, WEIGHT, true), done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_back(at, WEIGHT), done);
     SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
+    SL_TRY(st, project_first ? sl_bias_back(at) : sl_sum_gradient(at, WEIGHT, true), done);
     for (uint32_t k = 0, p = 0; wanted && sl_at_pe(at, k, &p); k++) {
         struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
         SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);

@@ -137,11 +137,12 @@ done:
 static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st;
+    SL_TRY(st, sl_sum_back(at, SL_DERIVED), done);
+    SL_TRY(st, at->pass->source->send_back(at), done);
     SL_TRY(st, sl_sum_gradient(at, SL_DERIVED, false), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, return_initial(at, p), done);
     }
-    SL_TRY(st, at->pass->source->send_back(at), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         struct sl_rows *g =
             at->layer->activates_input ? sl_at_rows(at, p, SL_ROWS_GBEFORE) : sl_at_input_gradient(at, p);

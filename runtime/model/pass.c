@@ -65,13 +65,15 @@ const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
     return sl_at_rows(at, p, sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA);
 }
 
-/* Rows that products and other PEs read have the precision of the features; what is added up, and gradients, are sl_real. */
+/* Rows that products and other PEs read have the precision of the features; what is added up, what an activation is before (so
+ * is the output of a layer without one), and gradients are sl_real. */
 static size_t element_of(const struct sl_at *at, enum sl_role role)
 {
     switch (role) {
     case SL_ROWS_GATE:
     case SL_ROWS_GATE_BEFORE: return 1;
-    case SL_ROWS_H:
+    case SL_ROWS_H: return at->layer->hidden ? at->pass->shards->row_element : sizeof(sl_real);
+    case SL_ROWS_BEFORE:
     case SL_ROWS_SUM:
     case SL_ROWS_PROJECTED: return at->pass->shards->row_element;
     default: return sizeof(sl_real);
@@ -231,6 +233,25 @@ void sl_project_done(const struct sl_at *at)
     }
 }
 
+enum sl_status sl_sum_back(const struct sl_at *at, int parameter)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; at->i > 0 && sl_at_pe(at, k, &p); k++) {
+        const struct sl_rows *gz = sl_at_rows(at, p, sl_at_result_gradient(at));
+        const struct sl_rows *ga = sl_at_rows(at, p, SL_ROWS_GA);
+        struct sl_task_args head = sl_at_head(at, p);
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GA, at->level, at->layer->n_in), done);
+        for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
+            SL_TRY(
+                st,
+                sl_dense_backward_input_submit(&head, gz->chunk[c], sl_at_value(at, p, parameter), 0, ga->chunk[c], 0),
+                done);
+        }
+    }
+done:
+    return st;
+}
+
 /* One chunk of sl_sum_gradient. */
 static enum sl_status sum_gradient(const struct sl_at *at, uint32_t p, uint32_t c, int parameter, bool with_bias)
 {
@@ -241,11 +262,7 @@ static enum sl_status sum_gradient(const struct sl_at *at, uint32_t p, uint32_t 
     enum sl_status st;
     SL_TRY(st, sl_at_partial(at, p, parameter, &gw), done);
     SL_TRY(st, bias_partial(at, p, with_bias, &gb), done);
-    SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb), done);
-    if (at->i > 0) {
-        st = sl_dense_backward_input_submit(&head, gz, sl_at_value(at, p, parameter), 0,
-                                            sl_at_rows(at, p, SL_ROWS_GA)->chunk[c], 0);
-    }
+    st = sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c], 0, gz, gw, gb);
 done:
     return st;
 }
@@ -254,7 +271,6 @@ enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, at->i > 0 ? sl_at_shape(at, p, SL_ROWS_GA, at->level, at->layer->n_in) : SL_OK, done);
         for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
             SL_TRY(st, sum_gradient(at, p, c, parameter, with_bias), done);
         }

@@ -155,8 +155,9 @@ const struct sl_layer_order *sl_at_order(const struct sl_at *at);
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p);
 
-/* Give a role's rows the shape of a level: [rows x width] of sl_real, of the features' precision (H, SUM, PROJECTED), or of
- * bytes (the gate). Rows that are computed again (runtime/pipe/recompute.h) keep the handles that they have. */
+/* Give a role's rows the shape of a level: [rows x width] of sl_real, of the features' precision (BEFORE, SUM, PROJECTED, and H
+ * where it was activated), or of bytes (the gate). Rows that are computed again (runtime/pipe/recompute.h) keep the handles
+ * that they have. */
 enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width);
 
 /* The last reader has been submitted: kept for the next step, or dropped where there is none. */
@@ -192,7 +193,9 @@ enum sl_status sl_project_back(const struct sl_at *at, uint32_t p, int parameter
 /* All who read y have been submitted: a source calls it, in `arrived` where rows travel once. */
 void sl_project_done(const struct sl_at *at);
 
-/* Not projecting first: the gradient of W (and SL_BIAS) from the sums and gz, and ga = gz W^T unless nothing below wants it. */
+/* Not projecting first: ga = gz W^T unless nothing below wants it; and, submitted after a source's send_back, to be computed
+ * while gradients travel, the gradient of W (and SL_BIAS) from the sums and gz. */
+enum sl_status sl_sum_back(const struct sl_at *at, int parameter);
 enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias);
 
 /* The forward of a layer that multiplies before or after it sums, as its widths ask for: rows travel, projected or as they are, and

@@ -48,8 +48,9 @@ done:
 static enum sl_status backward(const struct sl_at *at)
 {
     enum sl_status st;
-    SL_TRY(st, sl_sum_gradient(at, SL_NEIGH, true), done);
+    SL_TRY(st, sl_sum_back(at, SL_NEIGH), done);
     SL_TRY(st, at->pass->source->send_back(at), done);
+    SL_TRY(st, sl_sum_gradient(at, SL_NEIGH, true), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
         SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GBEFORE)), done);
     }

@@ -89,9 +89,10 @@ static enum sl_status backward(const struct sl_at *at)
     bool project_first = sl_at_order(at)->project_first;
     bool wanted = at->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, self_gradient(at), done);
-    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(at, SL_NEIGH, false), done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_back(at, SL_NEIGH), done);
     SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(at, SL_NEIGH, false), done);
+    SL_TRY(st, self_gradient(at), done);
     for (uint32_t k = 0, p = 0; wanted && sl_at_pe(at, k, &p); k++) {
         struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
         SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);

@@ -15,15 +15,20 @@
 /* ---- which vertices ---- */
 
 /* place[v]: where v is among those on a boundary, or NOT_THERE. Both ends of an edge that crosses are. */
-static uint32_t find_places(const struct sl_graph *graph, const uint16_t *part_of, uint32_t *place)
+static uint32_t find_places(const struct sl_partition *partition, uint32_t *place)
 {
+    const struct sl_graph *graph = &partition->graph;
     uint32_t n = 0;
     memset(place, 0xff, graph->n_vertices * sizeof *place);
-    for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            sl_vertex u = graph->sources[e];
-            if (part_of[u] != part_of[v]) {
-                place[u] = place[v] = 0;
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        const sl_vertex first = partition->first[q];
+        const sl_vertex end = partition->first[q + 1];
+        for (sl_vertex v = first; v < end; v++) {
+            for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+                sl_vertex u = graph->sources[e];
+                if (u < first || u >= end) {
+                    place[u] = place[v] = 0;
+                }
             }
         }
     }
@@ -31,6 +36,17 @@ static uint32_t find_places(const struct sl_graph *graph, const uint16_t *part_o
         place[v] = place[v] == NOT_THERE ? NOT_THERE : n++;
     }
     return n;
+}
+
+enum sl_status sl_pipe_boundary_count(const struct sl_partition *partition, uint32_t *n_out)
+{
+    uint32_t *place;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)partition->graph.n_vertices + 1, sizeof *place, "boundary vertices", &place), done);
+    *n_out = find_places(partition, place);
+    sl_free(place);
+done:
+    return st;
 }
 
 static enum sl_status list_vertices(const struct sl_shards *shards, const uint32_t *place, uint32_t n,
@@ -87,12 +103,41 @@ static enum sl_status number_neighbours(const struct sl_graph *graph, const uint
     return st;
 }
 
+/* In-neighbours of the vertices that have no place. */
+static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *place, struct sl_pipe_boundary *b)
+{
+    uint64_t n = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *b->inner_offsets, "offsets", &b->inner_offsets), done);
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        b->inner_offsets[v] = n;
+        n += place[v] == NOT_THERE ? graph->offsets[v + 1] - graph->offsets[v] : 0;
+    }
+    b->inner_offsets[graph->n_vertices] = n;
+    SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_sources, "neighbours within chunks", &b->inner_sources), done);
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        memcpy(b->inner_sources + b->inner_offsets[v], graph->sources + graph->offsets[v],
+               (b->inner_offsets[v + 1] - b->inner_offsets[v]) * sizeof *b->inner_sources);
+    }
+done:
+    return st;
+}
+
 /* ---- chunks ---- */
 
 static struct sl_pipe_lists renumbered(const struct sl_pipe_lists *lists, const sl_vertex *numbers)
 {
     return (struct sl_pipe_lists){lists->offsets, sl_pipe_readable(numbers, lists->n_edges, sizeof *numbers),
                                   lists->n_edges};
+}
+
+static struct sl_pipe_lists inner_lists(const struct sl_pipe_boundary *b, const struct sl_shard *part)
+{
+    uint64_t begin = b->inner_offsets[part->first];
+    uint64_t n = b->inner_offsets[part->end] - begin;
+    return (struct sl_pipe_lists){
+        sl_pipe_readable(b->inner_offsets + part->first, part->end - part->first + 1, sizeof *b->inner_offsets),
+        sl_pipe_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n};
 }
 
 /* A list for one who asks: positions 0 and n, then n rows of the chunk. */
@@ -119,6 +164,7 @@ static void open_chunk(const struct sl_shards *shards, const struct sl_pipe_grap
     }
     chunk->first = sl_pipe_readable(first, b->n_chunks, sizeof *first);
     chunk->rows = list_rows(b, q, part->first);
+    chunk->inner = inner_lists(b, part);
     chunk->in = renumbered(&graph->chunk[q].in, b->sources + shards->partition->graph.offsets[part->first]);
     chunk->out = b->destinations == NULL
                      ? chunk->in
@@ -132,7 +178,7 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
 {
     const struct sl_graph *in = &shards->partition->graph;
     const struct sl_graph *out = &graph->transposed;
-    uint32_t n = find_places(in, graph->in.part_of, place);
+    uint32_t n = find_places(shards->partition, place);
     enum sl_status st;
     if ((uint64_t)in->n_vertices + n >= UINT32_MAX) {
         return sl_fail(SL_EINVAL,
@@ -143,6 +189,7 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     SL_TRY(st, list_vertices(shards, place, n, b), done);
     SL_TRY(st, fill_tables(shards, graph->in.part_of, b), done);
     SL_TRY(st, number_neighbours(in, graph->in.part_of, place, &b->sources), done);
+    SL_TRY(st, list_inner(in, place, b), done);
     st = out->offsets == NULL ? SL_OK : number_neighbours(out, graph->in.part_of, place, &b->destinations);
 done:
     return st;
@@ -174,6 +221,8 @@ void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
         sl_handle_close(b->chunk[q].first);
         sl_handle_close(b->chunk[q].rows);
         sl_handle_close(b->chunk[q].in.vertices);
+        sl_handle_close(b->chunk[q].inner.offsets);
+        sl_handle_close(b->chunk[q].inner.vertices);
         if (b->destinations != NULL) {
             sl_handle_close(b->chunk[q].out.vertices);
         }
@@ -185,6 +234,8 @@ void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
     sl_free(b->first_of);
     sl_free(b->destinations);
     sl_free(b->sources);
+    sl_free(b->inner_sources);
+    sl_free(b->inner_offsets);
     sl_free(b->factor_of);
     sl_free(b->part_of);
     sl_free(b->vertices);

@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "runtime/pipe/epoch.h"
+#include "runtime/pipe/stages.h"
 
 /* ---- the best way ---- */
 
@@ -90,19 +92,31 @@ static void cut(const struct sl_settings *s, const struct sl_model *model, uint3
     }
 }
 
+/* The first rank measures for all. */
+static enum sl_status measure(struct sl_pipe *p)
+{
+    double seconds[SL_MAX_MODEL_LAYERS] = {0};
+    enum sl_status st = SL_OK;
+    if (p->plan.rank == 0) {
+        SL_TRY(st, sl_pipe_time(p, seconds), done);
+        SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first time memory is new */
+        average(p->work.model, seconds);
+        sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage);
+    }
+    st = sl_ranks_broadcast(p->stage, sizeof p->stage);
+done:
+    return st;
+}
+
 enum sl_status sl_pipe_deal_layers(struct sl_pipe *p)
 {
     const struct sl_settings *s = p->work.settings;
-    double seconds[SL_MAX_MODEL_LAYERS] = {0};
     enum sl_status st = SL_OK;
     if (s->n_stages_cut > 0 || s->stages == 1) {
         cut(s, p->work.model, p->stage);
-        return SL_OK;
+    } else {
+        st = measure(p);
     }
-    SL_TRY(st, sl_pipe_time(p, seconds), done);
-    SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first time memory is new */
-    average(p->work.model, seconds);
-    sl_pipe_deal(p->work.model->n_layers, seconds, s->stages, p->stage);
-done:
+    sl_pipe_stages_find(p);
     return st;
 }

@@ -10,41 +10,12 @@
 #include "runtime/pipe/exact.h"
 #include "runtime/pipe/recompute.h"
 #include "runtime/pipe/source.h"
+#include "runtime/pipe/stages.h"
 #include "runtime/sync/update.h"
 #include "support/clock.h"
 #include "support/memory.h"
 
-/* ---- an epoch ---- */
-
-static bool is_snapshot(const struct sl_pipe *p, uint64_t epoch)
-{
-    return p->order.n_slots > 1 && (epoch + 1) % p->history_every == 0;
-}
-
 /* ---- forward ---- */
-
-static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
-{
-    uint32_t n = p->work.model->n_layers;
-    enum sl_status st = SL_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        struct sl_at at = sl_pipe_at(p, i, slot);
-        struct sl_at below = sl_pipe_at(p, i > 0 ? i - 1 : 0, slot);
-        SL_TRY(st, sl_layer_run(&at), done);
-        if (i > 0) {
-            sl_pipe_forget(p, &below);
-        }
-    }
-done:
-    return st;
-}
-
-/* Of all chunks. A watched run goes on where the loss is no number, and is one process's. */
-static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
-{
-    return p->watched ? sl_loss_sum_submit(head, p->losses.n, p->losses.handle, true, loss)
-                      : sl_door_loss(p->work.door, head, &p->losses, loss);
-}
 
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
@@ -52,10 +23,37 @@ static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
     return sl_pipe_loss(p, &at);
 }
 
-static void forget_last(struct sl_pipe *p, uint32_t slot)
+static void forget(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
+    struct sl_at at = sl_pipe_at(p, i, slot);
     sl_pipe_forget(p, &at);
+}
+
+static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
+        struct sl_at at = sl_pipe_at(p, i, slot);
+        SL_TRY(st, sl_pipe_take(&at, false), done);
+        SL_TRY(st, sl_layer_run(&at), done);
+        SL_TRY(st, sl_pipe_give(&at, false), done);
+        if (i > 0) {
+            forget(p, i - 1, slot);
+        }
+    }
+    SL_TRY(st, sl_pipe_has_last(p) ? lose(p, slot) : SL_OK, done);
+    forget(p, p->end_layer - 1, slot);
+done:
+    return st;
+}
+
+/* Of all chunks, in the order of the slots. */
+static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
+{
+    const struct sl_door_turns turns = {p->order.n_slots, p->turn_end};
+    const struct sl_door_losses what = {
+        .ranks = sl_pipe_losers(p), .turns = &turns, .losses = &p->losses, .watched = p->watched, .total = loss};
+    return sl_door_loss(p->work.door, head, &what);
 }
 
 /* ---- rows that nobody reads any more ---- */
@@ -79,6 +77,17 @@ static void release(const struct sl_at *at, uint32_t q, bool snapshot)
     }
 }
 
+/* What other ranks have sent of a slot's chunks, which no slot before it reads. */
+static void release_received(const struct sl_at *at, uint32_t slot, bool snapshot)
+{
+    const struct sl_pipe *p = at->pass->owner;
+    for (uint32_t q = 0; sl_pipe_aggregates(at) && !snapshot && q < p->graph.n_chunks; q++) {
+        if (p->order.slot_of[q] == slot && !sl_plan_here(&p->plan, q)) {
+            sl_at_done(at, q, sl_pipe_travelling(at));
+        }
+    }
+}
+
 /* The first slot has read what travelled back. */
 static void release_returned(const struct sl_at *at)
 {
@@ -91,7 +100,7 @@ static void release_returned(const struct sl_at *at)
 static void take_snapshot(struct sl_pipe *p)
 {
     uint32_t n = p->graph.n_chunks;
-    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+    for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
         struct sl_at at = sl_pass_at(&p->pass, i);
         for (uint32_t q = 0; sl_pipe_aggregates(&at) && q < n; q++) {
             struct sl_rows *history = &p->history[(size_t)i * n + q];
@@ -108,16 +117,23 @@ static void take_snapshot(struct sl_pipe *p)
 
 static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl_adam *adam)
 {
-    const struct sl_update update = {p->work.door, &p->replicas};
-    bool snapshot = is_snapshot(p, p->pass.step);
+    const struct sl_door_turns turns = {p->order.n_slots, p->turn_end_back};
+    const struct sl_update update = {p->work.door, &p->replicas, &turns};
+    bool snapshot = sl_pipe_is_snapshot(p);
     enum sl_status st = SL_OK;
-    for (uint32_t i = p->work.model->n_layers; i-- > 0;) {
+    for (uint32_t i = p->end_layer; i-- > p->first_layer;) {
         struct sl_at at = sl_pipe_at(p, i, slot);
+        SL_TRY(st, sl_pipe_take(&at, true), done);
         SL_TRY(st, sl_pipe_recompute(p, i, slot), done);
         SL_TRY(st, sl_layer_run_back(&at), done);
+        SL_TRY(st, sl_pipe_give(&at, true), done);
         SL_TRY(st, sl_pipe_recomputed(p, i, slot), done);
         for (uint32_t way = 0; way < at.n_pes; way++) {
             release(&at, at.pes[way], snapshot);
+        }
+        release_received(&at, slot, snapshot);
+        if (i == p->first_layer) {
+            sl_pipe_stages_done(&at);
         }
         if (slot == 0) {
             release_returned(&at);
@@ -131,20 +147,62 @@ done:
 static enum sl_status derive(struct sl_pipe *p)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; st == SL_OK && i < p->work.model->n_layers; i++) {
+    for (uint32_t i = p->first_layer; st == SL_OK && i < p->end_layer; i++) {
         struct sl_at at = sl_pass_at(&p->pass, i);
         st = sl_layer_derive(&at);
     }
     return st;
 }
 
+/* A chunk without vertices leaves no partials. */
+static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
+{
+    struct sl_at at = sl_pipe_at(p, 0, slot);
+    uint32_t n = 0;
+    for (uint32_t way = 0; way < at.n_pes; way++) {
+        n += p->pass.pe[at.pes[way]].split[0].n_rows > 0;
+    }
+    return n;
+}
+
+/* Slots forward, and back from the last. */
+static void count_turns(struct sl_pipe *p)
+{
+    uint32_t n = 0;
+    uint32_t n_back = 0;
+    for (uint32_t t = 0; t < p->order.n_slots; t++) {
+        n += n_partials(p, t);
+        n_back += n_partials(p, p->order.n_slots - 1 - t);
+        p->turn_end[t] = n;
+        p->turn_end_back[t] = n_back;
+    }
+}
+
 static void begin(struct sl_pipe *p, uint64_t epoch)
 {
     p->pass.step = epoch;
     p->losses.n = 0;
+    count_turns(p);
     for (uint32_t k = 0; k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
         p->gradients[k].n = 0;
     }
+}
+
+#define LAYER_TASKS 16 /* of a chunk, about, one way */
+
+double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers)
+{
+    return LAYER_TASKS * (double)n_layers * (2.0 * n_ways + n_workers);
+}
+
+/* Records of tasks and handles of a whole epoch take as much memory as some rows do. Of a rank's tasks some wait for those of others. */
+static enum sl_status wait_for_slots(const struct sl_pipe *p)
+{
+    double n = sl_pipe_tasks(p->work.model->n_layers, p->order.n_ways, p->work.run->n_workers);
+    if (p->work.plan->n_ranks > 1 || starpu_task_wait_for_n_submitted((unsigned)n) == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused to wait for tasks");
 }
 
 enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_adam *adam, starpu_data_handle_t loss,
@@ -157,14 +215,14 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
     SL_TRY(st, exact == NULL ? SL_OK : sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
         SL_TRY(st, forward(p, slot), done);
-        SL_TRY(st, lose(p, slot), done);
-        forget_last(p, slot);
+        SL_TRY(st, wait_for_slots(p), done);
     }
     SL_TRY(st, add_losses(p, &head, loss), done);
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
         SL_TRY(st, backward(p, slot, adam), done);
+        SL_TRY(st, wait_for_slots(p), done);
     }
-    if (is_snapshot(p, epoch)) {
+    if (sl_pipe_is_snapshot(p)) {
         take_snapshot(p);
     }
 done:
@@ -187,6 +245,7 @@ static void drop_rows(struct sl_pipe *p)
     for (size_t k = 0; k < (size_t)p->work.model->n_layers * p->graph.n_chunks; k++) {
         sl_rows_drop(&p->sent[k]);
         sl_rows_drop(&p->returned[k]);
+        sl_rows_drop(&p->summed[k]);
     }
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
@@ -197,15 +256,15 @@ static void drop_rows(struct sl_pipe *p)
     }
 }
 
-/* The largest chunk comes first, alone in its slot. */
+/* The largest chunk of this rank comes first, alone in its slot. */
 static void order_one(struct sl_pipe *p)
 {
     const struct sl_shard *part = p->work.shards->part;
     struct sl_pipe_order *o = &p->order;
-    uint32_t largest = 0;
+    uint32_t largest = p->plan.first_pe;
     o->n_ways = 1;
     o->n_slots = o->n_chunks;
-    for (uint32_t q = 1; q < o->n_chunks; q++) {
+    for (uint32_t q = largest + 1; q < p->plan.end_pe; q++) {
         bool larger = part[q].end - part[q].first > part[largest].end - part[largest].first;
         largest = larger ? q : largest;
     }
@@ -221,6 +280,7 @@ enum sl_status sl_pipe_time(struct sl_pipe *p, double *seconds_out)
     uint32_t n = p->work.model->n_layers;
     double clock = sl_clock_s();
     enum sl_status st;
+    p->alone = true;
     order_one(p);
     begin(p, 0);
     SL_TRY(st, derive(p), done);
@@ -242,6 +302,7 @@ done:
     starpu_task_wait_for_all();
     drop_rows(p);
     p->order = kept;
+    p->alone = false;
     return st;
 }
 
@@ -282,15 +343,17 @@ static enum sl_status open_order(struct sl_pipe *p)
     *o = (struct sl_pipe_order){
         .n_chunks = p->graph.n_chunks, .n_ways = s->ways, .n_slots = p->graph.n_chunks / s->ways};
     SL_TRY(st, sl_alloc(o->n_chunks, sizeof *o->chunk, "the order of chunks", &o->chunk), done);
+    SL_TRY(st, sl_alloc(o->n_chunks, sizeof *p->turn_end, "the order of chunks", &p->turn_end), done);
+    SL_TRY(st, sl_alloc(o->n_chunks, sizeof *p->turn_end_back, "the order of chunks", &p->turn_end_back), done);
     st = sl_alloc(o->n_chunks, sizeof *o->slot_of, "the order of chunks", &o->slot_of);
 done:
     return st;
 }
 
-/* Where rows are computed again, those that other chunks read are kept beside them. */
+/* Where rows are computed again, those that other chunks read are kept beside them; but not where other ranks send such rows. */
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
-    bool packs = p->work.settings->recompute && p->order.n_slots > 1;
+    bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
     sl_pool_lend_near(packs); /* else packed rows come to lie in blocks of all of a chunk's rows */
     return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
 }
@@ -325,10 +388,12 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     size_t n_layers = work->model->n_layers;
     size_t n_rows;
     enum sl_status st;
-    *out = (struct sl_pipe){.work = *work};
+    *out = (struct sl_pipe){
+        .work = *work, .plan = sl_plan_of_crew(work->plan), .whole = work->plan, .end_layer = work->model->n_layers};
+    out->work.plan = &out->plan;
     out->history_every = work->settings->history_every;
     out->gradient_factor = work->settings->gradient_factor;
-    SL_TRY(st, sl_pipe_graph_open(work->plan, work->shards, &out->graph), undo);
+    SL_TRY(st, sl_pipe_graph_open(&out->plan, work->shards, &out->graph), undo);
     open_pass(out);
     SL_TRY(st, open_order(out), undo);
     SL_TRY(st, open_partials(out), undo);
@@ -338,8 +403,9 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->history, "history", &out->history), undo);
     SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->sent, "rows of the chunks", &out->sent), undo);
     SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->returned, "rows of the chunks", &out->returned), undo);
+    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->summed, "sums of the chunks", &out->summed), undo);
     SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
-    for (uint32_t q = work->plan->first_pe; q < work->plan->end_pe; q++) {
+    for (uint32_t q = out->plan.first_pe; q < out->plan.end_pe; q++) {
         SL_TRY(st, open_chunk(out, q), undo);
     }
     return SL_OK;
@@ -354,7 +420,7 @@ static void close_rows(struct sl_pipe *p)
     for (uint32_t q = 0; p->pass.pe != NULL && q < n; q++) {
         sl_rows_drop(&p->pass.pe[q].features);
     }
-    if (p->pass.pe != NULL && p->sent != NULL && p->returned != NULL) {
+    if (p->pass.pe != NULL && p->sent != NULL && p->returned != NULL && p->summed != NULL) {
         drop_rows(p);
     }
     for (size_t k = 0; p->history != NULL && k < (size_t)p->work.model->n_layers * n; k++) {
@@ -377,8 +443,11 @@ void sl_pipe_close(struct sl_pipe *p)
     sl_free(p->history);
     sl_free(p->sent);
     sl_free(p->returned);
+    sl_free(p->summed);
     sl_free(p->order.chunk);
     sl_free(p->order.slot_of);
+    sl_free(p->turn_end);
+    sl_free(p->turn_end_back);
     sl_free(p->pass.pe);
     *p = (struct sl_pipe){0};
 }

@@ -13,7 +13,9 @@
  *
  * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back. With
  * --recompute a slot keeps what each stage takes in and, for other slots, its boundary rows of what travels (boundary.h), and has the
- * rest computed again, segment by segment (recompute.h), on the way back.
+ * rest computed again, segment by segment (recompute.h), on the way back. Once there is a history there are two arrays of boundary
+ * rows of all layers, that and what travels, whose place gradients take on the way back; or, in an epoch that makes a new history,
+ * that and the sums of boundary vertices (pipe.h), for which the old one goes chunk by chunk on the way forward.
  */
 #ifndef SL_RUNTIME_PIPE_EPOCH_H
 #define SL_RUNTIME_PIPE_EPOCH_H
@@ -27,6 +29,9 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out);
 /* Whether handles of rows are kept from epoch to epoch: where memory is not what rules, as that saves a sixth of the time on Cora, and would
  * take twice the memory on graphs ten times as large. */
 bool sl_pipe_keeps(const struct sl_settings *settings, uint32_t n_layers, double n_vertices);
+
+/* How many tasks may be left when a further slot is submitted: those of two, and of a chunk for each worker. One process. */
+double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers);
 
 /* Wait for the tasks, release. An empty struct is allowed. */
 void sl_pipe_close(struct sl_pipe *pipe);

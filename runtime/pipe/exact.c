@@ -6,6 +6,7 @@
 
 #include "codelets/loss.h"
 #include "runtime/model/run.h"
+#include "runtime/pipe/stages.h"
 #include "support/memory.h"
 
 /* What the pass has besides the pipeline's graph and model. */
@@ -20,6 +21,7 @@ static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, doub
     out->pass.dropout = dropout;
     out->pass.pe = NULL;
     out->losses = (struct sl_partials){0};
+    out->aside = true;
     out->order = (struct sl_pipe_order){.n_chunks = n, .n_ways = n, .n_slots = 1};
     SL_TRY(st, sl_alloc_zero(n, sizeof *out->order.slot_of, "slots", &out->order.slot_of), done);
     SL_TRY(st, sl_partials_open(n, &out->losses), done);
@@ -59,11 +61,12 @@ static void close_view(struct sl_pipe *view)
 /* The first layer's output is read by all where a kind says so; any other's by the next one. */
 static enum sl_status forward(struct sl_pipe *view)
 {
-    const struct sl_model *model = view->work.model;
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; i < model->n_layers; i++) {
+    for (uint32_t i = view->first_layer; i < view->end_layer; i++) {
         struct sl_at at = sl_pass_at(&view->pass, i);
+        SL_TRY(st, sl_pipe_take(&at, false), done);
         SL_TRY(st, sl_layer_run(&at), done);
+        SL_TRY(st, sl_pipe_give(&at, false), done);
         for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
             drop_layer(&view->pass.pe[q], i, false);
             if (i > 1 || (i == 1 && !at.layer->kind->reads_first)) {
@@ -108,9 +111,11 @@ static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
 {
     struct sl_at at = sl_pass_at(&view->pass, view->work.model->n_layers - 1);
     struct sl_task_args head = sl_at_head(&at, 0);
+    const struct sl_door_losses what = {
+        .number = 1, .ranks = sl_pipe_losers(view), .losses = &view->losses, .watched = view->watched, .total = loss};
     enum sl_status st;
-    SL_TRY(st, sl_pipe_loss(view, &at), done);
-    st = sl_loss_sum_submit(&head, view->losses.n, view->losses.handle, view->watched, loss);
+    SL_TRY(st, sl_pipe_has_last(view) ? sl_pipe_loss(view, &at) : SL_OK, done);
+    st = sl_door_loss(view->work.door, &head, &what);
 done:
     return st;
 }

@@ -4,6 +4,8 @@
  * Tables over the shards' graph. */
 #include "runtime/pipe/graph.h"
 
+#include <string.h>
+
 #include "codelets/rows.h"
 #include "codelets/score.h"
 #include "runtime/pipe/transpose.h"
@@ -43,18 +45,46 @@ static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo
                                  .factors = halo != NULL ? halo->factors : shards->factors};
 }
 
+/* In-edges of own chunks, apart from the shards', which have other numbers when they are evaluated. */
+static enum sl_status number_edges(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
+{
+    const struct sl_graph *graph = &shards->partition->graph;
+    enum sl_status st;
+    SL_TRY(st, sl_halo_open(plan, shards, graph, &g->in_halo), done);
+    uint64_t begin = graph->offsets[g->in_halo.ids.own];
+    uint64_t n = graph->offsets[g->in_halo.ids.own_end] - begin;
+    SL_TRY(st, sl_alloc(n + 1, sizeof *g->sources, "edges of the chunks", &g->sources), done);
+    memcpy(g->sources, graph->sources + begin, n * sizeof *g->sources);
+    g->numbered.sources = g->sources - begin;
+    sl_halo_stay(&g->in_halo, &g->numbered);
+done:
+    return st;
+}
+
+/* The halo of in-edges. */
+static enum sl_status open_in_halo(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g,
+                                   const struct sl_halo **out)
+{
+    bool apart = plan->n_crews > 1;
+    enum sl_status st = apart ? number_edges(plan, shards, g) : SL_OK;
+    if (!apart) {
+        sl_halo_stay(shards->halo, &shards->partition->graph);
+    }
+    *out = apart ? &g->in_halo : shards->halo;
+    return st;
+}
+
 static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
-    bool several = shards->halo != NULL;
+    bool several = sl_plan_shares_ways(plan);
+    const struct sl_halo *in = NULL;
     enum sl_status st;
     SL_TRY(st, several ? sl_halo_open(plan, shards, &g->transposed, &g->halo) : SL_OK, done);
-    if (several) {
-        sl_halo_stay(shards->halo, &shards->partition->graph);
-        sl_halo_stay(&g->halo, &g->transposed);
-    }
-    fill_side(shards, shards->halo, &g->in);
+    SL_TRY(st, several ? open_in_halo(plan, shards, g, &in) : SL_OK, done);
+    fill_side(shards, in, &g->in);
     SL_TRY(st, fill_parts(g->n_chunks, &g->in), done);
     if (several) {
+        sl_halo_stay(&g->halo, &g->transposed);
         fill_side(shards, &g->halo, &g->out);
         st = fill_parts(g->n_chunks, &g->out);
     } else {
@@ -93,7 +123,7 @@ static enum sl_status fill_meets(const struct sl_plan *plan, const struct sl_sha
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero((size_t)n * n, sizeof *g->meets, "which chunks meet", &g->meets), done);
     for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
-        mark_meeting(shards, &shards->partition->graph, g->in.part_of, q, g->meets + (size_t)q * n, 1);
+        mark_meeting(shards, &g->numbered, g->in.part_of, q, g->meets + (size_t)q * n, 1);
         if (g->out.halo != NULL) {
             mark_meeting(shards, &g->transposed, g->out.part_of, q, g->meets + q, n);
         }
@@ -115,8 +145,11 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
     const struct sl_shard *part = &shards->part[q];
     const uint64_t *offsets = shards->partition->graph.offsets;
     struct sl_pipe_chunk *chunk = &g->chunk[q];
-    chunk->in =
-        (struct sl_pipe_lists){part->graph.offsets, part->graph.sources, offsets[part->end] - offsets[part->first]};
+    uint64_t n = offsets[part->end] - offsets[part->first];
+    chunk->in = (struct sl_pipe_lists){part->graph.offsets, part->graph.sources, n};
+    if (g->sources != NULL) {
+        chunk->in.vertices = sl_pipe_readable(g->numbered.sources + offsets[part->first], n, sizeof *g->sources);
+    }
     chunk->out = g->transposed.offsets == NULL ? chunk->in : out_lists(&g->transposed, part->first, part->end);
     chunk->labels = sl_pipe_readable(g->train_labels + part->first, part->end - part->first, sizeof *g->train_labels);
 }
@@ -124,7 +157,7 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *out)
 {
     enum sl_status st;
-    *out = (struct sl_pipe_graph){.n_chunks = shards->n_parts};
+    *out = (struct sl_pipe_graph){.n_chunks = shards->n_parts, .numbered = shards->partition->graph};
     SL_TRY(st, sl_pipe_transpose(plan, shards, &out->transposed), done);
     SL_TRY(st, open_sides(plan, shards, out), done);
     SL_TRY(st, fill_labels(plan, shards, out), done);
@@ -149,6 +182,9 @@ void sl_pipe_graph_close(struct sl_pipe_graph *g)
 {
     for (uint32_t q = 0; g->chunk != NULL && q < g->n_chunks; q++) {
         sl_handle_close(g->chunk[q].labels);
+        if (g->sources != NULL) {
+            sl_handle_close(g->chunk[q].in.vertices);
+        }
         if (g->transposed.offsets != NULL) {
             sl_handle_close(g->chunk[q].out.offsets);
             sl_handle_close(g->chunk[q].out.vertices);
@@ -157,6 +193,8 @@ void sl_pipe_graph_close(struct sl_pipe_graph *g)
     close_side(&g->in);
     close_side(&g->out);
     sl_halo_close(&g->halo);
+    sl_halo_close(&g->in_halo);
+    sl_free(g->sources);
     sl_graph_free(&g->transposed);
     sl_free(g->chunk);
     sl_free(g->train_labels);

@@ -12,15 +12,15 @@
 #define LEAST_EVERY 10
 #define LATE 50
 
-struct sl_guard sl_guard_of(uint32_t n_classes, const uint64_t *counts)
+struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts)
 {
     double n = 0;
     double entropy = 0;
     for (uint32_t c = 0; c < n_classes; c++) {
-        n += (double)counts[c];
+        n += counts[c];
     }
     for (uint32_t c = 0; c < n_classes; c++) {
-        double share = (double)counts[c] / n;
+        double share = counts[c] / n;
         entropy -= counts[c] > 0 ? share * log(share) : 0;
     }
     return (struct sl_guard){entropy, entropy};

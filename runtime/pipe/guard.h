@@ -25,7 +25,7 @@ struct sl_guard {
 };
 
 /* Of n classes with so many training vertices each. */
-struct sl_guard sl_guard_of(uint32_t n_classes, const uint64_t *counts);
+struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts);
 
 /* Whether an epoch, from 0, is checked. */
 bool sl_guard_due(uint64_t epoch, uint32_t history_every);

@@ -15,7 +15,7 @@ struct sl_at sl_pipe_at(struct sl_pipe *p, uint32_t i, uint32_t slot)
     const uint32_t *pes = p->order.chunk + (size_t)slot * p->order.n_ways;
     struct sl_at at = sl_pass_at(&p->pass, i);
     uint32_t first = 0;
-    while (!sl_plan_here(plan, pes[first])) { /* a rank's ways are neighbours */
+    while (first < p->order.n_ways && !sl_plan_here(plan, pes[first])) { /* a rank's ways are neighbours */
         first++;
     }
     at.n_pes = 0;
@@ -97,9 +97,20 @@ static bool stays(struct sl_pipe *p, const struct sl_at *at, enum sl_role role)
     return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
 }
 
+/* History is for earlier slots, which have run the layer. In an epoch that replaces it the way back does not read it, where layers do not run
+ * again or sums are kept. */
+static void forget_history(struct sl_pipe *p, const struct sl_at *at, uint32_t q)
+{
+    bool read_again = p->work.settings->recompute && !sl_pipe_keeps_sums(p);
+    if (sl_pipe_is_snapshot(p) && !read_again) {
+        sl_rows_drop(&p->history[(size_t)at->i * p->graph.n_chunks + q]);
+    }
+}
+
 void sl_pipe_forget(struct sl_pipe *p, const struct sl_at *at)
 {
     for (uint32_t way = 0; way < at->n_pes; way++) {
+        forget_history(p, at, at->pes[way]);
         for (int role = 0; role < SL_N_ROLES; role++) {
             if (!stays(p, at, (enum sl_role)role)) {
                 sl_rows_drop(sl_at_rows(at, at->pes[way], (enum sl_role)role));
@@ -195,10 +206,12 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
     for (uint32_t k = first; k <= i; k++) {
         struct sl_at at = sl_pipe_at(p, k, slot);
         SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
+        p->again = true;
         SL_TRY(st, sl_layer_run(&at), done);
         forget_sent(p, &at);
     }
 done:
+    p->again = false;
     return st;
 }
 

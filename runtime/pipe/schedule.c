@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/guard.h"
+#include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
 #include "support/memory.h"
 
@@ -34,7 +36,7 @@ struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
     struct sl_pipe_traffic traffic;      /* of an epoch */
-    sl_real *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint: a layer's history, by renumbered id */
+    sl_real *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint, at rank 0: a layer's history, by renumbered id; or NULL */
     double saved_watch[N_WATCHED];
 };
 
@@ -158,6 +160,7 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     enum sl_status st = SL_OK;
     afresh.t = step + 1 - w->began;
     w->exact = NAN;
+    SL_TRY(st, checks ? sl_pipe_stages_share(p, false) : SL_OK, done);
     SL_TRY(st, checks ? read_weights(p->work.model, w->now) : SL_OK, done);
     sl_pipe_order_draw(&p->order, s->chunk_order == SL_CHUNK_ORDER_SHUFFLE, s->seed, step);
     SL_TRY(st, sl_pipe_epoch(p, step, &afresh, loss, checks ? w->handle : NULL), done);
@@ -208,10 +211,19 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
     return &p->history[(size_t)i * p->graph.n_chunks + q];
 }
 
-/* The vertex whose row is row r of a chunk's history. */
+/* Rows of a chunk's history here, and the vertex whose row is row r: of other ranks' chunks there are those that were sent. */
+static struct sl_split split_of(const struct sl_pipe *p, uint32_t q)
+{
+    return !sl_plan_here(&p->plan, q) ? sl_split_rows(sl_halo_rows(p->graph.in.halo, q), 1, 0)
+           : sl_pipe_packs(p)         ? sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0)
+                                      : p->pass.pe[q].split[0];
+}
+
 static sl_vertex vertex_of(const struct sl_pipe *p, uint32_t q, uint32_t r)
 {
-    return sl_pipe_packs(p) ? p->boundary.vertices[p->boundary.first[q] + r] : p->work.shards->part[q].first + r;
+    return !sl_plan_here(&p->plan, q) ? sl_halo_id(p->graph.in.halo, q, r)
+           : sl_pipe_packs(p)         ? p->boundary.vertices[p->boundary.first[q] + r]
+                                      : p->work.shards->part[q].first + r;
 }
 
 /* Columns of layer i's history. */
@@ -225,9 +237,21 @@ static void name_history(uint32_t i, char *out, size_t bytes)
     snprintf(out, bytes, "history.%u", i);
 }
 
+/* Ids of this rank's chunks: first .. end - 1. */
+static sl_vertex first_own(const struct sl_pipe *p)
+{
+    return p->work.shards->part[p->plan.first_pe].first;
+}
+
+static uint32_t n_own(const struct sl_pipe *p)
+{
+    return p->work.shards->part[p->plan.end_pe - 1].end - first_own(p);
+}
+
+/* Rows of this rank's chunks, by id from its first on. */
 static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
 {
-    for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
+    for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
         const struct sl_rows *rows = history_of(p, i, q);
         if (rows->split.n_chunks == 0) {
             continue;
@@ -237,8 +261,8 @@ static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
         }
         const sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            memcpy(out + (size_t)vertex_of(p, q, r) * rows->n_columns, values + (size_t)r * rows->n_columns,
-                   rows->n_columns * sizeof *out);
+            memcpy(out + (size_t)(vertex_of(p, q, r) - first_own(p)) * rows->n_columns,
+                   values + (size_t)r * rows->n_columns, rows->n_columns * sizeof *out);
         }
         starpu_data_release(rows->chunk[0]);
     }
@@ -250,10 +274,7 @@ static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const sl_real *from
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         struct sl_rows *rows = history_of(p, i, q);
-        struct sl_split split = p->pass.pe[q].split[0];
-        if (sl_pipe_packs(p)) {
-            split = sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0);
-        }
+        const struct sl_split split = split_of(p, q);
         SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), sizeof *from, rows), done);
         if (rows->split.n_chunks == 0) {
             continue;
@@ -272,15 +293,58 @@ done:
     return st;
 }
 
-/* Whether layer i has a history by now. */
-static bool has_history(struct sl_pipe *p, uint32_t i)
+static bool has_layer(const struct sl_pipe *p, uint32_t i)
 {
-    for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
-        if (history_of(p, i, q)->split.n_chunks > 0) {
-            return true;
-        }
+    return i >= p->first_layer && i < p->end_layer;
+}
+
+/* How many ranks have a history of layer i by now. */
+static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out)
+{
+    enum sl_status st;
+    *n_out = 0;
+    for (uint32_t q = p->plan.first_pe; has_layer(p, i) && q < p->plan.end_pe; q++) {
+        *n_out = history_of(p, i, q)->split.n_chunks > 0 ? 1 : *n_out;
     }
-    return false;
+    SL_TRY(st, sl_ranks_sum(1, n_out), done);
+    st = sl_ranks_broadcast(n_out, sizeof *n_out);
+done:
+    return st;
+}
+
+/* What each rank of the layer's crew gives of its history, chunks in their order. */
+static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
+{
+    uint32_t crew = sl_plan_crew_of_stage(p->whole, p->stage[i], p->work.settings->stages);
+    memset(bytes_of, 0, p->whole->n_ranks * sizeof *bytes_of);
+    for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
+        const struct sl_shard *part = &p->work.shards->part[q];
+        bytes_of[sl_plan_rank(p->whole, crew * p->graph.n_chunks + q)] +=
+            (size_t)(part->end - part->first) * width_of(p, i) * sizeof(sl_real);
+    }
+}
+
+/* Layer i's history at rank 0. */
+static enum sl_status gather_history(struct pipeline *l, uint32_t i)
+{
+    struct sl_pipe *p = &l->pipe;
+    size_t n = has_layer(p, i) ? (size_t)n_own(p) * width_of(p, i) : 0;
+    size_t n_all = p->plan.rank == 0 ? (size_t)p->work.shards->n_vertices * width_of(p, i) : 0;
+    size_t bytes_of[SL_MAX_PES];
+    sl_real *mine = NULL;
+    enum sl_status st;
+    if (p->whole->n_ranks == 1) {
+        SL_TRY(st, sl_alloc_zero(n_all, sizeof *mine, "history", &l->saved[i]), done);
+        return copy_out(p, i, l->saved[i]);
+    }
+    count_bytes(p, i, bytes_of);
+    SL_TRY(st, sl_alloc_zero(n + 1, sizeof *mine, "history", &mine), done);
+    SL_TRY(st, n > 0 ? copy_out(p, i, mine) : SL_OK, done);
+    SL_TRY(st, n_all > 0 ? sl_alloc(n_all, sizeof *mine, "history", &l->saved[i]) : SL_OK, done);
+    st = sl_ranks_gather(mine, n * sizeof *mine, bytes_of, l->saved[i]);
+done:
+    sl_free(mine);
+    return st;
 }
 
 static void forget_saved(struct pipeline *l)
@@ -326,26 +390,36 @@ done:
     return st;
 }
 
-static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
+static enum sl_status share(void *own, bool checkpoint)
 {
     struct pipeline *l = own;
     struct sl_pipe *p = &l->pipe;
-    uint32_t n_rows = p->work.shards->n_vertices;
-    enum sl_status st = SL_OK;
+    enum sl_status st;
+    SL_TRY(st, sl_pipe_stages_share(p, checkpoint), done);
     forget_saved(l);
-    save_watch(l, tensors, n);
-    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
-        char name[32];
-        if (!has_history(p, i)) {
-            continue;
-        }
-        SL_TRY(st, sl_alloc_zero((size_t)n_rows * width_of(p, i), sizeof *l->saved[i], "history", &l->saved[i]), done);
-        SL_TRY(st, copy_out(p, i, l->saved[i]), done);
-        name_history(i, name, sizeof name);
-        tensors[(*n)++] = sl_tensor_make(name, SL_TENSOR_REAL, n_rows, width_of(p, i), l->saved[i]);
+    for (uint32_t i = 0; checkpoint && i < p->work.model->n_layers; i++) {
+        double n;
+        SL_TRY(st, count_history(p, i, &n), done);
+        SL_TRY(st, n > 0 ? gather_history(l, i) : SL_OK, done);
     }
 done:
     return st;
+}
+
+static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
+{
+    struct pipeline *l = own;
+    const struct sl_pipe *p = &l->pipe;
+    save_watch(l, tensors, n);
+    for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+        char name[32];
+        if (l->saved[i] != NULL) {
+            name_history(i, name, sizeof name);
+            tensors[(*n)++] =
+                sl_tensor_make(name, SL_TENSOR_REAL, p->work.shards->n_vertices, width_of(p, i), l->saved[i]);
+        }
+    }
+    return SL_OK;
 }
 
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
@@ -358,7 +432,7 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         char name[32];
         name_history(i, name, sizeof name);
-        if (sl_tensors_find(checkpoint, name) == NULL) {
+        if (!has_layer(p, i) || sl_tensors_find(checkpoint, name) == NULL) {
             continue;
         }
         struct sl_tensor wanted = sl_tensor_make(name, SL_TENSOR_REAL, n_rows, width_of(p, i), NULL);
@@ -375,13 +449,25 @@ done:
 
 /* ---- open, close ---- */
 
+/* Training vertices of each class, of this rank's chunks; each crew has all chunks. */
+static void count_labels(const struct sl_pipe *p, double *counts)
+{
+    const int32_t *labels = p->graph.train_labels;
+    sl_vertex end = first_own(p) + n_own(p);
+    for (sl_vertex v = first_own(p); p->plan.first_crew == 0 && v < end; v++) {
+        if (labels[v] >= 0) {
+            counts[labels[v]]++;
+        }
+    }
+}
+
 static enum sl_status open_watch(struct pipeline *l)
 {
     const struct sl_work *work = &l->pipe.work;
     const struct sl_shards *shards = work->shards;
     size_t n = sl_model_entries(work->model);
     struct watch *w = &l->watch;
-    uint64_t *counts = NULL;
+    double *counts = NULL;
     enum sl_status st = SL_OK;
     w->best_exact = w->exact = NAN;
     w->on = work->settings->guard == SL_GUARD_ON && l->pipe.order.n_slots > 1;
@@ -389,11 +475,9 @@ static enum sl_status open_watch(struct pipeline *l)
         return SL_OK;
     }
     SL_TRY(st, sl_alloc_zero(shards->n_classes, sizeof *counts, "classes", &counts), done);
-    for (uint32_t v = 0; v < shards->n_vertices; v++) {
-        if (l->pipe.graph.train_labels[v] >= 0) {
-            counts[l->pipe.graph.train_labels[v]]++;
-        }
-    }
+    count_labels(&l->pipe, counts);
+    SL_TRY(st, sl_ranks_sum(shards->n_classes, counts), done);
+    SL_TRY(st, sl_ranks_broadcast(counts, shards->n_classes * sizeof *counts), done);
     l->pipe.watched = true;
     w->guard = sl_guard_of(shards->n_classes, counts);
     SL_TRY(st, sl_alloc(n, sizeof *w->best, "the best weights", &w->best), done);
@@ -476,6 +560,7 @@ const struct sl_schedule_kind sl_pipeline = {.name = "pipeline",
                                              .in_flight = in_flight,
                                              .tally = tally,
                                              .turn = turn,
+                                             .share = share,
                                              .save = save,
                                              .load = load,
                                              .describe = describe};

@@ -77,7 +77,8 @@ static enum sl_status pack_all(const struct sl_at *at, bool back)
 
 /* ---- between ranks ---- */
 
-/* Rows of a role, of the chunks of the slot in hand: own ones to those who need them, the others' from them. */
+/* Rows of a role, of the chunks of the slot in hand: own ones to those who need them, the others' from them. What comes is for later slots
+ * and epochs, too. */
 static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *side, enum sl_role role)
 {
     const struct sl_pipe *pipe = pipe_of(at);
@@ -86,11 +87,12 @@ static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *s
                                   .n_columns = sl_at_order(at)->travels,
                                   .element = sizeof(sl_real),
                                   .back = side == &pipe->graph.out,
+                                  .aside = pipe->aside,
                                   .whole = true};
     uint32_t own = 0;
     enum sl_status st = SL_OK;
     sl_at_pe(at, 0, &own);
-    for (uint32_t q = 0; side->halo != NULL && q < pipe->graph.n_chunks; q++) {
+    for (uint32_t q = 0; side->halo != NULL && !pipe->alone && q < pipe->graph.n_chunks; q++) {
         struct sl_task_args head = sl_at_head(at, q);
         struct sl_rows *rows = sl_at_rows(at, q, role);
         if (slot_of[q] != slot_of[own]) {
@@ -105,10 +107,20 @@ done:
     return st;
 }
 
+/* Whether other ranks have the rows of a layer that runs again, as later slots read them. */
+static bool have_crossed(const struct sl_pipe *pipe)
+{
+    return pipe->again && pipe->order.n_slots > 1;
+}
+
 /* Rows of this rank are read where they are, or packed where chunks keep no others. */
 static enum sl_status send(const struct sl_at *at)
 {
-    return sl_pipe_packs(pipe_of(at)) ? pack_all(at, false) : cross(at, &pipe_of(at)->graph.in, sl_pipe_travelling(at));
+    const struct sl_pipe *pipe = pipe_of(at);
+    if (sl_pipe_packs(pipe)) {
+        return pack_all(at, false);
+    }
+    return have_crossed(pipe) ? SL_OK : cross(at, &pipe->graph.in, sl_pipe_travelling(at));
 }
 
 static enum sl_status send_back(const struct sl_at *at)
@@ -116,10 +128,10 @@ static enum sl_status send_back(const struct sl_at *at)
     return sl_pipe_packs(pipe_of(at)) ? pack_all(at, true) : cross(at, &pipe_of(at)->graph.out, sl_pipe_returning(at));
 }
 
-/* Own rows are given back by the epoch, which knows who reads them; those of other ranks are for this layer alone. */
+/* Rows are given back by the epoch, which knows who reads them; but those of other ranks are for this layer alone where there is one slot. */
 static void arrived(const struct sl_at *at)
 {
-    for (uint32_t q = 0; q < at->pass->plan->n_pes; q++) {
+    for (uint32_t q = 0; pipe_of(at)->order.n_slots == 1 && q < at->pass->plan->n_pes; q++) {
         if (!sl_plan_here(at->pass->plan, q)) {
             sl_at_done(at, q, sl_pipe_travelling(at));
         }
@@ -184,6 +196,7 @@ struct neighbours {
     const struct sl_pipe_lists *lists;
     starpu_data_handle_t parts, first, factors;
     uint32_t first_id; /* of the chunk itself */
+    bool back;         /* out-neighbours */
 };
 
 static struct neighbours neighbours_of(const struct sl_at *at, uint32_t q, bool back)
@@ -194,54 +207,85 @@ static struct neighbours neighbours_of(const struct sl_at *at, uint32_t q, bool 
     if (sl_pipe_packs(pipe)) {
         const struct sl_pipe_boundary *b = &pipe->boundary;
         return (struct neighbours){back ? &b->chunk[q].out : &b->chunk[q].in, b->parts, b->chunk[q].first, b->factors,
-                                   at->pass->shards->part[q].first};
+                                   at->pass->shards->part[q].first,           back};
     }
-    return (struct neighbours){back ? &chunk->out : &chunk->in, side->parts, side->first, side->factors,
-                               side->first_of[q]};
+    return (struct neighbours){
+        back ? &chunk->out : &chunk->in, side->parts, side->first, side->factors, side->first_of[q], back};
 }
 
 /* The sums of chunk q along its in-edges, or its out-edges. */
-static enum sl_status pull(const struct sl_at *at, uint32_t q, bool back, const struct operands *of,
+static enum sl_status pull(const struct sl_at *at, uint32_t q, const struct neighbours *from, const struct operands *of,
                            starpu_data_handle_t out, int beta)
 {
     const struct sl_pipe *pipe = pipe_of(at);
-    const struct neighbours from = neighbours_of(at, q, back);
-    enum sl_pull_weights mean = back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
+    enum sl_pull_weights mean = from->back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
     bool symmetric = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
     struct sl_task_args head = sl_at_head(at, q);
-    struct sl_pull what = {.offsets = from.lists->offsets,
-                           .vertices = from.lists->vertices,
-                           .part_of = from.parts,
-                           .first = from.first,
+    struct sl_pull what = {.offsets = from->lists->offsets,
+                           .vertices = from->lists->vertices,
+                           .part_of = from->parts,
+                           .first = from->first,
                            .weights = symmetric ? SL_PULL_SYMMETRIC : mean,
                            .scale = at->layer->scale,
-                           .first_id = from.first_id,
-                           .n_edges = from.lists->n_edges,
+                           .first_id = from->first_id,
+                           .n_edges = from->lists->n_edges,
                            .n_parts = pipe->graph.n_chunks,
                            .rows = of->rows,
                            .factor = of->factor};
-    what.factors = what.weights == SL_PULL_MEAN ? NULL : from.factors;
-    head.stage = back ? SL_STAGE_BACKWARD : head.stage;
+    what.factors = what.weights == SL_PULL_MEAN ? NULL : from->factors;
+    head.stage = from->back ? SL_STAGE_BACKWARD : head.stage;
     return sl_pull_submit(&head, &what, beta, out);
+}
+
+/* Of all its vertices, whose sums on a boundary stay for the way back where they are wanted there. */
+static enum sl_status sum_all(const struct sl_at *at, uint32_t q, int beta, starpu_data_handle_t out)
+{
+    const struct neighbours from = neighbours_of(at, q, false);
+    const struct sl_rows sums = {at->pass->pe[q].split[at->level], sl_handle_columns(out), 1, &out};
+    struct operands rows;
+    enum sl_status st;
+    find_rows(at, q, &rows);
+    SL_TRY(st, pull(at, q, &from, &rows, out, beta), done);
+    st = sl_pipe_keeps_sums(pipe_of(at)) ? pack(at, q, &sums, &pipe_of(at)->summed[place_of(at, q)]) : SL_OK;
+done:
+    return st;
+}
+
+/* Once more, of the vertices whose neighbours are all of the chunk; the others' sums are there. */
+static enum sl_status sum_inner(const struct sl_at *at, uint32_t q, int beta, starpu_data_handle_t out)
+{
+    const struct sl_pipe_boundary *b = &pipe_of(at)->boundary;
+    struct sl_rows *there = &pipe_of(at)->summed[place_of(at, q)];
+    struct sl_task_args head = sl_at_head(at, q);
+    struct neighbours from = neighbours_of(at, q, false);
+    struct operands rows = {{NULL}, {0}};
+    enum sl_status st;
+    from.lists = &b->chunk[q].inner;
+    add_operand(sl_at_travels(at, q), 1, q, &rows);
+    SL_TRY(st, pull(at, q, &from, &rows, out, beta), done);
+    SL_TRY(st, sl_unpack_submit(&head, there->chunk[0], b->chunk[q].rows, out), done);
+    sl_rows_drop(there);
+done:
+    return st;
 }
 
 static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    struct operands rows;
+    bool there = sl_pipe_keeps_sums(pipe_of(at)) && pipe_of(at)->summed[place_of(at, q)].split.n_chunks > 0;
     (void)c;
-    find_rows(at, q, &rows);
-    return pull(at, q, false, &rows, out, beta);
+    return (there ? sum_inner : sum_all)(at, q, beta, out);
 }
 
 static enum sl_status sum_back(const struct sl_at *at, uint32_t q, struct sl_rows *out)
 {
+    const struct neighbours to = neighbours_of(at, q, true);
     struct operands gradients;
     enum sl_status st = SL_OK;
     find_gradients(at, q, &gradients);
     SL_TRY(st, sl_rows_reshape(&at->pass->pe[q].split[at->from], sl_at_returns(at, q)->n_columns, sizeof(sl_real), out),
            done);
     if (out->split.n_chunks > 0) {
-        st = pull(at, q, true, &gradients, out->chunk[0], 0);
+        st = pull(at, q, &to, &gradients, out->chunk[0], 0);
     }
 done:
     return st;

@@ -5,6 +5,7 @@
 #include "runtime/pipe/traffic.h"
 
 #include "codelets/ranks.h"
+#include "runtime/pipe/stages.h"
 #include "support/memory.h"
 
 uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
@@ -12,34 +13,36 @@ uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
     return sl_spread(q, pipe->graph.n_chunks, pipe->work.settings->ways);
 }
 
-/* Vertices of other ways that chunk q has edges from, but for those that its way has had before. wanted: [vertex][way] */
-static uint64_t count_chunk(const struct sl_pipe *p, uint32_t q, bool *wanted)
+/* Vertices of other ways in the lists of chunk q, but for those that its way has had before. wanted: [vertex][way] */
+static uint64_t count_chunk(const struct sl_pipe *p, const struct sl_graph *graph, const uint16_t *part_of, uint32_t q,
+                            bool *wanted)
 {
-    const struct sl_graph *graph = &p->work.shards->partition->graph;
     const struct sl_shard *part = &p->work.shards->part[q];
     uint32_t way = sl_pipe_way(p, q);
     uint64_t n = 0;
     for (uint64_t e = graph->offsets[part->first]; e < graph->offsets[part->end]; e++) {
         uint32_t u = graph->sources[e];
         bool *here = &wanted[(size_t)u * p->work.settings->ways + way];
-        n += !*here && sl_pipe_way(p, p->graph.in.part_of[u]) != way;
+        n += !*here && sl_pipe_way(p, part_of[u]) != way;
         *here = true;
     }
     return n;
 }
 
-/* Of all ranks' ways. */
-static enum sl_status count_mirrors(const struct sl_pipe *p, uint64_t *out)
+/* Over the lists of all ranks' ways, which each crew has. */
+static enum sl_status count_mirrors(const struct sl_pipe *p, const struct sl_graph *graph,
+                                    const struct sl_pipe_side *side, uint64_t *out)
 {
     const struct sl_plan *plan = p->work.plan;
-    size_t n_vertices = p->graph.in.first_of[p->graph.n_chunks]; /* that lists may hold */
+    const uint16_t *part_of = side->part_of != NULL ? side->part_of : p->graph.in.part_of;
+    size_t n_vertices = side->first_of[p->graph.n_chunks]; /* that lists may hold */
     double n = 0;
     bool *wanted;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n_vertices * p->work.settings->ways + 1, sizeof *wanted, "boundaries of ways", &wanted),
            done);
-    for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
-        n += (double)count_chunk(p, q, wanted);
+    for (uint32_t q = plan->first_pe; plan->first_crew == 0 && q < plan->end_pe; q++) {
+        n += (double)count_chunk(p, graph, part_of, q, wanted);
     }
     sl_free(wanted);
     SL_TRY(st, sl_ranks_sum(1, &n), done);
@@ -54,11 +57,7 @@ static uint64_t crossing_columns(const struct sl_pipe *p, uint32_t i)
 {
     const struct sl_model *model = p->work.model;
     bool begins = i > 0 && p->stage[i] != p->stage[i - 1];
-    bool again = false; /* whether that stage, or one behind it, reads the first layer's output */
-    for (uint32_t k = i; k < model->n_layers; k++) {
-        again = again || (model->layer[k].kind->reads_first && i > 1);
-    }
-    return begins ? model->layer[i].n_in + (again ? model->layer[0].n_out : 0) : 0;
+    return begins ? model->layer[i].n_in + (sl_pipe_reads_first(model, i) ? model->layer[0].n_out : 0) : 0;
 }
 
 enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *out)
@@ -68,14 +67,21 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     uint64_t way_columns = 0;
     enum sl_status st;
     *out = (struct sl_pipe_traffic){0};
-    SL_TRY(st, count_mirrors(p, &out->mirrors), done);
+    SL_TRY(st, count_mirrors(p, &p->graph.numbered, &p->graph.in, &out->mirrors), done);
+    out->mirrors_back = out->mirrors;
+    SL_TRY(st,
+           p->graph.transposed.offsets == NULL
+               ? SL_OK
+               : count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back),
+           done);
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         stage_columns += crossing_columns(p, i);
         way_columns += layer->from != layer->level ? layer->training.travels : 0;
     }
     out->stages = 2 * sizeof(sl_real) * stage_columns * p->work.shards->n_vertices;
-    out->rows = out->row_gradients = sizeof(sl_real) * way_columns * out->mirrors;
+    out->rows = sizeof(sl_real) * way_columns * out->mirrors;
+    out->row_gradients = sizeof(sl_real) * way_columns * out->mirrors_back;
     out->weights = 2 * (uint64_t)(p->work.settings->ways - 1) * sl_model_trained_bytes(model);
 done:
     return st;

@@ -6,7 +6,8 @@
  *
  *   stages   each row of what the first layer of a stage takes in, once forward, and its gradient back; where layers read the first
  *            one's output again, each stage but the first gets that, too
- *   ways     for each layer that aggregates, each row that an in-neighbour in another way has, once for each such way; and gradients back
+ *   ways     for each layer that aggregates, each row that out-neighbours in other ways read, once for each such way; and back each
+ *            gradient that in-neighbours in other ways read, which in a graph with edges in both directions are as many
  *   weights  each stage's, summed over its ways and given back to all: 2 (W - 1) times
  */
 #ifndef SL_RUNTIME_PIPE_TRAFFIC_H
@@ -15,8 +16,9 @@
 #include "runtime/pipe/pipe.h"
 
 struct sl_pipe_traffic {
-    uint64_t mirrors; /* M(W): pairs of a vertex and another way that has an out-neighbour of it */
-    uint64_t stages;  /* bytes, both directions */
+    uint64_t mirrors;      /* M(W): pairs of a vertex and another way that has an out-neighbour of it */
+    uint64_t mirrors_back; /* that has an in-neighbour of it */
+    uint64_t stages;       /* bytes, both directions */
     uint64_t rows, row_gradients;
     uint64_t weights;
 };

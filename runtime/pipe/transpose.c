@@ -144,7 +144,7 @@ enum sl_status sl_pipe_transpose(const struct sl_plan *plan, const struct sl_sha
 {
     enum sl_status st;
     *out = (struct sl_graph){0};
-    if (plan->n_ranks == 1) {
+    if (!sl_plan_shares_ways(plan)) {
         st = transpose_all(&shards->partition->graph, out);
     } else {
         struct held held = held_of(plan, shards);

@@ -9,9 +9,84 @@ uint32_t sl_plan_replicas(const struct sl_settings *settings)
     return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
 }
 
+/* The least place of n whose floor(place n_among / n) is i or more (sl_spread). */
+static uint32_t first_of(uint32_t i, uint32_t n, uint32_t n_among)
+{
+    return (uint32_t)(((uint64_t)i * n + n_among - 1) / n_among);
+}
+
+/* ---- crews ---- */
+
+static uint32_t first_rank(const struct sl_plan *plan, uint32_t crew)
+{
+    return first_of(crew, plan->n_ranks, plan->n_crews);
+}
+
+static uint32_t crew_size(const struct sl_plan *plan, uint32_t crew)
+{
+    return first_rank(plan, crew + 1) - first_rank(plan, crew);
+}
+
+/* Ranks of a crew share its ways. */
+static uint32_t rank_of_chunk(const struct sl_plan *plan, uint32_t crew, uint32_t q)
+{
+    uint32_t way = sl_spread(q, plan->n_parts, plan->n_ways);
+    return first_rank(plan, crew) + sl_spread(way, plan->n_ways, crew_size(plan, crew));
+}
+
+/* Among the PEs of all crews. */
+static uint32_t first_chunk(const struct sl_plan *plan, uint32_t rank)
+{
+    uint32_t crew = sl_spread(rank, plan->n_ranks, plan->n_crews);
+    uint32_t way =
+        rank == plan->n_ranks ? 0 : first_of(rank - first_rank(plan, crew), plan->n_ways, crew_size(plan, crew));
+    return crew * plan->n_parts + way * (plan->n_parts / plan->n_ways);
+}
+
+static uint32_t clamp(uint32_t i, uint32_t begin, uint32_t n)
+{
+    uint32_t from = i < begin ? 0 : i - begin;
+    return from < n ? from : n;
+}
+
+uint32_t sl_plan_largest_crew(uint32_t n_ranks, uint32_t n_stages)
+{
+    return (n_ranks + n_stages - 1) / n_stages;
+}
+
+struct sl_rank_range sl_plan_crew_ranks(const struct sl_plan *plan, uint32_t crew)
+{
+    return (struct sl_rank_range){first_rank(plan, crew), first_rank(plan, crew + 1)};
+}
+
+bool sl_plan_shares_ways(const struct sl_plan *plan)
+{
+    return plan->n_ranks > plan->n_crews;
+}
+
+struct sl_plan sl_plan_of_crew(const struct sl_plan *plan)
+{
+    struct sl_plan own = *plan;
+    own.first_crew = sl_plan_crew(plan);
+    own.n_groups = 1;
+    own.n_pes = plan->n_parts;
+    own.first_pe = sl_plan_first_pe(&own, plan->rank);
+    own.end_pe = sl_plan_first_pe(&own, plan->rank + 1);
+    return own;
+}
+
+/* ---- PEs and ranks ---- */
+
+uint32_t sl_plan_rank(const struct sl_plan *plan, uint32_t p)
+{
+    return plan->n_ways > 0 ? rank_of_chunk(plan, plan->first_crew + p / plan->n_parts, p % plan->n_parts)
+                            : sl_spread(p, plan->n_pes, plan->n_ranks);
+}
+
 uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank)
 {
-    return (uint32_t)(((uint64_t)rank * plan->n_pes + plan->n_ranks - 1) / plan->n_ranks);
+    return plan->n_ways > 0 ? clamp(first_chunk(plan, rank), plan->first_crew * plan->n_parts, plan->n_pes)
+                            : first_of(rank, plan->n_pes, plan->n_ranks);
 }
 
 bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)
@@ -29,6 +104,26 @@ uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q)
     return sl_plan_rank(plan, sl_spread(q, plan->n_parts, plan->n_groups) * plan->n_parts + q);
 }
 
+/* A group for each crew, and the stages and ways of this rank live at its homes. */
+static void plan_crews(const struct sl_settings *settings, struct sl_plan *plan)
+{
+    uint32_t crew;
+    plan->n_ways = settings->ways;
+    plan->n_crews = plan->n_ranks < settings->stages ? plan->n_ranks : settings->stages;
+    plan->n_groups = plan->n_crews;
+    plan->n_pes = plan->n_groups * plan->n_parts;
+    crew = sl_plan_crew(plan);
+    plan->first_pe = sl_plan_first_pe(plan, plan->rank);
+    plan->end_pe = sl_plan_first_pe(plan, plan->rank + 1);
+    uint32_t n_of_way = plan->n_parts / plan->n_ways;
+    uint32_t first = first_of(crew, settings->stages, plan->n_crews) * plan->n_ways +
+                     (plan->first_pe - crew * plan->n_parts) / n_of_way;
+    uint32_t end = (first_of(crew + 1, settings->stages, plan->n_crews) - 1) * plan->n_ways +
+                   (plan->end_pe - crew * plan->n_parts) / n_of_way;
+    sl_homes_find(end - first, &plan->homes);
+    plan->homes.first_pe = first;
+}
+
 struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train)
 {
     struct sl_plan plan = {.n_pes = settings->pes, .n_parts = settings->group_size, .n_train = n_train};
@@ -43,16 +138,25 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.n_per_epoch = (uint32_t)((n_train + plan.batch - 1) / plan.batch);
     plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
-    bool staged = settings->schedule == SL_SCHEDULE_PIPE && plan.n_ranks == 1; /* else a way is a PE, as a chunk is */
-    sl_homes_find(staged ? settings->stages * settings->ways : plan.end_pe - plan.first_pe, &plan.homes);
-    plan.homes.first_pe = plan.first_pe;
+    if (settings->schedule == SL_SCHEDULE_PIPE) {
+        plan_crews(settings, &plan);
+    } else {
+        sl_homes_find(plan.end_pe - plan.first_pe, &plan.homes);
+        plan.homes.first_pe = plan.first_pe;
+    }
     return plan;
 }
 
 struct sl_plan sl_plan_of_parts(uint32_t n_parts)
 {
-    return (struct sl_plan){
-        .n_pes = n_parts, .n_parts = n_parts, .n_groups = 1, .n_replicas = 1, .n_ranks = 1, .end_pe = n_parts};
+    return (struct sl_plan){.n_pes = n_parts,
+                            .n_parts = n_parts,
+                            .n_groups = 1,
+                            .n_replicas = 1,
+                            .n_ranks = 1,
+                            .end_pe = n_parts,
+                            .n_ways = 1,
+                            .n_crews = 1};
 }
 
 struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step)

@@ -97,7 +97,7 @@ static enum sl_status whole(const char *path, const json_t *object, const char *
     if (st == SL_OK && (value < 1 || value > UINT32_MAX || value != floor(value))) {
         st = sl_fail(SL_EFILE, "%.150s: found %g as '%s', expected a whole number of 1 or more", path, value, name);
     }
-    *out = (uint32_t)value;
+    *out = st == SL_OK ? (uint32_t)value : 0;
     return st;
 }
 

@@ -60,6 +60,10 @@ struct sl_schedule_kind {
      * is one rank. */
     enum sl_status (*gather)(void *own);
 
+    /* The model as it is, at all ranks; or, for a checkpoint, with all that `save` needs of the other ranks at rank 0. All ranks call,
+     * after sl_ranks_drain. SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. NULL: so it is at any time. */
+    enum sl_status (*share)(void *own, bool checkpoint);
+
     /* What the epoch in hand has come to, once its tasks are done and rank 0 has taken over: vertices, edges, bytes, cache. SL_ESTARPU. */
     enum sl_status (*tally)(void *own, struct sl_metrics_epoch *out);
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "codelets/ranks.h"
 #include "codelets/rows.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
@@ -129,23 +130,37 @@ static void pick_most_used(const struct sl_shard *part, struct use *uses, uint32
     }
 }
 
-/* Count how often each vertex is a source of an edge. */
-static enum sl_status count_uses(const struct sl_shards *shards, struct use **out)
+/* Add to counts[v] how often v is a source of the edges into part q. */
+static void count_part(const struct sl_partition *partition, uint32_t q, uint32_t *counts)
 {
-    const struct sl_graph *graph = &shards->partition->graph;
-    struct use *uses;
-    enum sl_status st = sl_alloc_zero(shards->n_vertices, sizeof *uses, "counts of the vertices' uses", &uses);
-    if (st != SL_OK) {
-        return st;
+    const uint64_t *offsets = partition->graph.offsets;
+    for (uint64_t e = offsets[partition->first[q]]; e < offsets[partition->first[q + 1]]; e++) {
+        counts[partition->graph.sources[e]]++;
     }
+}
+
+/* Count how often each vertex is a source of an edge. Of several ranks, which have some parts' edges each, one counts a
+ * part's. */
+static enum sl_status count_uses(const struct sl_plan *plan, const struct sl_shards *shards, struct use **out)
+{
+    uint32_t *counts = NULL;
+    struct use *uses = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(shards->n_vertices, sizeof *counts, "counts of the vertices' uses", &counts), done);
+    for (uint32_t q = 0; q < shards->n_parts; q++) {
+        if (sl_plan_scorer(plan, q) == plan->rank) {
+            count_part(shards->partition, q, counts);
+        }
+    }
+    SL_TRY(st, sl_ranks_add_up(shards->n_vertices, counts), done);
+    SL_TRY(st, sl_alloc(shards->n_vertices, sizeof *uses, "counts of the vertices' uses", &uses), done);
     for (uint32_t v = 0; v < shards->n_vertices; v++) {
-        uses[v].vertex = v;
-    }
-    for (uint64_t e = 0; e < graph->n_edges; e++) {
-        uses[graph->sources[e]].n++;
+        uses[v] = (struct use){counts[v], v};
     }
     *out = uses;
-    return SL_OK;
+done:
+    sl_free(counts);
+    return st;
 }
 
 /* ---- one PE ---- */
@@ -224,8 +239,8 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
-    SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(shards, &uses) : SL_OK, undo);
-    for (uint32_t p = 0; p < out->n_pes; p++) {
+    SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(plan, shards, &uses) : SL_OK, undo);
+    for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
         SL_TRY(st, open_pe(plan, run, shards, p, uses, out), undo);
     }
     sl_free(uses);

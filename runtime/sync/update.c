@@ -24,6 +24,8 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_at *at, 
         struct sl_task_args head = head_of(at, r);
         struct sl_door_sum sum = {.parameter = at->i * SL_N_PARAMETERS + (uint32_t)k,
                                   .replica = r,
+                                  .ranks = sl_plan_trainers(at->pass->plan, r),
+                                  .turns = u->turns,
                                   .lists = at->pass->source->lists(at, r, k),
                                   .sum = at->pass->model[r].layer[at->i].parameter[k].gradient_handle};
         SL_TRY(st, sl_door_add(u->door, &head, &sum), done);

@@ -14,7 +14,8 @@
 /* What gradients go through; borrowed. */
 struct sl_update {
     struct sl_door *door;
-    struct sl_replicas *replicas; /* their rounds of this step are planned */
+    struct sl_replicas *replicas;      /* their rounds of this step are planned */
+    const struct sl_door_turns *turns; /* in which ranks add; NULL: one */
 };
 
 /* Submit, once all partials of the layer have been: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */

@@ -141,7 +141,7 @@ static enum sl_status gather_waits(struct sl_session *t)
     for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
         each[r] = sizeof mine;
     }
-    sl_waits_take(sl_clock_s(), &mine);
+    SL_TRY(st, sl_ranks_take_waits(&mine), done);
     SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, each, t->waits), done);
     for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
         t->waited.message_s += t->waits[r].message_s;
@@ -278,7 +278,6 @@ done:
 static enum sl_status drain(struct sl_session *t)
 {
     sl_ranks_drain();
-    sl_watchdog_rest(true); /* rank 0 reports and saves alone */
     return sl_failure_status(&t->run.failure);
 }
 
@@ -309,7 +308,6 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
 {
     uint32_t n = t->plan.n_per_epoch;
     struct sl_metrics_epoch epoch = {.epoch = (uint32_t)(t->state.step / n)};
-    struct sl_waits evaluations;
     enum sl_status st;
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
@@ -318,6 +316,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
+    sl_watchdog_rest(true); /* rank 0 reports and saves alone */
     SL_TRY(st, due(t->settings, epoch.epoch) ? evaluate(t, epoch.epoch, &epoch) : SL_OK, done);
     sl_pool_reserve();
     SL_TRY(st, report_epoch(t, &epoch), done);
@@ -329,7 +328,7 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     sl_run_log_reset(&t->run);
     SL_TRY(st, t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK, done);
     t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
-    sl_waits_take(sl_clock_s(), &evaluations);
+    sl_waits_drop(sl_clock_s());
 done:
     return st;
 }
@@ -341,6 +340,7 @@ static enum sl_status pause_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, drain(t), done);
     SL_TRY(st, report_steps(t, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
     t->state.epoch_seconds += sl_clock_s() - start_s;
+    sl_watchdog_rest(true);
     st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
 done:
     return st;

@@ -17,8 +17,9 @@
 #include "support/real.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of one */
-#define SPARE_SHARE 0.15  /* of rows: no two moments have the same ones together, */
-#define STEP_SHARE 0.3    /* and the less so the more steps are in flight, from the third on */
+#define SPARE_SHARE 0.15  /* of rows of minibatches: no two moments have the same ones together; */
+#define AGAIN_SHARE 0.08  /* of rows that --recompute keeps, which are those of boundaries by far; */
+#define STEP_SHARE 0.6 /* and what is gathered for the third step in flight, and more, lies in blocks of larger rows */
 #define CLASS_SHARE 1.125 /* sizes are rounded up by an eighth at the most */
 
 /* Its layers; features that a layer adds to its output (--residual) are dense then. */
@@ -56,8 +57,9 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double n_replicas = sl_plan_replicas(s);
-    double copies = 4 + 2;                               /* state, best and file copies */
-    copies += n_replicas > 1 ? n_replicas * (5 + 3) : 0; /* replicas: state and spare; a checkpoint's copies */
+    double copies = 4 + 2;                                     /* state, best and file copies */
+    double written = s->checkpoint != NULL ? 3 : 0;            /* of a replica, at a time */
+    copies += n_replicas > 1 ? n_replicas * (5 + written) : 0; /* replicas: state and spare */
     return copies * parameter_bytes(model, 0);
 }
 
@@ -84,25 +86,27 @@ static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, 
 }
 
 /* What PEs exchange rows and their gradients by. A matrix from each to each other, of a hop, is kept in every slot, with a quarter over
- * what is asked for, unless it has more than SL_KEPT_BYTES: those go with their layer. Those of teams (sl_steps_team), from each to
- * each, itself too, are all kept. */
-static double exchange_bytes(const struct sl_settings *s, const struct sl_reach *b, const struct sl_model *model,
-                             uint32_t team)
+ * what is asked for, unless it has more than SL_KEPT_BYTES: those go with their layer, and of PEs that are more than the workers some are at
+ * the next layer before. Those of teams (sl_steps_team), from each to each, itself too, are all kept. */
+static double exchange_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_memory_run *run)
 {
+    const struct sl_reach *b = &run->reach;
     double peers = s->group_size - 1;
     double kinds = s->transport == SL_TRANSPORT_NCCL ? 4 : 2; /* of handles: struct sl_slot_pe */
-    double teams = ceil((double)s->group_size / team);
-    double handles = team > 1 ? teams * teams : s->group_size * peers;
+    double teams = ceil((double)s->group_size / run->team);
+    double handles = run->team > 1 ? teams * teams : s->group_size * peers;
     double kept = 0;
     double passing = 0;
+    double before = 0; /* of the layer before, if its rows go, too */
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         bool back = i > 0 || layer->training.project_first; /* gradients of features are not wanted */
         double rows = aggregates(layer) ? asked_rows(s, b, layer) : 0;
         double bytes = rows * layer->training.travels * (double)sl_settings_row_element(s);
-        bool goes = team == 1 && bytes > handles * SL_KEPT_BYTES;
+        bool goes = run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double least = handles * SL_POOL_SMALLEST_BYTES;
-        passing = goes ? fmax(passing, bytes) : passing;
+        passing = goes ? fmax(passing, bytes + (s->pes > run->n_workers ? before : 0)) : passing;
+        before = goes ? bytes : 0;
         kept += aggregates(layer) && !goes ? (back ? 2 : 1) * fmax(1.25 * bytes, least) : 0;
         kept += aggregates(layer) ? kinds * handles * HANDLE_BYTES : 0;
     }
@@ -161,14 +165,27 @@ static double feature_bytes(const struct sl_features *f, double n, bool sparse, 
 
 /* ---- the full graph ---- */
 
-/* Instead of a minibatch's blocks and rows: out-neighbours and tables of chunks. */
-static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *dataset)
+#define TASK_BYTES 5000 /* StarPU's records of one, of its handles and its arguments */
+
+/* Instead of a minibatch's blocks and rows: out-neighbours, tables of chunks, and tasks that wait. */
+static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *dataset,
+                          const struct sl_memory_run *run)
 {
     double n_chunks = s->pes;
-    return 12 * (double)dataset->graph.n_edges + 16.0 * dataset->graph.n_vertices + n_chunks * n_chunks;
+    double tasks = sl_pipe_tasks(s->layers, s->ways, run->n_workers);
+    double inner =
+        s->recompute && s->pes > s->ways ? 1 - run->boundary : 0; /* lists of those with no neighbour elsewhere */
+    return (12 + 4 * inner) * (double)dataset->graph.n_edges +
+           (16 + (inner > 0 ? 8 : 0)) * (double)dataset->graph.n_vertices + n_chunks * n_chunks + TASK_BYTES * tasks;
 }
 
 /* ---- all ---- */
+
+/* Epochs over the full graph are all alike. */
+static double spare_share(const struct sl_settings *s)
+{
+    return s->schedule != SL_SCHEDULE_PIPE ? SPARE_SHARE : s->recompute ? AGAIN_SHARE : 0;
+}
 
 /* Rows of training and of an evaluation, which takes its blocks among those that training has left free. */
 static void term_rows(const struct sl_rows_of *of, struct sl_memory_terms *terms)
@@ -183,10 +200,22 @@ static void term_rows(const struct sl_rows_of *of, struct sl_memory_terms *terms
     }
     sl_row_need_evaluation(of, &evaluation);
     bool pipe = of->settings->schedule == SL_SCHEDULE_PIPE;
-    double spare = 1 + SPARE_SHARE + STEP_SHARE * (pipe ? 0 : fmax(0, of->settings->depth - 2.0));
-    terms->rows = (uint64_t)(rows_bytes(&kept) + spare * rows_bytes(&passing));
+    double spare = spare_share(of->settings) * rows_bytes(&passing);
+    double in_flight = fmin(of->settings->depth, of->n_per_epoch + 1); /* of the next epoch one is sampled */
+    double mixed = pipe ? 0 : STEP_SHARE * fmax(0, in_flight - 2) * rows_bytes(&passing);
+    terms->rows = (uint64_t)(rows_bytes(&kept) + rows_bytes(&passing) + spare + mixed);
     terms->evaluation = (uint64_t)((1 + SPARE_SHARE) * rows_bytes(&evaluation));
-    terms->beside = (uint64_t)sl_blocks_unserved(&evaluation, &passing);
+    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing) - spare);
+}
+
+/* What a PE's cache of dense features has beside a row. */
+#define HOT_ROW_BYTES 16
+
+/* All PEs'. */
+static double feature_caches(const struct sl_settings *s, double n, uint32_t n_columns)
+{
+    double rows = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
+    return fmin(rows, n) * s->pes * ((double)sl_settings_row_element(s) * n_columns + HOT_ROW_BYTES);
 }
 
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct sl_dataset *dataset,
@@ -203,19 +232,19 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                             .n_vertices = n,
                             .n_workers = run->n_workers,
                             .n_per_epoch = steps_per_epoch(s, dataset),
+                            .boundary = run->boundary,
                             .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
     double weights = sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 2 * n * sizeof(sl_real) : 0;
     size_t row = sl_settings_row_element(s);
-    double cached = s->feature_cache == SL_FEATURE_CACHE_AUTO ? 0 : s->feature_cache; /* then it is GPUs' */
-    double cache = sparse ? 0 : fmin(cached, n) * s->pes * ((double)row * f->n_columns + 16);
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
-        .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights + cache),
+        .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights +
+                           (sparse ? 0 : feature_caches(s, n, f->n_columns))),
         .model = (uint64_t)model_bytes(s, &model),
         .partials = (uint64_t)partial_bytes(s, &model),
-        .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &run->reach, &model, run->team),
-        .samples = (uint64_t)(pipe ? pipe_tables(s, dataset) : sample_bytes(s, &run->reach, n))};
+        .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &model, run),
+        .samples = (uint64_t)(pipe ? pipe_tables(s, dataset, run) : sample_bytes(s, &run->reach, n))};
     terms.factors = (uint64_t)(run->n_workers * factor_bytes(&of));
     term_rows(&of, &terms);
     return terms;
@@ -319,6 +348,28 @@ static struct shares find_shares(const struct sl_dataset *dataset, const struct 
     return s;
 }
 
+/* The layers of one stage, of all. */
+static double stage_share(const struct sl_settings *s, uint32_t stage)
+{
+    uint32_t first = stage > 0 && s->n_stages_cut > 0 ? s->stages_cut[stage - 1] : 0;
+    uint32_t end = stage < s->n_stages_cut ? s->stages_cut[stage] : s->layers;
+    return s->n_stages_cut > 0 ? (double)(end - first) / s->layers : 1.0 / s->stages;
+}
+
+/* The layers of the crew that has the most, of all. */
+static double crew_share(const struct sl_settings *s, const struct sl_plan *plan)
+{
+    double most = 0;
+    double so_far = 0;
+    for (uint32_t stage = 0; stage < s->stages; stage++) {
+        bool first = stage == 0 ||
+                     sl_plan_crew_of_stage(plan, stage, s->stages) != sl_plan_crew_of_stage(plan, stage - 1, s->stages);
+        so_far = (first ? 0 : so_far) + stage_share(s, stage);
+        most = fmax(most, so_far);
+    }
+    return most;
+}
+
 static double portion(double share, double whole)
 {
     return fmin(1, share) * whole;
@@ -335,38 +386,47 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     return CLASS_SHARE * n * widest * (double)element;
 }
 
-/* The same of full-graph training, whose receives are all submitted, and have their memory, before the first arrives: of all layers and both
- * ways; computed again, rows come again. */
-static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, double n)
+/* The same of full-graph training, whose receives are all submitted, and have their memory, before the first arrives: of a crew's layers and
+ * both ways, with several slots as history, too; computed again in one, rows come again. And what crews send each other: rows of the same
+ * width, and those of the first layer. */
+static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_plan *plan,
+                              double n)
 {
+    double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
+    bool several_slots = s->pes > s->ways;
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         all += aggregates(&model->layer[i]) ? model->layer[i].training.travels : 0;
     }
-    return (s->recompute ? 3 : 2) * CLASS_SHARE * n * all * sizeof(sl_real);
+    double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
+    double stages = plan->n_crews > 1 ? 4 * s->hidden * share : 0;
+    return CLASS_SHARE * n * (ways + stages) * sizeof(sl_real);
 }
 
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                         const struct sl_plan *plan, const struct sl_partition *partition,
                                         uint32_t n_workers)
 {
-    struct sl_memory_run run = {.reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers};
+    struct sl_memory_run run = {
+        .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
     struct shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
+    bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
+    s.steps *= pipe ? crew_share(settings, plan) * plan->n_crews : 1;
     double n = dataset->graph.n_vertices;
     bool sparse;
     struct sl_model model = outline_model(settings, dataset, &sparse);
     double edges = sizeof(sl_vertex) * (double)dataset->graph.n_edges;
     double values = sparse ? 8 * (double)dataset->features.offsets[dataset->features.n_rows] : 0;
-    bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
+    double caches = sparse ? 0 : feature_caches(settings, n, dataset->features.n_columns);
+    double all = (double)t.data - caches;
     bool weighed = sl_model_kind(settings->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     double weights = (pipe ? 6 : weighed ? 4 : 0) * n * sizeof(sl_real);
-    double tables =
-        portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, (double)t.data - edges - values);
-    double data = tables + VERTEX_BYTES * n + weights;
+    double tables = portion(s.edges, edges) + portion(s.values, values) + portion(s.vertices, all - edges - values);
+    double data = tables + portion(s.pes, caches) + VERTEX_BYTES * n + weights;
     double halo = halo_bytes(&model, sl_settings_row_element(settings), n);
     double training =
-        portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, n) : 0);
+        portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, plan, n) : 0);
     double evaluation = portion(s.scored, (double)t.evaluation) + halo;
     uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
@@ -374,7 +434,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
         (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model + t.factors;
     return (struct sl_rank_need){.memory = (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES +
                                            n_workers * WORKER_BYTES,
-                                 .untouched = t.data - (uint64_t)fmin(tables, (double)t.data)};
+                                 .untouched = (uint64_t)(all - fmin(tables, all))};
 }
 
 /* ---- on a GPU ---- */
@@ -434,12 +494,14 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
                             .model = &model,
                             .reach = &b,
                             .n_vertices = shards->n_vertices,
+                            .n_workers = settings->pes,
                             .n_per_epoch = steps_per_epoch(settings, &outline),
                             .sparse = shards->is_sparse};
     struct sl_blocks kept;
     struct sl_blocks passing;
     sl_row_need_step(&of, &kept, &passing);
-    double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &b, &model, 1));
+    struct sl_memory_run run = {.reach = b, .team = 1, .n_workers = settings->pes};
+    double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &model, &run));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
     double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,

@@ -17,29 +17,30 @@ struct sl_memory_run {
     struct sl_reach reach;
     uint32_t team;
     uint32_t n_workers;
+    double boundary; /* of chunks, the share of the vertices (runtime/pipe/boundary.h); 0 before chunks are made */
 };
 
 /* Estimates in bytes of what the process holds, read off the model's layers. Rows are counted as blocks of the pool
  * (row_need.h), of steps as they are to be expected (reach.h). */
 struct sl_memory_terms {
-    uint64_t loaded;     /* the dataset as it is loaded, which goes before the work begins */
-    uint64_t data;       /* in part order, with what vertices are weighed by and caches of features */
-    uint64_t model;      /* with its optimiser and copies */
-    uint64_t partials;   /* of gradients, losses and batch norm's sums */
-    uint64_t exchange;   /* what PEs exchange rows by */
-    uint64_t samples;    /* depth sampled blocks */
-    uint64_t factors;    /* what all workers' products of bf16 round, or widen, factors in */
-    uint64_t rows;       /* of one training step; of small chunks, whose handles are kept, of depth steps */
+    uint64_t loaded;   /* the dataset as it is loaded, which goes before the work begins */
+    uint64_t data;     /* in part order, with what vertices are weighed by and caches of features */
+    uint64_t model;    /* with its optimiser and copies */
+    uint64_t partials; /* of gradients, losses and batch norm's sums */
+    uint64_t exchange; /* what PEs exchange rows by */
+    uint64_t samples;  /* depth sampled blocks */
+    uint64_t factors;  /* what all workers' products of bf16 round, or widen, factors in */
+    uint64_t rows;     /* of one training step, with some to spare; of small chunks, whose handles are kept, of depth */
     uint64_t evaluation; /* rows of all vertices */
-    uint64_t beside;     /* what of these the pool has no blocks for that training left */
+    uint64_t beside;     /* what of these the pool has no blocks for that training left, of what it had to spare, too */
 };
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                        const struct sl_memory_run *run);
 
 /* The most of it at a time: data, model, partials, exchange, the process itself, and the larger of the dataset as it is loaded and of
  * training with what evaluation takes beside; or, where the pool gives back what training leaves, of training and evaluation. Of 22
- * runs two took more, by up to a tenth, and none less than four fifths of it (tests/test_memory_peak.c, doc/measurements.md). What
- * reading a dataset's text takes beside is not counted: it is over before. */
+ * runs none takes more by over a twentieth, or less than about four fifths of it (tests/test_memory_peak.c, doc/measurements.md).
+ * What reading a dataset's text takes beside is not counted: it is over before. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);
 

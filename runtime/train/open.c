@@ -5,6 +5,7 @@
 #include "partition/load.h"
 #include "runtime/train/session.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "codelets/gemm.h"
@@ -15,6 +16,7 @@
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
+#include "runtime/pipe/boundary.h"
 #include "runtime/pipe/schedule.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/outputs.h"
@@ -307,6 +309,21 @@ done:
     return st;
 }
 
+/* Chunks as they have come to be, of which others read the rows on boundaries alone. */
+static enum sl_status check_chunks(struct sl_session *t)
+{
+    struct sl_memory_run run = {.n_workers = t->machine.n_workers};
+    uint32_t n = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_pipe_boundary_count(&t->partition, &n), done);
+    run.boundary = n / fmax(1, t->dataset->graph.n_vertices);
+    t->memory_bytes = sl_memory_need(t->settings, t->dataset, &run);
+    SL_TRY(st, check_need(t), done);
+    st = check_space(t, 0);
+done:
+    return st;
+}
+
 /* A rank's parts as they have come to be. Rank 0 tells of the rank that needs most. */
 static enum sl_status check_parts(struct sl_session *t)
 {
@@ -334,7 +351,7 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_together_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_together_then(), done);
-    SL_TRY(st, held != NULL ? check_parts(t) : SL_OK, done);
+    SL_TRY(st, held != NULL ? check_parts(t) : s->recompute && s->pes > s->ways ? check_chunks(t) : SL_OK, done);
     SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
            done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;

@@ -15,31 +15,26 @@
 
 /* ---- what is not there ---- */
 
-/* Exact training: all chunks in one slot, and each rank has ways. */
+/* Processes that share a stage have a way each, at the least. */
 static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
 {
-    uint32_t chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
-    if (s->stages > 1) {
-        return sl_fail(SL_ENOTSUP,
-                       "--stages: found %u in %u processes of one run, expected 1; these share the ways of exact "
-                       "training",
-                       s->stages, n);
-    }
-    if (s->ways < n) {
-        return sl_fail(SL_EINVAL, "--ways: found %u, expected at least one for each of %u processes of one run",
-                       s->ways, n);
-    }
-    return chunks == s->ways ? SL_OK
-                             : sl_fail(SL_ENOTSUP,
-                                       "--chunks: found %u in %u processes of one run, expected %u, as many as "
-                                       "--ways, which is exact training",
-                                       chunks, n, s->ways);
+    uint32_t most =
+        s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
+    return s->ways >= most ? SL_OK
+                           : sl_fail(SL_EINVAL,
+                                     "--ways: found %u, expected at least %u for %u processes of one run with --stages "
+                                     "%u; each has a way of a stage",
+                                     s->ways, most, n, s->stages);
 }
 
 enum sl_status sl_together_check(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
-    enum sl_status st = s->schedule == SL_SCHEDULE_PIPE && n > 1 ? check_pipe(s, n) : SL_OK;
+    bool pipe = s->schedule == SL_SCHEDULE_PIPE;
+    enum sl_status st = pipe && n > 1 ? check_pipe(s, n) : SL_OK;
+    if (n > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "found %u processes of one run, expected at most %u", n, SL_MAX_PES);
+    }
     if (n == 1 || st != SL_OK) {
         return st;
     }
@@ -47,11 +42,7 @@ enum sl_status sl_together_check(const struct sl_settings *s)
         return sl_fail(SL_ENOTSUP, "--transport: found nccl in %u processes, expected starpu; NCCL is for one process",
                        n);
     }
-    if (s->feature_cache != 0 && s->feature_cache != SL_FEATURE_CACHE_AUTO) {
-        return sl_fail(SL_ENOTSUP, "--feature-cache: found %u in %u processes of one run, expected 0", s->feature_cache,
-                       n);
-    }
-    if (s->pes > 0 && s->pes < n) {
+    if (!pipe && s->pes > 0 && s->pes < n) {
         return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
                        n);
     }
@@ -145,7 +136,7 @@ enum sl_status sl_together_follow(struct sl_settings *s)
     s->group_size = decided.group_size;
     s->chunks = decided.chunks;
     s->placement = decided.placement;
-    if (s->pes < sl_n_ranks()) {
+    if (s->schedule != SL_SCHEDULE_PIPE && s->pes < sl_n_ranks()) {
         st = sl_fail(SL_EINVAL, "found %u PEs, expected at least one for each of %u ranks; ask for more with --pes",
                      s->pes, sl_n_ranks());
     }

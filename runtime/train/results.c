@@ -17,7 +17,7 @@ void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
                                      .n_features = t->shards.n_features,
                                      .n_classes = t->shards.n_classes,
                                      .n_edges = t->partition.graph.n_edges,
-                                     .n_pes = t->plan.n_pes,
+                                     .n_pes = t->settings->pes,
                                      .n_parts = t->plan.n_parts,
                                      .n_per_epoch = t->plan.n_per_epoch,
                                      .n_hidden = t->settings->layers > 1 ? t->settings->hidden : 0,

@@ -13,7 +13,7 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/pipe/epoch.h"
 
-#define UNEVEN 1.05 /* a PE's rows, of the average: parts are balanced by that much (partition/partition.h) */
+#define UNEVEN 1.05 /* a PE's rows, of its group's average: parts are balanced by that much (partition/partition.h) */
 
 /* ---- blocks ---- */
 
@@ -51,10 +51,11 @@ double sl_blocks_bytes(const struct sl_blocks *blocks)
     return bytes;
 }
 
-double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there)
+/* Those of `wanted` for which none of `there` may serve. */
+static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl_blocks *there)
 {
     struct sl_blocks left = *there;
-    double bytes = 0;
+    struct sl_blocks missing = {{0}};
     for (unsigned c = SL_POOL_CLASSES; c-- > 0;) {
         double n = wanted->n[c];
         for (unsigned k = c; n > 0 && k <= sl_pool_largest(c) && k < SL_POOL_CLASSES; k++) {
@@ -62,14 +63,29 @@ double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks
             left.n[k] -= served;
             n -= served;
         }
-        bytes += n * block_bytes(c);
+        missing.n[c] = n;
     }
-    return bytes;
+    return missing;
+}
+
+double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there)
+{
+    struct sl_blocks missing = unserved(wanted, there);
+    return sl_blocks_bytes(&missing);
+}
+
+/* What there is in one moment more, of which blocks that are free in it serve as far as they may. */
+static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment)
+{
+    struct sl_blocks missing = unserved(moment, to);
+    add_all(to, &missing, 1);
 }
 
 /* ---- a step ---- */
 
-#define LATE 0.5 /* of a step's input rows are there yet when those of the step that takes its slot are gathered */
+/* Of a step's input rows there are yet when those of the step that takes its slot are gathered: of as many PEs as there are workers, which
+ * gather one's at a time. */
+#define LATE 0.5
 
 /* What is counted: arrays whose handles are kept, or those that are not. */
 struct tally {
@@ -96,8 +112,9 @@ static void add_rows(struct tally *t, uint32_t level, double width, size_t eleme
 {
     const struct sl_settings *s = t->of->settings;
     double n_rows = t->of->reach->vertices[level] / s->group_size;
+    double uneven = s->group_size > 1 ? UNEVEN : 1;
     struct sl_split most =
-        sl_split_rows((uint32_t)fmin(ceil(UNEVEN * n_rows), UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
+        sl_split_rows((uint32_t)fmin(ceil(uneven * n_rows), UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
     struct sl_split least = sl_split_rows((uint32_t)fmin(n_rows / UNEVEN, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
     add_split(t, &most, width * (double)element);
     if (least.shift != most.shift && level > 0) {
@@ -145,6 +162,12 @@ static bool is_passing(const struct sl_layer *layer)
     return layer->hidden && layer->norm == SL_NORM_NONE;
 }
 
+/* Bytes of a number of a layer's output: of one that is not activated they are those of what comes before an activation. */
+static size_t output_element(const struct sl_rows_of *of, const struct sl_layer *layer)
+{
+    return layer->hidden ? row_element(of) : sizeof(sl_real);
+}
+
 /* Rows of a layer's way forward that its way back reads. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
@@ -155,9 +178,9 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
     add_rows(t, layer->level, sum && (layer != t->of->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
+    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, row);
     add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, 1);
-    add_rows(t, layer->from, attends(layer) ? layer->training.travels : 0, real);
+    add_rows(t, layer->from, attends(layer) ? layer->training.travels : 0, row);
     add_rows(t, layer->level, attends(layer) ? layer->n_heads : 0, real);
 }
 
@@ -205,7 +228,8 @@ static void count_kept(const struct sl_rows_of *of, struct sl_blocks *to)
     add_all(to, &t.blocks, of->settings->depth);
 }
 
-/* The others of one step: by class the most of what there is on the way forward through a layer, and on the way back. */
+/* The others of one step: what there is on the way forward through a layer, or on the way back, that blocks of another such moment do not
+ * serve. */
 static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
 {
     const struct sl_model *model = of->model;
@@ -215,12 +239,12 @@ static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
         add_forward(&forward, &model->layer[i]);
         struct tally now = forward;
         add_passing(&now, &model->layer[i]);
-        take_most(&most, &now.blocks);
+        add_moment(&most, &now.blocks);
         now = forward;
         add_backward(&now, &model->layer[i]);
         add_rows(&now, model->layer[i].from, i > 0 ? model->layer[i].n_in : 0, sizeof(sl_real));
         add_initial(&now);
-        take_most(&most, &now.blocks);
+        add_moment(&most, &now.blocks);
     }
     add_all(to, &most, 1);
 }
@@ -233,51 +257,66 @@ void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struc
     count_kept(of, kept);
     count_passing(of, passing);
     add_ahead(&ahead);
-    add_all(passing, &ahead.blocks, fmin(of->settings->depth + LATE, of->n_per_epoch));
+    double late = LATE * fmin(1, of->n_workers / of->settings->pes);
+    add_all(passing, &ahead.blocks, fmin(of->settings->depth + late, of->n_per_epoch));
 }
 
 /* ---- the full graph ---- */
 
 /* Whether rows of a chunk are kept, with an eighth to spare. */
-static bool keeps(const struct sl_rows_of *of, double width)
+static bool keeps(const struct sl_rows_of *of, double width, size_t element)
 {
     const struct sl_settings *s = of->settings;
     return sl_pipe_keeps(s, of->model->n_layers, of->n_vertices) &&
-           ceil(of->n_vertices / s->pes) * width * sizeof(sl_real) <= SL_KEPT_BYTES;
+           ceil(of->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
+}
+
+/* Blocks that are lent to sizes near theirs alone (sl_pool_lend_near): what they have beyond these bytes is never touched. */
+static void add_near(struct sl_blocks *to, double bytes, double n)
+{
+    size_t block;
+    unsigned class = sl_pool_class((size_t)bytes, &block);
+    to->n[class] += n * bytes / (double)block;
 }
 
 /* A share of the rows of all chunks, each a PE's and one block. */
-static void add_parts(const struct sl_rows_of *of, double width, double share, struct sl_blocks *to)
+static void add_parts(const struct sl_rows_of *of, double width, size_t element, double share, struct sl_blocks *to)
 {
     double pes = of->settings->pes;
-    double rows = ceil(of->n_vertices / pes);
-    bool kept = keeps(of, width);
-    if (width > 0) {
-        add_blocks(to, (kept ? 1.125 : 1) * rows * width * sizeof(sl_real), kept ? pes : ceil(share * pes));
+    double bytes = ceil(of->n_vertices / pes) * width * (double)element;
+    if (width == 0) {
+        return;
+    }
+    if (keeps(of, width, element)) {
+        add_blocks(to, 1.125 * bytes, pes);
+    } else {
+        (of->settings->recompute ? add_near : add_blocks)(to, bytes, ceil(share * pes));
     }
 }
 
 /* Shares of the rows of all chunks. */
 struct shares {
     double outputs, sent; /* that stay of each layer */
-    double
-        packed; /* of boundaries, for other chunks: of this epoch, of history, and gradients, which come as outputs go */
-    double back; /* that the way back reads besides */
+    double packed;        /* of boundaries, for other chunks and from them */
+    double back;          /* that the way back reads besides */
 };
 
 /* Of a layer: its output; what travels where it has rows of its own; what the way back reads besides. */
 static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer, const struct shares *shares,
                       struct sl_blocks *to)
 {
-    add_parts(of, layer->n_out, shares->outputs, to);
-    add_parts(of, layer->training.project_first ? layer->training.travels : 0, shares->sent, to);
-    add_parts(of, layer->activates_input ? layer->n_in : 0, aggregates(layer) ? shares->sent : shares->back, to);
-    add_parts(of, aggregates(layer) ? layer->training.travels : 0, shares->packed, to);
-    add_parts(of, layer->hidden ? layer->n_out : 0, is_passing(layer) ? 0 : shares->back, to);
-    add_parts(of, layer->hidden ? 0.25 * layer->n_out : 0, shares->back, to);
-    add_parts(of, layer->activates_input ? 0.25 * layer->n_in : 0, shares->back, to);
-    add_parts(of, aggregates(layer) && !layer->training.project_first ? layer->n_in : 0, shares->back, to);
-    add_parts(of, attends(layer) ? 5 * layer->n_heads : 0, shares->back, to);
+    const size_t real = sizeof(sl_real);
+    const size_t row = row_element(of);
+    bool sums = aggregates(layer) && !layer->training.project_first;
+    add_parts(of, layer->n_out, output_element(of, layer), shares->outputs, to);
+    add_parts(of, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
+    add_parts(of, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
+    add_parts(of, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
+    add_parts(of, layer->hidden ? layer->n_out : 0, real, is_passing(layer) ? 0 : shares->back, to);
+    add_parts(of, layer->hidden ? layer->n_out : 0, 1, shares->back, to);
+    add_parts(of, layer->activates_input ? layer->n_in : 0, 1, shares->back, to);
+    add_parts(of, sums ? layer->n_in : 0, row, shares->back, to);
+    add_parts(of, attends(layer) ? 5 * layer->n_heads : 0, real, shares->back, to);
 }
 
 /* Segments of --recompute: stages of even lengths, cut again where they are long. */
@@ -294,8 +333,12 @@ static double share_again(const struct sl_settings *s, const struct sl_model *mo
     return slots > 1 ? fmin(1 / n_segments(s, model), 2 / slots) : 1 / fmax(1, segments / 2);
 }
 
-/* Of the rows, where METIS made chunks: 0.56 of ogbn-arxiv's in 32, nearly all of a graph's that has no parts. */
-#define BOUNDARY 0.75
+/* Arrays of boundary rows at the most at a time: of what travels, for which gradients come on the way back; and, once there is a
+ * history, that, or in its place the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
+static double n_packed(const struct sl_settings *s)
+{
+    return s->epochs >= s->history_every ? 2 : 1;
+}
 
 /* Gradients of rows that are kept are all there; of others, those of a layer in hand. */
 static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
@@ -310,8 +353,8 @@ static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
                                  layer->training.project_first ? layer->training.travels : 0,
                                  layer->activates_input ? layer->n_in : 0};
         for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
-            bool kept = keeps(of, widths[k]);
-            add_parts(of, widths[k], kept ? 1 : 1 / slots, kept ? to : &here);
+            bool kept = keeps(of, widths[k], sizeof(sl_real));
+            add_parts(of, widths[k], sizeof(sl_real), kept ? 1 : 1 / slots, kept ? to : &here);
         }
         take_most(&passing, &here);
     }
@@ -325,11 +368,10 @@ void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
     double again = s->recompute ? share_again(s, of->model, slots) : 1;
     struct shares shares = {.outputs = 1, .sent = slots > 1 ? 1 : 0, .back = again};
     if (s->recompute && slots > 1) {
-        double boundary = s->partition == SL_PARTITION_METIS ? BOUNDARY : 1;
         double ends = (n_segments(s, of->model) + 1) / of->model->n_layers;
         shares.outputs = fmin(1, ends + again);
         shares.sent = again;
-        shares.packed = (s->epochs > s->history_every ? 2 : 1) * boundary + fmax(0, boundary - ends);
+        shares.packed = n_packed(s) * of->boundary;
     }
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < of->model->n_layers; i++) {
@@ -402,7 +444,7 @@ void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out)
         } else {
             add_chunks(of, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }
-        add_chunks(of, true, reads_first && i > 0 ? model->layer[0].n_out * (double)sizeof(sl_real) : 0, &here);
+        add_chunks(of, true, reads_first && i > 0 ? model->layer[0].n_out * (double)row_element(of) : 0, &here);
         take_most(out, &here);
     }
 }

@@ -24,6 +24,7 @@ struct sl_rows_of {
     double n_vertices;
     double n_workers;
     double n_per_epoch; /* steps */
+    double boundary;    /* share of the vertices that have a neighbour in another part */
     bool sparse;        /* features, which no step gathers then */
 };
 
@@ -33,7 +34,7 @@ struct sl_rows_of {
 void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing);
 
 /* Of training on the full graph: the way forward of all chunks and layers, of which --recompute leaves some outputs and, where there are
- * several slots, packed rows (runtime/pipe/boundary.h; how many, only parts would tell); and gradients of what is in hand. */
+ * several slots, packed rows (runtime/pipe/boundary.h); and gradients of what is in hand. */
 void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out);
 
 /* Of an evaluation: what a layer takes in and gives, and rows in between, of which those of the chunks at work are there. */

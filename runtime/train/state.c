@@ -168,7 +168,7 @@ enum sl_status sl_state_average(struct sl_session *t)
 {
     enum sl_status st;
     if (t->n_replicas == 1) {
-        return SL_OK;
+        return t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, false) : SL_OK;
     }
     SL_TRY(st, sl_replicas_gather(&t->door, t->replica, false), done);
     SL_TRY(st, sl_rank() == 0 ? sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model) : SL_OK, done);
@@ -228,6 +228,7 @@ enum sl_status sl_state_save(struct sl_session *t)
         sl_ranks_drain();
     }
     SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
+    SL_TRY(st, t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, true) : SL_OK, done);
     st = sl_rank() == 0 ? save(t) : SL_OK;
 done:
     return st;

@@ -126,7 +126,7 @@ static enum sl_status report(struct sl_session *t, const char *title)
     unsigned first_worker = 0;
     r.peak_rss_bytes = sl_metrics_peak_rss_bytes();
     r.probe = probe_result(t);
-    r.dataset = t->dataset->name;
+    r.dataset = t->name;
     r.n_workers = t->machine.n_workers;
     r.sched = t->machine.sched;
     bench_floor_count(&r.probe->shape, &floor);
@@ -174,7 +174,7 @@ static int read_options(const struct sl_option_table *table, const struct settin
 
 static int run_setting(const struct sl_option_table *table, const struct setting *setting, int argc, char **argv)
 {
-    struct bench_settings s;
+    struct bench_settings s = {0};
     enum sl_option_action action;
     int code = read_options(table, setting, argc, argv, &s, &action);
     if (code != EXIT_GOOD) {
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 {
     struct sl_option options[SL_MAX_OPTIONS];
     struct sl_option_table table = make_table(options);
-    struct bench_settings s;
+    struct bench_settings s = {0};
     enum sl_option_action action;
     int code = read_options(&table, NULL, argc, argv, &s, &action);
     if (code != EXIT_GOOD) {

@@ -3,17 +3,20 @@
 # Copyright (c) 2026 the Starling authors
 """An epoch of sampled GraphSAGE by coop_sage, DGL and PyTorch Geometric, by turns on one machine; a table in Markdown.
 
-usage: peers.py COOP_SAGE --data DIR [--features FILE] [--rounds N] [--threads N] [--settings NAME,..] [--ours OPTION,..]
+usage: peers.py COOP_SAGE --data DIR [--features FILE] [--rounds N] [--threads N] [--settings NAME,..] [--peers NAME,..]
+       [--ours OPTION,..]
 
 DIR is a dataset in OGB's raw layout, as for peer_pyg.py, and its name is one that coop_sage finds. Settings: tutorial (two layers
 of 128, fanout 4,4) and deep (three of 256, fanout 10,10,10) with neighbour sampling, labor (the tutorial's, with LABOR); a step has
 2048 seeds. Ours: two PEs of 1024, which cooperate. DGL: its NeighborSampler under its DataLoader, with the number of workers out of
 0, 1, 2 that is fastest here, and GraphBolt with NeighborSampler, and LayerNeighborSampler for labor. PyG: NeighborLoader where the
-installation has what it needs, else nothing. All train float32 rows with mean aggregation, ReLU, dropout 0.5 and Adam.
+installation has what it needs, else nothing; it is the slowest by far, and --peers dgl,graphbolt leaves it out. All train float32
+rows with mean aggregation, ReLU, dropout 0.5 and Adam.
 
 Each peer is a process that loads, trains an epoch to warm up, and then waits for its turn: a round is an epoch of each, one after
-the other, ours first. The table has medians over the rounds, least and most. Needs torch, and of dgl and torch_geometric what is to
-be measured; what is not there is said and left out. Exit status 77 where there is no peer at all.
+the other, ours first; the seconds of each go to standard error at once. The table has medians over the rounds, least and most. Needs
+torch, and of dgl and torch_geometric what is to be measured; what is not there is said and left out. Exit status 77 where there is no
+peer at all.
 """
 import argparse
 import json
@@ -211,7 +214,7 @@ class Ours:
 def measure(setting, options):
     """Print the setting's rows; returns how many peers there were."""
     contenders = [Ours(setting, options, [])] + [Ours(setting, options, more.split()) for more in options.ours]
-    peers = [Peer(kind, setting, options) for kind in PEERS[setting]]
+    peers = [Peer(kind, setting, options) for kind in PEERS[setting] if kind in options.peers.split(",")]
     for peer in peers:
         if not peer.name:
             print(f"peers: {setting}: a peer is left out, exit status {peer.end()}", file=sys.stderr)
@@ -220,6 +223,7 @@ def measure(setting, options):
     for _ in range(options.rounds):
         for contender in contenders:
             contender.turn()
+            print(f"peers: {setting}: {contender.name}: {contender.seconds[-1]:.3f} s", file=sys.stderr, flush=True)
     ours = statistics.median(contenders[0].seconds)
     for contender in contenders:
         median = statistics.median(contender.seconds)
@@ -238,6 +242,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--settings", default=",".join(SETTINGS))
+    parser.add_argument("--peers", default=",".join(WAYS), help="those that are measured")
     parser.add_argument("--ours", action="append", default=[], help="ours once more, with these options")
     parser.add_argument("--serve", choices=sorted(WAYS), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -394,7 +394,7 @@ int main(int argc, char **argv)
 {
     struct sl_option options[SL_MAX_OPTIONS];
     struct sl_option_table table = make_table(options);
-    struct phases_settings s;
+    struct phases_settings s = {0};
     struct sl_option_parse parse;
     int code = EXIT_GOOD;
     if (sl_option_defaults(&table, &s) != SL_OK) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/parallel.h"
 #include "tests/fuzz/fuzz.h"
 
 static const struct fuzz_target *target;
@@ -23,6 +24,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         fprintf(stderr, "\n");
         exit(2);
     }
+    sl_parallel_limit(1);
     if (getenv("SL_FUZZ_SEEDS") != NULL) {
         target->seed(getenv("SL_FUZZ_SEEDS"));
     }

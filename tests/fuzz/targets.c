@@ -26,6 +26,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/environment.h"
 #include "runtime/report/metrics.h"
+#include "runtime/report/projection.h"
 #include "runtime/report/trace_read.h"
 #include "runtime/starling.h"
 #include "support/file.h"
@@ -67,7 +68,7 @@ static const char *file_of(int i, const uint8_t *data, size_t n)
         need(fchmod(files[i], 0600) == 0); /* others' caches are not read */
         snprintf(paths[i], sizeof paths[i], "/proc/%ld/fd/%d", (long)getpid(), files[i]);
     }
-    need(files[i] >= 0 && ftruncate(files[i], 0) == 0 && pwrite(files[i], data, n, 0) == (ssize_t)n);
+    need(files[i] >= 0 && pwrite(files[i], data, n, 0) == (ssize_t)n && ftruncate(files[i], (off_t)n) == 0);
     return paths[i];
 }
 
@@ -428,15 +429,23 @@ static void seed_cache(const char *folder)
 
 /* ---- traces and metrics ---- */
 
-/* Two files, one behind the other, with a NUL between them. */
-static void run_trace(const uint8_t *data, size_t n)
+/* Two files, one behind the other with a NUL between them; the second is empty where there is none. */
+static void two_files(const uint8_t *data, size_t n, const char *paths_out[2])
 {
-    struct sl_trace_data trace;
     const uint8_t *end = n > 0 ? memchr(data, 0, n) : NULL;
     size_t first = end != NULL ? (size_t)(end - data) : n;
     size_t rest = end != NULL ? n - first - 1 : 0;
-    folder_with("tasks.rec", file_of(0, data, first));
-    enum sl_status st = sl_trace_read(folder_with("trace.rec", file_of(1, data + n - rest, rest)), &trace);
+    paths_out[0] = file_of(0, data, first);
+    paths_out[1] = file_of(1, data + n - rest, rest);
+}
+
+static void run_trace(const uint8_t *data, size_t n)
+{
+    struct sl_trace_data trace;
+    const char *paths[2];
+    two_files(data, n, paths);
+    folder_with("tasks.rec", paths[0]);
+    enum sl_status st = sl_trace_read(folder_with("trace.rec", paths[1]), &trace);
     judge(st);
     if (st == SL_OK) {
         sl_trace_data_free(&trace);
@@ -469,6 +478,47 @@ static void seed_metrics(const char *folder)
                                         "{\"event\":\"epoch\",\"epoch\":2}\n{\"event\":\"summary\"}\n",
                                         "{\"event\":\"epoch\",\"epoch\":1}\nnot ours\n{\"event\":\"st", NULL};
     put_texts(folder, texts);
+}
+
+/* What is read of one file, or of two, is projected in each way. */
+static void run_projection(const uint8_t *data, size_t n)
+{
+    static struct sl_projection projection; /* large */
+    static const struct sl_cluster cluster = {.per_machine = 2,
+                                              .slowness = 1,
+                                              .inside = {.latency_s = 1e-6, .bytes_per_s = 1e10},
+                                              .between = {.latency_s = 1e-5, .message_s = 1e-6, .bytes_per_s = 1e9}};
+    const char *paths[2];
+    two_files(data, n, paths);
+    projection.n_runs = n > 0 && memchr(data, 0, n) != NULL ? 2 : 1;
+    enum sl_status st = sl_measured_read(paths, projection.n_runs, projection.run);
+    judge(st);
+    if (st == SL_OK) {
+        judge(sl_projection_make(&projection, 0));
+    }
+    for (int mode = 0; st == SL_OK && mode < SL_N_PROJECT_MODES; mode++) {
+        struct sl_projected out;
+        judge(sl_projection_epoch(&projection, &cluster, (enum sl_project_mode)mode, 4, &out));
+    }
+}
+
+#define CONFIG(pes, group_size)                                                                                        \
+    "{\"event\":\"config\",\"dataset\":\"x\",\"vertices\":1000,\"edges\":5000,\"features\":10,\"classes\":4,"          \
+    "\"pes\":" pes ",\"group_size\":" group_size                                                                       \
+    ",\"devices\":[\"CPU 0\"],\"options\":{\"batch_size\":50,\"hidden\":8,\"layers\":1,"                               \
+    "\"fanout\":[3]},\"parameters\":2,\"parameter_bytes\":800}\n"
+#define EPOCH(row_bytes)                                                                                               \
+    "{\"event\":\"epoch\",\"train_loss\":1,\"seconds\":2.5,\"vertices\":[100,400],\"edges\":[300],\"bytes\":{\"ids\":" \
+    "30,"                                                                                                              \
+    "\"rows\":" row_bytes ",\"row_gradients\":0},\"stage_seconds\":{\"sample\":0.2,\"exchange\":0.1,\"gather\":0.3,"   \
+    "\"aggregate\":0.4,\"dense\":0.5,\"loss\":0.1,\"backward\":0.3,\"sync\":0.05,\"optimise\":0.05}}\n"
+
+static void seed_projection(const char *folder)
+{
+    static const char one[] = "not ours\n" CONFIG("1", "1") EPOCH("0") EPOCH("0");
+    static const char two[] = CONFIG("2", "2") EPOCH("3000") "\0" CONFIG("1", "1") EPOCH("0");
+    put_seed(folder, "one", one, sizeof one - 1);
+    put_seed(folder, "two", two, sizeof two - 1);
 }
 
 /* ---- options and the environment ---- */
@@ -585,6 +635,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"cache", run_cache, seed_cache},
     {"trace", run_trace, seed_trace},
     {"metrics", run_metrics, seed_metrics},
+    {"projection", run_projection, seed_projection},
     {"options", run_options, seed_options},
     {"environment", run_environment, seed_environment},
     {NULL, NULL, NULL},

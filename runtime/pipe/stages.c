@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Messages at the two ends of a crew's layers. */
+#include "runtime/pipe/stages.h"
+
+#include <string.h>
+
+#include "codelets/ranks.h"
+#include "support/memory.h"
+
+/* ---- whose layers ---- */
+
+bool sl_pipe_reads_first(const struct sl_model *model, uint32_t i)
+{
+    bool reads = false;
+    for (uint32_t k = i; i > 1 && k < model->n_layers; k++) {
+        reads = reads || model->layer[k].kind->reads_first;
+    }
+    return reads;
+}
+
+static uint32_t crew_of_layer(const struct sl_pipe *p, uint32_t i)
+{
+    return sl_plan_crew_of_stage(p->work.plan, p->stage[i], p->work.settings->stages);
+}
+
+void sl_pipe_stages_find(struct sl_pipe *p)
+{
+    uint32_t n = p->work.model->n_layers;
+    uint32_t crew = sl_plan_crew(p->work.plan);
+    p->first_layer = 0;
+    while (p->first_layer < n && crew_of_layer(p, p->first_layer) < crew) {
+        p->first_layer++;
+    }
+    p->end_layer = p->first_layer;
+    while (p->end_layer < n && crew_of_layer(p, p->end_layer) == crew) {
+        p->end_layer++;
+    }
+}
+
+struct sl_rank_range sl_pipe_losers(const struct sl_pipe *p)
+{
+    return sl_plan_crew_ranks(p->work.plan, p->work.plan->n_crews - 1);
+}
+
+/* ---- rows between crews ---- */
+
+static struct sl_pipe *pipe_of(const struct sl_at *at)
+{
+    return at->pass->owner;
+}
+
+/* Rows that cross between layer - 1 and layer, the one way or the other. */
+struct crossing {
+    uint32_t layer; /* they are a role's of this one */
+    enum sl_role role;
+    uint32_t n_columns;
+};
+
+static uint32_t list_crossings(const struct sl_model *model, uint32_t layer, bool back, struct crossing out[2])
+{
+    out[0] = (struct crossing){layer - 1, back ? SL_ROWS_GH : SL_ROWS_H, model->layer[layer].n_in};
+    out[1] = (struct crossing){0, back ? SL_ROWS_GINITIAL : SL_ROWS_H, model->layer[0].n_out};
+    return sl_pipe_reads_first(model, layer) ? 2 : 1;
+}
+
+/* A number for each handle that receives in an epoch. */
+static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uint32_t q)
+{
+    return SL_RANKS_TAGS_OF_STAGES + ((int64_t)p->aside << 34 | (int64_t)back << 33 | (int64_t)crossing << 32 | q);
+}
+
+/* One chunk's rows, to the rank that has it in the crew or from there. */
+static enum sl_status cross(const struct sl_at *at, const struct crossing *what, uint32_t peer, int64_t tag, uint32_t q,
+                            bool gives)
+{
+    struct sl_at of = sl_pass_at(at->pass, what->layer);
+    struct sl_rows *rows = sl_at_rows(&of, q, what->role);
+    enum sl_status st = SL_OK;
+    SL_TRY(st, gives ? SL_OK : sl_at_shape(&of, q, what->role, of.level, what->n_columns), done);
+    if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
+        st = gives ? sl_ranks_send(rows->chunk[0], peer, tag) : sl_ranks_receive(rows->chunk[0], peer, tag);
+    }
+done:
+    return st;
+}
+
+/* All that crosses before `layer`, with the crew that has the layers on the other side. */
+static enum sl_status cross_all(const struct sl_at *at, uint32_t layer, bool back, bool gives)
+{
+    const struct sl_pipe *p = pipe_of(at);
+    uint32_t crew = sl_plan_crew(p->work.plan) + (gives == back ? -1u : 1u);
+    struct crossing what[2];
+    enum sl_status st = SL_OK;
+    if (layer == 0 || layer == p->work.model->n_layers) {
+        return SL_OK;
+    }
+    uint32_t n = list_crossings(p->work.model, layer, back, what);
+    for (uint32_t k = 0, q = 0; sl_at_pe(at, k, &q); k++) {
+        uint32_t peer = sl_plan_rank(p->whole, crew * p->graph.n_chunks + q);
+        for (uint32_t i = 0; i < n; i++) {
+            SL_TRY(st, cross(at, &what[i], peer, tag_of(p, back, i, q), q, gives), done);
+        }
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_pipe_take(const struct sl_at *at, bool back)
+{
+    const struct sl_pipe *p = pipe_of(at);
+    uint32_t edge = back ? p->end_layer : p->first_layer;
+    return at->i + back == edge ? cross_all(at, edge, back, false) : SL_OK;
+}
+
+enum sl_status sl_pipe_give(const struct sl_at *at, bool back)
+{
+    const struct sl_pipe *p = pipe_of(at);
+    uint32_t edge = back ? p->first_layer : p->end_layer;
+    return at->i + !back == edge ? cross_all(at, edge, back, true) : SL_OK;
+}
+
+void sl_pipe_stages_done(const struct sl_at *at)
+{
+    const struct sl_pipe *p = pipe_of(at);
+    uint32_t n = p->work.model->n_layers;
+    struct sl_at initial = sl_pass_at(at->pass, 0);
+    struct sl_at before = sl_pass_at(at->pass, p->first_layer > 0 ? p->first_layer - 1 : 0);
+    struct sl_at last = sl_pass_at(at->pass, p->end_layer - 1);
+    for (uint32_t k = 0, q = 0; sl_at_pe(at, k, &q); k++) {
+        if (p->first_layer > 0) {
+            sl_at_done(&before, q, SL_ROWS_GH);
+        }
+        if (p->first_layer > 0 && sl_pipe_reads_first(p->work.model, p->first_layer)) {
+            sl_at_done(&initial, q, SL_ROWS_H);
+        }
+        if (p->first_layer > 0) {
+            sl_at_done(&initial, q, SL_ROWS_GINITIAL);
+        }
+        if (p->end_layer < n) {
+            sl_at_done(&last, q, SL_ROWS_H);
+        }
+    }
+}
+
+/* ---- weights ---- */
+
+/* Arrays of a parameter that are shared: its values, and for a checkpoint the moments. */
+static uint32_t arrays_of(const struct sl_parameter *parameter, bool checkpoint, sl_real *out[3])
+{
+    out[0] = parameter->value;
+    out[1] = parameter->moment1;
+    out[2] = parameter->moment2;
+    return checkpoint ? 3 : 1;
+}
+
+/* The trained parameters of layers first .. end - 1: to a list (`values` may be NULL), or from there. Returns how many numbers. */
+static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, bool checkpoint, bool in,
+                   sl_real *values)
+{
+    size_t n = 0;
+    for (uint32_t k = first * SL_N_PARAMETERS; k < end * SL_N_PARAMETERS; k++) {
+        const struct sl_parameter *parameter = &model->layer[k / SL_N_PARAMETERS].parameter[k % SL_N_PARAMETERS];
+        size_t size = (size_t)parameter->n_rows * parameter->n_columns;
+        sl_real *array[3];
+        uint32_t n_arrays = sl_parameter_trained(parameter) ? arrays_of(parameter, checkpoint, array) : 0;
+        for (uint32_t a = 0; a < n_arrays; a++, n += size) {
+            if (values != NULL) {
+                memcpy(in ? array[a] : values + n, in ? values + n : array[a], size * sizeof *values);
+            }
+        }
+    }
+    return n;
+}
+
+/* Of each crew its first rank gives the layers, in their order. */
+static void count_bytes(const struct sl_pipe *p, bool checkpoint, size_t *bytes_of)
+{
+    const struct sl_model *model = p->work.model;
+    memset(bytes_of, 0, p->work.plan->n_ranks * sizeof *bytes_of);
+    for (uint32_t i = 0; i < model->n_layers; i++) {
+        uint32_t giver = sl_plan_crew_ranks(p->work.plan, crew_of_layer(p, i)).begin;
+        bytes_of[giver] += copy(model, i, i + 1, checkpoint, false, NULL) * sizeof(sl_real);
+    }
+}
+
+enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
+{
+    struct sl_model *model = p->work.model;
+    uint32_t rank = p->work.plan->rank;
+    size_t n = copy(model, 0, model->n_layers, checkpoint, false, NULL);
+    size_t bytes_of[SL_MAX_PES];
+    sl_real *mine = NULL;
+    sl_real *all = NULL;
+    enum sl_status st;
+    if (p->work.plan->n_crews == 1) {
+        return SL_OK;
+    }
+    count_bytes(p, checkpoint, bytes_of);
+    SL_TRY(st, sl_alloc(bytes_of[rank] / sizeof *mine + 1, sizeof *mine, "weights of the stages", &mine), done);
+    SL_TRY(st, sl_alloc(n + 1, sizeof *all, "weights of all stages", &all), done);
+    SL_TRY(st, sl_model_acquire(model, STARPU_RW), done);
+    if (bytes_of[rank] > 0) {
+        copy(model, p->first_layer, p->end_layer, checkpoint, false, mine);
+    }
+    st = sl_ranks_gather(mine, bytes_of[rank], bytes_of, all);
+    st = st == SL_OK && !checkpoint ? sl_ranks_broadcast(all, n * sizeof *all) : st;
+    if (st == SL_OK && (rank == 0 || !checkpoint)) {
+        copy(model, 0, model->n_layers, checkpoint, true, all);
+    }
+    sl_model_release(model);
+done:
+    sl_free(mine);
+    sl_free(all);
+    return st;
+}
