@@ -295,6 +295,12 @@ for setting in STARPU_NCPU=abc STARPU_NCPU=-5 STARPU_LIMIT_CPU_MEM=1 STARPU_LIMI
     expect 1 "^coop_sage: .${setting%=*}: found " $run --epochs 1
     unset "${setting%=*}"
 done
+
+# Where hwloc counts less memory than there is, as on a machine whose memory was added after its start, StarPU does not wait for it.
+# shellcheck disable=SC2086
+HWLOC_SYNTHETIC='NUMANode:1(memory=1048576) core:2 pu:1' HWLOC_THISSYSTEM=1 timeout -s KILL 60 "$program" $run --epochs 1 >stdout 2>stderr ||
+    complain "a machine of which hwloc counts 1 MiB: exit code $?, $(cat stderr)"
+
 export STARPU_NCPU=1
 # shellcheck disable=SC2086
 expect 0 '^machine +1 workers' ${run/--cpus 2/} --epochs 1

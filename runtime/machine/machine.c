@@ -168,9 +168,12 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
                          settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
 }
 
-/* Once StarPU is up: its GPUs, and each worker's libraries. */
+/* Once StarPU is up: its GPUs, and each worker's libraries. Main memory is not counted against what StarPU takes to be there, hwloc's
+ * count, which lacks what was added after the system's start: at that bound StarPU would look for buffers to throw out for ever. Whether
+ * a run fits is asked before it starts (runtime/train/open.c). */
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
+    starpu_malloc_on_node_set_default_flags(STARPU_MAIN_RAM, STARPU_MALLOC_PINNED);
     unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
     if (n != machine->n_gpus) {
         return sl_fail(SL_ENODEV, "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n,
