@@ -32,10 +32,17 @@ static int files_open(void)
     return n;
 }
 
+/* Of the process: after the tenth epoch, the hundredth, and the last. */
+struct held {
+    long tenth, hundredth, last;
+};
+
 static void look_at_memory(void *context, const struct sl_epoch_news *news)
 {
-    long *pages = context;
-    pages[news->epoch <= 10 ? 0 : 1] = pages_held();
+    struct held *held = context;
+    held->last = pages_held();
+    held->tenth = news->epoch <= 10 ? held->last : held->tenth;
+    held->hundredth = news->epoch <= 100 ? held->last : held->hundredth;
 }
 
 static void test_sessions(void **state)
@@ -64,26 +71,30 @@ static void test_sessions(void **state)
 #endif
 }
 
-/* Memory after the tenth epoch and after the last. */
+/* Now and then a batch's frontiers are the largest so far, ever more seldom, and touch a page more of their buffers: of the
+ * process's twenty megabytes that is one or two in a hundred after the tenth epoch, most of it before the hundredth. What is lost in
+ * each epoch, if only a hundred bytes, shows after it. */
 static void train_for_long(const char *options, const char *epochs)
 {
     struct sl_settings *settings;
     struct sl_session *session;
-    long pages[2] = {0};
+    struct held held = {0};
     long live = sl_memory_live();
     assert_ok(sl_settings_new(&settings));
     assert_ok(set_words(settings, options));
     assert_ok(sl_settings_set(settings, "epochs", epochs));
     assert_ok(sl_session_open(settings, NULL, &session));
-    assert_ok(sl_session_train(session, &(struct sl_report){.context = pages, .epoch = look_at_memory}));
+    assert_ok(sl_session_train(session, &(struct sl_report){.context = &held, .epoch = look_at_memory}));
     assert_int_equal(starpu_task_nsubmitted(), 0);
     sl_session_close(session);
     sl_settings_delete(settings);
     assert_int_equal(sl_memory_live(), live);
-    print_message("%s epochs: %ld pages after 10, %ld after the last\n", epochs, pages[0], pages[1]);
+    print_message("%s epochs: %ld pages after 10, %ld after 100, %ld after the last\n", epochs, held.tenth,
+                  held.hundredth, held.last);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(pages[1] <=
-                pages[0] + pages[0] / (getenv("SL_LONG") != NULL ? 100 : 20)); /* a huge page is much of a short run */
+    bool is_long = getenv("SL_LONG") != NULL;
+    assert_true(held.last <= held.tenth + held.tenth / (is_long ? 50 : 20)); /* a huge page is much of a short run */
+    assert_true(!is_long || held.last <= held.hundredth + held.hundredth / 100);
 #endif
 }
 

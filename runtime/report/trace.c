@@ -533,6 +533,18 @@ done:
     return st;
 }
 
+/* What was made of a trace of StarPU's that was cut short, as where the disk took less than it said. */
+static void remove_kept(const char *folder)
+{
+    for (size_t i = 0; i < n_kept(); i++) {
+        char *path;
+        if (sl_path_join(folder, kept[i], &path) == SL_OK) {
+            unlink(path);
+            sl_free(path);
+        }
+    }
+}
+
 /* All ranks' are there; *last_out is the last's, for messages. */
 static enum sl_status find_raw(const char *folder, char **last_out)
 {
@@ -571,6 +583,9 @@ enum sl_status sl_trace_finish(const char *folder)
     remove_folder(work);
     SL_TRY(st, st, done);
     st = sl_report_write(folder);
+    if (st == SL_EFILE) {
+        remove_kept(folder);
+    }
 done:
     sl_free(work);
     sl_free(raw);
