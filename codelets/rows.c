@@ -126,6 +126,19 @@ enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum sta
     return sl_fail(SL_ESTARPU, "StarPU refused to hand out a buffer");
 }
 
+enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_handle_t chunk,
+                                enum starpu_data_access_mode mode)
+{
+    if (starpu_data_acquire(chunk, mode) != 0) {
+        return sl_fail(SL_ESTARPU, "StarPU refused to hand out a chunk of rows");
+    }
+    enum sl_status st = sl_failure_status(failure);
+    if (st != SL_OK) {
+        starpu_data_release(chunk);
+    }
+    return st;
+}
+
 void sl_handle_close(starpu_data_handle_t handle)
 {
     if (handle != NULL) {

@@ -17,6 +17,7 @@
 
 #include "codelets/handle.h"
 #include "support/bf16.h"
+#include "support/failure.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -92,6 +93,11 @@ void sl_handle_drop(starpu_data_handle_t *handle);
  * and, with STARPU_W, for those that read it. Where there are none to wait for StarPU is handed no task. SL_ESTARPU. */
 #ifndef SL_KERNELS_ONLY
 enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
+
+/* A chunk of rows for the host, until starpu_data_release: waits for its tasks. What made the run fail is the status, since then its rows
+ * may be nowhere (runtime/machine/pool.h). */
+enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_handle_t chunk,
+                                enum starpu_data_access_mode mode);
 #endif
 
 /* Wait for the tasks that use a handle and unregister it, without bringing its data back; NULL is allowed. */

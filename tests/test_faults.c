@@ -25,7 +25,7 @@ struct fault {
     long first, last; /* those that fail, from 1; 0: none */
 };
 
-static struct fault allocations, submissions, acquisitions;
+static struct fault allocations, buffers, submissions, acquisitions;
 
 static bool fails(struct fault *fault)
 {
@@ -61,6 +61,14 @@ void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes)
 {
     return fails(&allocations) ? NULL : __real_calloc(n, bytes);
+}
+
+/* Of StarPU's buffers alone: the pool takes its blocks here. */
+int __real_posix_memalign(void **out, size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes)
+{
+    return fails(&buffers) ? ENOMEM : __real_posix_memalign(out, alignment, bytes);
 }
 
 int __real_starpu_task_submit(struct starpu_task *task);
@@ -252,6 +260,39 @@ static void test_allocations_from_then_on(void **state)
     fail_each(&allocations, SL_ENOMEM, 37, true);
 }
 
+/* From the n-th on there is none: nobody waits for it without end. What fails may be a block of the pool's reserve, without which a run
+ * does. */
+static void test_buffers(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* there is no pool */
+#endif
+    put_whole_dataset();
+    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) {
+        struct whole whole = {.pipe = runs[r].pipe, .options = runs[r].options};
+        long live = sl_memory_live();
+        long n_failed = 0;
+        long n = 1;
+        for (bool all_given = false; !all_given; n += stride(23)) {
+            make_all_files_go();
+            arm(&buffers, n, LONG_MAX);
+            enum sl_status st = run_whole(&whole);
+            all_given = disarm(&buffers) < n;
+            if (st != SL_OK && (st != SL_ENOMEM || strstr(sl_message(), "no memory for a buffer of ") == NULL)) {
+                fail_msg("run %zu, buffer %ld: found '%s': %s", r, n, sl_status_name(st), sl_message());
+            }
+            assert_true(!all_given || st == SL_OK);
+            n_failed += st != SL_OK;
+            expect_no_temporaries();
+            assert_int_equal(sl_memory_live(), live);
+            assert_int_equal(starpu_is_initialized(), 0);
+        }
+        print_message("run %zu: %ld times no memory for a buffer, of %ld\n", r, n_failed, n);
+        assert_true(n_failed > 2);
+    }
+}
+
 static void test_submissions(void **state)
 {
     (void)state;
@@ -392,8 +433,8 @@ static void test_codelets(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        with_folder(test_codelets),    with_folder(test_allocations),  with_folder(test_allocations_from_then_on),
-        with_folder(test_submissions), with_folder(test_acquisitions),
+        with_folder(test_codelets), with_folder(test_allocations), with_folder(test_allocations_from_then_on),
+        with_folder(test_buffers),  with_folder(test_submissions), with_folder(test_acquisitions),
     };
     const struct CMUnitTest codelets[] = {with_folder(test_codelets)};
     fixture_environment();

@@ -484,6 +484,31 @@ static void test_refused(void **state)
     sl_run_free(&own_run);
 }
 
+/* Rows that one sum adds, one matrix of bf16 among them or all. */
+static void test_mixtures(void **state)
+{
+    const struct sl_split split = {.n_rows = 3, .n_chunks = 1, .shift = 31};
+    const uint32_t first[] = {0, 3, 6};
+    struct sl_rows rows[2];
+    struct sl_slice packed[2] = {0};
+    struct sl_source_handles sources = {.n_owners = 2, .first = first, .rows = &rows[0], .packed = packed};
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        enum sl_entries of;
+        enum sl_status wanted = k == 0 || k == 3 ? SL_OK : SL_EINVAL;
+        for (int q = 0; q < 2; q++) {
+            expect_ok(sl_rows_register(&split, 2, k >> q & 1 ? sizeof(sl_bf16) : sizeof(sl_real), &rows[q]));
+        }
+        packed[1] = (struct sl_slice){rows[1].chunk[0], 0, 3};
+        assert_int_equal(sl_parts_entries("a sum", 2, rows, &of), wanted);
+        assert_true(wanted == SL_OK ? of == (k == 0 ? SL_OF_REAL : SL_OF_BF16)
+                                    : strstr(sl_message(), "1 of 2") != NULL);
+        assert_int_equal(sl_sources_entries("a sum", &sources, &of), wanted);
+        sl_rows_drop(&rows[0]);
+        sl_rows_drop(&rows[1]);
+    }
+}
+
 static int up(void **state)
 {
     static const struct graph_shape dense_shape = {
@@ -509,7 +534,7 @@ int main(void)
         cmocka_unit_test(test_numbers),      cmocka_unit_test(test_products),   cmocka_unit_test(test_sums),
         cmocka_unit_test(test_attention),    cmocka_unit_test(test_invisible),  cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_beside_float), cmocka_unit_test(test_evaluation), cmocka_unit_test(test_feature_cache),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_mixtures),
     };
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, up, down);
 }

@@ -27,14 +27,13 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *out)
 {
     sl_vertex start = sl_evaluated_here(a->pass.shards).first;
+    enum sl_status st = SL_OK;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         const struct sl_rows *rows = sl_full_rows(a, i, q);
         for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
             size_t first = a->pass.shards->part[q].first - start + ((size_t)c << rows->split.shift);
             size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
-            if (starpu_data_acquire(rows->chunk[c], STARPU_R) != 0) {
-                return sl_fail(SL_ESTARPU, "StarPU refused to hand out the rows of part %u", q);
-            }
+            SL_TRY(st, sl_chunk_acquire(&a->pass.run->failure, rows->chunk[c], STARPU_R), done);
             const void *from = starpu_data_get_local_ptr(rows->chunk[c]);
             if (sl_handle_is_bf16(rows->chunk[c])) {
                 sl_bf16_widen(n, from, out + first * rows->n_columns);
@@ -44,7 +43,8 @@ static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *ou
             starpu_data_release(rows->chunk[c]);
         }
     }
-    return SL_OK;
+done:
+    return st;
 }
 
 /* ---- scores ---- */
@@ -247,18 +247,18 @@ static struct chunk_loss chunk_loss(const struct sl_full *a, uint32_t first, uin
 /* Of each chunk here. */
 static enum sl_status find_losses(const struct sl_full *a, struct chunk_loss *out)
 {
+    enum sl_status st = SL_OK;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         for (uint32_t c = 0; c < logits_of(a, q)->split.n_chunks; c++) {
             starpu_data_handle_t z = logits_of(a, q)->chunk[c];
             uint32_t first = a->pass.shards->part[q].first + (c << logits_of(a, q)->split.shift);
-            if (starpu_data_acquire(z, STARPU_R) != 0) {
-                return sl_fail(SL_ESTARPU, "StarPU refused to hand out the logits of part %u", q);
-            }
+            SL_TRY(st, sl_chunk_acquire(&a->pass.run->failure, z, STARPU_R), done);
             *out++ = chunk_loss(a, first, sl_split_size(&logits_of(a, q)->split, c), starpu_data_get_local_ptr(z));
             starpu_data_release(z);
         }
     }
-    return SL_OK;
+done:
+    return st;
 }
 
 /* Chunks of the parts before `end`, whoever evaluates them. */

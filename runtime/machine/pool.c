@@ -40,8 +40,10 @@ static struct header *reserve_lists[SL_POOL_CLASSES]; /* never */
 static unsigned n_near_classes = NEAR_CLASSES_LARGE;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
-static uint64_t n_free_bytes;                 /* of these, on the free lists */
-static uint32_t n_unmatched[SL_POOL_CLASSES]; /* blocks taken since the last reserve */
+static uint64_t n_free_bytes;                         /* of these, on the free lists */
+static uint32_t n_unmatched[SL_POOL_CLASSES];         /* blocks taken since the last reserve */
+static struct sl_failure *failure;                    /* NULL: no memory is told to StarPU */
+static _Alignas(LINE_BYTES) char nowhere[LINE_BYTES]; /* where buffers lie that there is no memory for */
 
 /* Eight steps to a power of two, and one class for all that is small. */
 unsigned sl_pool_class(size_t bytes, size_t *rounded)
@@ -168,6 +170,24 @@ static struct header *take_fresh(unsigned class, size_t bytes)
     return header;
 }
 
+void sl_pool_report(struct sl_failure *to)
+{
+    failure = to;
+}
+
+static int without_memory(size_t bytes, void **out)
+{
+    if (failure == NULL) {
+        return -ENOMEM;
+    }
+    sl_failure_set(failure, sl_fail(SL_ENOMEM,
+                                    "no memory for a buffer of %zu bytes; free some, raise 'ulimit -v', or use a "
+                                    "smaller graph, batch or width",
+                                    bytes));
+    *out = nowhere;
+    return 0;
+}
+
 static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
 {
     size_t rounded;
@@ -181,7 +201,7 @@ static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t
     }
     pthread_mutex_unlock(&lock);
     if (header == NULL) {
-        return -ENOMEM;
+        return without_memory(bytes, out);
     }
     put_to_use(header);
     *out = block_of(header);
@@ -194,6 +214,9 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
     (void)node;
     (void)bytes;
     (void)flags;
+    if (block == nowhere) {
+        return 0;
+    }
     pthread_mutex_lock(&lock);
     header->next = free_lists[header->class];
     free_lists[header->class] = header;
@@ -207,7 +230,7 @@ static __attribute__((unused)) int system_malloc(unsigned node, void **out, size
     (void)node;
     (void)flags;
     *out = malloc(bytes);
-    return *out == NULL ? -ENOMEM : 0;
+    return *out == NULL ? without_memory(bytes, out) : 0;
 }
 
 static __attribute__((unused)) int system_free(unsigned node, void *block, size_t bytes, int flags)
@@ -215,7 +238,9 @@ static __attribute__((unused)) int system_free(unsigned node, void *block, size_
     (void)node;
     (void)bytes;
     (void)flags;
-    free(block);
+    if (block != nowhere) {
+        free(block);
+    }
     return 0;
 }
 
@@ -231,6 +256,7 @@ void sl_pool_install(void)
 void sl_pool_remove(void)
 {
     starpu_malloc_set_hooks(NULL, NULL);
+    sl_pool_report(NULL);
     release_free_blocks();
     sl_pool_lend_near(false);
     n_blocks = 0;

@@ -251,14 +251,13 @@ static uint32_t n_own(const struct sl_pipe *p)
 /* Rows of this rank's chunks, by id from its first on. */
 static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
 {
+    enum sl_status st = SL_OK;
     for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
         const struct sl_rows *rows = history_of(p, i, q);
         if (rows->split.n_chunks == 0) {
             continue;
         }
-        if (starpu_data_acquire(rows->chunk[0], STARPU_R) != 0) {
-            return sl_fail(SL_ESTARPU, "StarPU refused to hand out the history of layer %u", i);
-        }
+        SL_TRY(st, sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_R), done);
         const sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             memcpy(out + (size_t)(vertex_of(p, q, r) - first_own(p)) * rows->n_columns,
@@ -266,7 +265,8 @@ static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
         }
         starpu_data_release(rows->chunk[0]);
     }
-    return SL_OK;
+done:
+    return st;
 }
 
 static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const sl_real *from)
@@ -279,9 +279,7 @@ static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const sl_real *from
         if (rows->split.n_chunks == 0) {
             continue;
         }
-        if (starpu_data_acquire(rows->chunk[0], STARPU_W) != 0) {
-            return sl_fail(SL_ESTARPU, "StarPU refused to take the history of layer %u", i);
-        }
+        SL_TRY(st, sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_W), done);
         sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             memcpy(values + (size_t)r * rows->n_columns, from + (size_t)vertex_of(p, q, r) * rows->n_columns,

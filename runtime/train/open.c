@@ -244,6 +244,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = sl_ranks_failure_hook();
+    sl_pool_report(t->plan.n_ranks == 1 ? &t->run.failure : NULL); /* of several, others wait for what is not there */
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
