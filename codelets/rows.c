@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "support/failure.h"
 #include "support/memory.h"
 
 #define MAX_SHIFT 31

@@ -17,7 +17,6 @@
 
 #include "codelets/handle.h"
 #include "support/bf16.h"
-#include "support/failure.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -89,9 +88,11 @@ void sl_rows_keep(struct sl_rows *rows);
 /* Asynchronous unregistration of *handle, which becomes NULL; NULL is allowed. */
 void sl_handle_drop(starpu_data_handle_t *handle);
 
+#ifndef SL_KERNELS_ONLY
+struct sl_failure;
+
 /* starpu_data_acquire_on_node for the host, until starpu_data_release_on_node: waits for the tasks submitted so far that write it
  * and, with STARPU_W, for those that read it. Where there are none to wait for StarPU is handed no task. SL_ESTARPU. */
-#ifndef SL_KERNELS_ONLY
 enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode);
 
 /* A chunk of rows for the host, until starpu_data_release: waits for its tasks. What made the run fail is the status, since then its rows
