@@ -5,6 +5,7 @@
 #include "apps/run.h"
 
 #include <time.h>
+#include <unistd.h>
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -31,6 +32,14 @@ static void end_all(void)
         fflush(stderr);
         sl_process_abort(EXIT_FAILED);
     }
+}
+
+/* Nothing moves any more, or a task has failed that other processes wait for: where there are none this one ends. */
+static void give_up(void)
+{
+    end_all();
+    fprintf(stderr, "%s: %s\n", name_of_program, sl_message());
+    _exit(EXIT_FAILED);
 }
 
 /* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
@@ -97,7 +106,7 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     int code = EXIT_GOOD;
     sl_streams_open();
     name_of_program = program;
-    sl_process_on_failure(end_all);
+    sl_process_on_failure(give_up);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }

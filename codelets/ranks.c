@@ -69,7 +69,7 @@ void sl_ranks_on_failure(void (*hook)(void))
 
 void (*sl_ranks_failure_hook(void))(void)
 {
-    return joined.n > 1 ? failure_hook : NULL;
+    return failure_hook;
 }
 
 uint64_t sl_ranks_moves(void)

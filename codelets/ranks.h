@@ -43,7 +43,7 @@ void sl_ranks_spare(bool spare);
 /* End all ranks at once, from any thread. Returns where there is one rank only. */
 void sl_ranks_abort(int code);
 
-/* What a task that fails calls (struct sl_failure); NULL with one rank. */
+/* What a task that fails calls where there are several ranks (struct sl_failure), and the watchdog; NULL: nobody has said. */
 void sl_ranks_on_failure(void (*hook)(void));
 void (*sl_ranks_failure_hook(void))(void);
 

@@ -144,32 +144,86 @@ static void mark_task(const struct sl_span *span)
     starpu_fxt_trace_user_event_string(mark);
 }
 
+/* This worker's log; NULL on other threads. */
+static struct sl_worker_log *own_log(const struct sl_run *run)
+{
+    int worker = starpu_worker_get_id();
+    return worker < 0 || (unsigned)worker >= run->n_workers ? NULL : &run->logs[worker];
+}
+
+static const char *current_codelet(void)
+{
+    const struct starpu_task *task = starpu_task_get_current();
+    return task != NULL ? task->cl->name : "a task";
+}
+
+static void set_at_work(struct sl_at_work *at, const struct sl_task_args *args)
+{
+    atomic_store_explicit(&at->step, args->step, memory_order_relaxed);
+    atomic_store_explicit(&at->pe, args->pe, memory_order_relaxed);
+    atomic_store_explicit(&at->stage, (uint32_t)args->stage, memory_order_relaxed);
+    atomic_store_explicit(&at->name, current_codelet(), memory_order_release);
+}
+
+static void begin_work(const struct sl_task_args *args)
+{
+    struct sl_worker_log *log = own_log(args->run);
+    if (log != NULL) {
+        set_at_work(&log->at, args);
+    }
+}
+
+static void end_work(struct sl_worker_log *log)
+{
+    atomic_store_explicit(&log->at.name, NULL, memory_order_relaxed);
+}
+
+/* "PE 0, step 3". */
+static void print_place(uint32_t pe, uint64_t step, enum sl_stage stage, char *out, size_t bytes)
+{
+    if (stage == SL_STAGE_EVALUATE) {
+        snprintf(out, bytes, "PE %u, evaluation", pe);
+    } else {
+        snprintf(out, bytes, "PE %u, step %llu", pe, (unsigned long long)step);
+    }
+}
+
+bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (unsigned w = 0; w < run->n_workers && used < bytes; w++) {
+        const struct sl_at_work *at = &run->logs[w].at;
+        const char *name = atomic_load_explicit(&at->name, memory_order_acquire);
+        char place[48];
+        char worker[32];
+        if (name == NULL) {
+            continue;
+        }
+        print_place(at->pe, at->step, (enum sl_stage)at->stage, place, sizeof place);
+        starpu_worker_get_name((int)w, worker, sizeof worker);
+        used +=
+            (size_t)snprintf(out + used, bytes - used, "%s%s, %s, on %s", used > 0 ? "; " : "", name, place, worker);
+    }
+    return out[0] != '\0';
+}
+
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
 {
     *start_s_out = sl_clock_s();
     if (sl_failure_seen(&args->run->failure)) {
         return 1;
     }
+    begin_work(args);
     sl_waits_busy(1, *start_s_out);
     return 0;
 }
 
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st)
 {
-    const struct starpu_task *task = starpu_task_get_current();
-    const char *name = task != NULL ? task->cl->name : "a task";
-    char when[32] = "evaluation";
-    if (args->stage != SL_STAGE_EVALUATE) {
-        snprintf(when, sizeof when, "step %llu", (unsigned long long)args->step);
-    }
-    sl_failure_set(&args->run->failure, sl_fail(st, "%s, PE %u, %s: %s", name, args->pe, when, sl_message()));
-}
-
-/* This worker's log; NULL on other threads. */
-static struct sl_worker_log *own_log(const struct sl_run *run)
-{
-    int worker = starpu_worker_get_id();
-    return worker < 0 || (unsigned)worker >= run->n_workers ? NULL : &run->logs[worker];
+    char place[48];
+    print_place(args->pe, args->step, args->stage, place, sizeof place);
+    sl_failure_set(&args->run->failure, sl_fail(st, "%s, %s: %s", current_codelet(), place, sl_message()));
 }
 
 static void count_span(const struct sl_task_args *args, struct sl_worker_log *log, struct sl_span span)
@@ -193,6 +247,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
         return;
     }
     struct sl_span span = {args->step, start_s, sl_clock_s()};
+    end_work(log);
     if (args->run->traced) {
         mark_task(&span);
     }
@@ -206,6 +261,7 @@ int sl_task_enter_cuda(struct sl_task_args *args)
 #ifdef SL_CUDA
     cudaGetLastError(); /* one of StarPU's, which it has dealt with, is not this task's */
 #endif
+    begin_work(args);
     return sl_failure_seen(&args->run->failure);
 }
 
@@ -225,6 +281,7 @@ static void count_cuda_task(void *task_args)
         double end_s = sl_clock_s();
         count_span(args, log, (struct sl_span){args->step, fmax(args->device_start_s, log->device_end_s), end_s});
         log->device_end_s = end_s;
+        end_work(log);
     }
 }
 

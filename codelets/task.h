@@ -64,6 +64,14 @@ struct sl_span {
     double end_s;
 };
 
+/* The task that a worker is at, for a thread that wonders why nothing moves. */
+struct sl_at_work {
+    const char *_Atomic name; /* its codelet's; NULL: it is at none */
+    _Atomic uint64_t step;
+    _Atomic uint32_t pe;
+    _Atomic uint32_t stage;
+};
+
 /* What one worker has measured; only that worker writes it, the host reads it when the graph has drained. A line of its own. */
 struct sl_worker_log {
     _Alignas(64) double stage_s[SL_N_STAGES];
@@ -71,6 +79,7 @@ struct sl_worker_log {
     struct sl_span *compute; /* first start and last end of compute tasks, one entry per step seen by this worker */
     size_t n_hidden, n_compute, hidden_capacity, compute_capacity;
     double device_end_s; /* when this worker's last CUDA task ended */
+    struct sl_at_work at;
 };
 
 /* One run: outlives all of its tasks. */
@@ -106,6 +115,9 @@ void sl_run_log_reset(struct sl_run *run);
 
 /* Sum over workers of the seconds in each stage. */
 void sl_run_stage_seconds(const struct sl_run *run, double seconds_out[SL_N_STAGES]);
+
+/* "sl_sample, PE 0, step 3, on CPU 1; ..": what workers are at, of a GPU's the last that was started there. False: nothing. Any thread. */
+bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes);
 
 /* The share of sampling and gathering time, since the last reset, during which an earlier step was still computing (0..1;
  * 0 when there was none). No task may be running. SL_ENOMEM. */

@@ -178,8 +178,10 @@ SL_API uint32_t sl_process_number(void);
 /* Join the others, and refuse settings that are not there over several processes; sl_session_open does, too. SL_ENOTSUP, SL_EINVAL. */
 SL_API enum sl_status sl_process_join(const struct sl_settings *settings);
 
-/* Have a task that fails call this, in the thread where it did, whose sl_message says why, and before any other process gets to see what
- * it has left; for sl_process_abort. NULL, the default: sl_session_train returns the failure. Before sl_session_open. */
+/* Have this called, in a thread whose sl_message says why, where sl_session_train does not get to return: of several processes by a task
+ * that fails, before any other process gets to see what it has left; and, with --watchdog, where nothing moves any more, in the only
+ * process, too. For sl_process_abort, or the end of the process. NULL, the default: sl_session_train returns a task's failure, and
+ * --watchdog is refused. Before sl_session_open. */
 SL_API void sl_process_on_failure(void (*hook)(void));
 
 /* End all processes of the run, with this code. Any thread. Returns where this is the only one, or not joined yet. */

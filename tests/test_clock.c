@@ -136,11 +136,32 @@ static void test_full_graph(void **state)
                     PIPE_OPTIONS "save=%back.safetensors checkpoint=%kept");
 }
 
-/* Nothing moves: the watchdog sees it after its second, which is none of this clock. */
+/* A task that does not end until it may. */
+static atomic_bool may_end;
+
+static void hang_cpu_task(void *buffers[], void *cl_arg)
+{
+    const struct sl_task_args *args = cl_arg;
+    double start_s;
+    (void)buffers;
+    if (sl_task_enter(args, &start_s)) {
+        return;
+    }
+    while (!atomic_load(&may_end)) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    sl_task_leave(args, start_s);
+}
+
+static struct starpu_codelet hang_cl = {.name = "sl_test_hang", .cpu_funcs = {hang_cpu_task}, .nbuffers = 0};
+
+/* Nothing moves: the watchdog sees it after its second, which is none of this clock, and names the task. */
 static atomic_bool seen;
+static char what_was_seen[SL_MESSAGE_BYTES];
 
 static void see(void)
 {
+    snprintf(what_was_seen, sizeof what_was_seen, "%s", sl_message());
     atomic_store(&seen, true);
 }
 
@@ -157,7 +178,7 @@ static double seconds_until_seen(int way, uint32_t seconds, double limit_s)
     double start = steady_s();
     atomic_store(&seen, false);
     atomic_store(&direction, way);
-    assert_ok(sl_watchdog_start(seconds, see));
+    assert_ok(sl_watchdog_start(seconds, &run, see));
     while (!atomic_load(&seen) && steady_s() - start < limit_s) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -169,14 +190,26 @@ static double seconds_until_seen(int way, uint32_t seconds, double limit_s)
 
 static void test_watchdog(void **state)
 {
+    struct sl_task task;
     (void)state;
     fixture_start(1);
+    assert_true(seconds_until_seen(0, 1, 2) >= 2); /* no task is awaited */
+    atomic_store(&may_end, false);
+    sl_task_begin(&task, &hang_cl);
+    expect_ok(sl_task_submit(&task, &head, sizeof head, SL_PRIORITY_NORMAL));
     for (int way = -1; way <= 1; way += 2) {
         double took = seconds_until_seen(way, 1, RUN_LIMIT_S);
         if (took < 1 || took >= RUN_LIMIT_S) {
             fail_msg("expected the stop to be seen after 1 s, found %g s", took);
         }
+        if (strstr(what_was_seen, "ended for 1 s: sl_test_hang, PE 0, step 7, on CPU ") == NULL) {
+            fail_msg("expected the task to be named, found '%s'", what_was_seen);
+        }
     }
+    atomic_store(&may_end, true);
+    starpu_task_wait_for_all();
+    char at_work[80];
+    assert_false(sl_run_at_work(&run, at_work, sizeof at_work));
     fixture_stop();
 }
 

@@ -64,7 +64,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_true(s->lr_schedule == SL_LR_NONE && s->placement == SL_PLACEMENT_AUTO && s->resume == SL_RESUME_NO);
     assert_true(s->normalize_features == SL_NORMALIZE_NONE && s->sync == SL_SYNC_ALLREDUCE);
     assert_true(s->gossip_what == SL_GOSSIP_WEIGHT && s->gossip_average_every == 0 && s->gossip_local_size == 1);
-    assert_true(!s->gossip_ring && s->means == SL_MEANS_KERNEL && s->watchdog == 300);
+    assert_true(!s->gossip_ring && s->means == SL_MEANS_KERNEL && s->watchdog == SL_WATCHDOG_AUTO);
     assert_true(!s->directed && !s->residual && !s->quiet && !s->json && !s->metrics_steps && !s->layer_dependency);
     assert_null(s->data_path);
     assert_null(s->split);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <starpu.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "codelets/ranks.h"
@@ -18,6 +19,7 @@ static struct {
     bool started;
     pthread_t thread;
     uint32_t seconds;
+    const struct sl_run *run;
     void (*lost)(void);
     atomic_bool ends, rests;
 } watch;
@@ -39,6 +41,22 @@ static bool moved(const struct signs *before, const struct signs *now)
            now->n_messages != before->n_messages;
 }
 
+static bool waits_for_nothing(const struct signs *now)
+{
+    return atomic_load(&watch.rests) || (sl_n_ranks() == 1 && now->n_submitted == 0);
+}
+
+static void tell(void)
+{
+    char at_work[600];
+    if (!sl_run_at_work(watch.run, at_work, sizeof at_work)) {
+        snprintf(at_work, sizeof at_work, "no worker is at a task%s",
+                 sl_n_ranks() > 1 ? ": another rank has stopped, or its messages do not get here" : "");
+    }
+    sl_fail(SL_EIO, "no task has ended%s for %u s: %s; --watchdog sets how long to wait",
+            sl_n_ranks() > 1 ? " and no message has come" : "", watch.seconds, at_work);
+}
+
 static void *guard(void *unused)
 {
     struct signs last = look();
@@ -47,14 +65,11 @@ static void *guard(void *unused)
     while (!atomic_load(&watch.ends)) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         struct signs now = look();
-        if (moved(&last, &now) || atomic_load(&watch.rests)) {
+        if (moved(&last, &now) || waits_for_nothing(&now)) {
             last = now;
             last_s = sl_clock_s();
         } else if (sl_clock_s() - last_s > watch.seconds) {
-            sl_fail(SL_EIO,
-                    "no task has ended and no message has come for %u s: another rank has stopped, or its messages do "
-                    "not get here; --watchdog sets how long to wait",
-                    watch.seconds);
+            tell();
             watch.lost();
             break;
         }
@@ -62,9 +77,10 @@ static void *guard(void *unused)
     return NULL;
 }
 
-enum sl_status sl_watchdog_start(uint32_t seconds, void (*lost)(void))
+enum sl_status sl_watchdog_start(uint32_t seconds, const struct sl_run *run, void (*lost)(void))
 {
     watch.seconds = seconds;
+    watch.run = run;
     watch.lost = lost;
     atomic_store(&watch.ends, false);
     atomic_store(&watch.rests, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A thread that sees, in a run of several ranks, whether anything moves: tasks that are submitted or end, messages that are sent or
- * come. Where another rank has stopped for good nothing does, and this one would wait without end. One at a time in a process.
+ * A thread that sees whether anything moves: tasks that are submitted or end, messages that are sent or come. Where a worker, or another
+ * rank, has stopped for good nothing does, and this process would wait without end. One at a time in a process.
  */
 #ifndef SL_RUNTIME_MACHINE_WATCHDOG_H
 #define SL_RUNTIME_MACHINE_WATCHDOG_H
@@ -10,11 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "codelets/task.h"
 #include "support/status.h"
 
 /* Watch, until the end: where nothing has moved for so many seconds, >= 1, call `lost` in the watching thread, whose sl_message says
- * what was seen. StarPU is up. SL_ENOMEM: no thread. */
-enum sl_status sl_watchdog_start(uint32_t seconds, void (*lost)(void));
+ * what was seen, and what tasks the run's workers are at. One rank alone waits for none but its own tasks: where there are none, all is
+ * well. StarPU is up. SL_ENOMEM: no thread. */
+enum sl_status sl_watchdog_start(uint32_t seconds, const struct sl_run *run, void (*lost)(void));
 
 /* Look away while other ranks may be at work for long of which this one sees nothing, and watch again. */
 void sl_watchdog_rest(bool rests);

@@ -213,9 +213,10 @@ static const struct sl_option options[] = {
      .choices = "kernel,fastest", .initial = "kernel",
      .help = "Means over neighbours on GPUs. kernel: Starling's, the same bits in every run; fastest: that or cuSPARSE, whichever "
              "a scheduler with performance models (dmdas) finds faster, so that two runs may differ in the last bits"},
-    {.name = "watchdog", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(watchdog), .initial = "300",
-     .argument = "N", .unit = "seconds",
-     .help = "Several processes: give up where no task ends and no message comes for so long; 0: never"},
+    {.name = "watchdog", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(watchdog), .initial = "auto",
+     .word = "auto", .max = UINT32_MAX - 1, .argument = "N|auto", .unit = "seconds",
+     .help = "Give up where no task ends and no message comes for so long, and name the tasks that workers are at; 0: never; "
+             "auto: 300 over several processes, never in one"},
 };
 /* clang-format on */
 

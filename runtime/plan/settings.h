@@ -15,6 +15,7 @@
 #define SL_MAX_LAYERS 64
 #define SL_GPUS_ALL UINT32_MAX
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
+#define SL_WATCHDOG_AUTO UINT32_MAX
 
 enum sl_model_name { SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
@@ -117,7 +118,7 @@ struct sl_settings {
     int placement;     /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
     int transport;     /* enum sl_transport_by */
     int means;         /* enum sl_means_by */
-    uint32_t watchdog; /* several ranks: seconds without a task or a message before giving up; 0: never */
+    uint32_t watchdog; /* seconds in which nothing moves; 0: never; SL_WATCHDOG_AUTO: 300 with several ranks, else 0 */
 };
 
 /* The option table of coop_sage: order, groups, defaults, help. */

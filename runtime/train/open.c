@@ -25,6 +25,7 @@
 #include "support/clock.h"
 #include "support/memory.h"
 
+#define WATCHDOG_S 300 /* where several processes wait for each other */
 #define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
 
 static const struct sl_schedule_kind *const schedules[] = {
@@ -243,7 +244,7 @@ static enum sl_status open_run(struct sl_session *t)
     SL_TRY(st, sl_run_init(&t->run), done);
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
-    t->run.failure.hook = sl_ranks_failure_hook();
+    t->run.failure.hook = t->plan.n_ranks > 1 ? sl_ranks_failure_hook() : NULL;
     sl_pool_report(t->plan.n_ranks == 1 ? &t->run.failure : NULL); /* of several, others wait for what is not there */
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
@@ -420,11 +421,16 @@ done:
 /* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does alone (sl_watchdog_rest). */
 static enum sl_status watch(const struct sl_session *t)
 {
+    uint32_t asked = t->settings->watchdog;
+    uint32_t seconds = asked != SL_WATCHDOG_AUTO ? asked : t->plan.n_ranks > 1 ? WATCHDOG_S : 0;
     void (*lost)(void) = sl_ranks_failure_hook();
     enum sl_status st = SL_OK;
-    if (t->settings->watchdog > 0 && lost != NULL) {
-        st = sl_watchdog_start(t->settings->watchdog, lost);
+    if (seconds > 0 && lost != NULL) {
+        st = sl_watchdog_start(seconds, &t->run, lost);
         sl_watchdog_rest(true);
+    } else if (seconds > 0 && asked != SL_WATCHDOG_AUTO) {
+        st = sl_fail(SL_EINVAL,
+                     "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
     }
     return st;
 }
