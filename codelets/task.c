@@ -162,6 +162,7 @@ static void set_at_work(struct sl_at_work *at, const struct sl_task_args *args)
     atomic_store_explicit(&at->step, args->step, memory_order_relaxed);
     atomic_store_explicit(&at->pe, args->pe, memory_order_relaxed);
     atomic_store_explicit(&at->stage, (uint32_t)args->stage, memory_order_relaxed);
+    atomic_store_explicit(&at->args, args, memory_order_relaxed);
     atomic_store_explicit(&at->name, current_codelet(), memory_order_release);
 }
 
@@ -173,9 +174,12 @@ static void begin_work(const struct sl_task_args *args)
     }
 }
 
-static void end_work(struct sl_worker_log *log)
+/* Unless the worker, a GPU's, has gone on to another. */
+static void end_work(struct sl_worker_log *log, const struct sl_task_args *args)
 {
-    atomic_store_explicit(&log->at.name, NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&log->at.args, memory_order_relaxed) == args) {
+        atomic_store_explicit(&log->at.name, NULL, memory_order_relaxed);
+    }
 }
 
 /* "PE 0, step 3". */
@@ -221,7 +225,11 @@ int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
 
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st)
 {
+    struct sl_worker_log *log = own_log(args->run);
     char place[48];
+    if (log != NULL) {
+        end_work(log, args);
+    }
     print_place(args->pe, args->step, args->stage, place, sizeof place);
     sl_failure_set(&args->run->failure, sl_fail(st, "%s, %s: %s", current_codelet(), place, sl_message()));
 }
@@ -247,7 +255,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
         return;
     }
     struct sl_span span = {args->step, start_s, sl_clock_s()};
-    end_work(log);
+    end_work(log, args);
     if (args->run->traced) {
         mark_task(&span);
     }
@@ -281,7 +289,7 @@ static void count_cuda_task(void *task_args)
         double end_s = sl_clock_s();
         count_span(args, log, (struct sl_span){args->step, fmax(args->device_start_s, log->device_end_s), end_s});
         log->device_end_s = end_s;
-        end_work(log);
+        end_work(log, args);
     }
 }
 

@@ -66,6 +66,7 @@ struct sl_span {
 
 /* The task that a worker is at, for a thread that wonders why nothing moves. */
 struct sl_at_work {
+    const void *_Atomic args; /* the task's own, which may be gone by now: they tell it from others */
     const char *_Atomic name; /* its codelet's; NULL: it is at none */
     _Atomic uint64_t step;
     _Atomic uint32_t pe;

@@ -196,8 +196,8 @@ SL_API void sl_streams_open(void);
 /* After a traced session was closed, by all processes of the run, of which process 0 does it: convert the raw trace in the
  * folder of --trace with StarPU's converter and write the report. Takes seconds. A child process converts, so that a converter
  * that gives up does not take the caller along. SL_EIO: the raw trace is not there, or a file cannot be written. SL_ESTARPU:
- * StarPU's converter failed. SL_ENOTSUP: StarPU was built without FxT. Files are replaced whole; on failure the older ones
- * stay. */
+ * StarPU's converter failed. SL_ENOTSUP: StarPU was built without FxT, or the report cannot hold so many tasks or workers. SL_EFILE: the
+ * raw trace is not whole; what was converted of it is removed. Files are replaced whole; on other failures the older ones stay. */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
 /* After a run that failed: remove the raw trace, which will not be converted. */

@@ -941,6 +941,7 @@ static void test_refused(void **state)
     assert_refused(train("save=%no/such/folder/m"), SL_EIO, "no/such/folder");
     assert_refused(train("pes=4 group-size=3"), SL_EINVAL, "--group-size");
     assert_ok(train("epochs=1"));
+    assert_refused(train("epochs=1 watchdog=5"), SL_EINVAL, "sl_process_on_failure");
 }
 
 static void test_too_large(void **state)

@@ -9,6 +9,7 @@
 
 #include <glob.h>
 #include <jansson.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "partition/metis_file.h"
@@ -443,12 +444,38 @@ static void test_traces(void **state)
     assert_true(n_failed > 0);
 }
 
+/* StarPU converts what it finds of a trace that was cut; nothing of that is left. */
+static void test_cut_trace(void **state)
+{
+    (void)state;
+    struct whole whole = {.options = "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 epochs=1 cpus=1 cache=none "
+                                     "trace=%cut trace-steps=0:0"};
+    struct stat raw;
+    put_whole_dataset();
+    enum sl_status st = run_whole(&whole);
+    if (st == SL_ENOTSUP) {
+        skip();
+    }
+    assert_ok(st);
+    assert_int_equal(stat(in_folder("cut/trace.fxt_0"), &raw), 0);
+    assert_int_equal(truncate(in_folder("cut/trace.fxt_0"), raw.st_size * 2 / 3), 0);
+    st = sl_trace_finish(in_folder("cut"));
+    assert_true(st == SL_EFILE || st == SL_ESTARPU);
+    for (size_t i = 0; i < N_TRACED; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "cut/%s", traced[i].name);
+        if (sl_file_exists(in_folder(path))) {
+            fail_msg("%s is left of a trace that was cut (%s)", path, sl_message());
+        }
+    }
+}
+
 /* An argument: the test to run alone. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         with_folder(test_minibatches), with_folder(test_full_graph), with_folder(test_datasets),
-        with_folder(test_reports),     with_folder(test_traces),
+        with_folder(test_reports),     with_folder(test_traces),     with_folder(test_cut_trace),
     };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");

@@ -73,22 +73,52 @@ done:
     return st;
 }
 
+/* What bounds StarPU's count of main memory, which it does not keep (set_up_workers): with a bound it would hold on to freed buffers until
+ * that is reached. The bound is ours to heed (sl_environment_memory). */
+static const char *const memory_limits[] = {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM"};
+#define N_MEMORY_LIMITS (sizeof memory_limits / sizeof *memory_limits)
+
+static enum sl_status hide_limits(char *kept[N_MEMORY_LIMITS])
+{
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < N_MEMORY_LIMITS; i++) {
+        const char *value = getenv(memory_limits[i]);
+        SL_TRY(st, value != NULL ? sl_strdup(value, &kept[i]) : SL_OK, done);
+        SL_TRY(st, set_variable(memory_limits[i], NULL), done);
+    }
+done:
+    return st;
+}
+
+static void show_limits(char *kept[N_MEMORY_LIMITS])
+{
+    for (size_t i = 0; i < N_MEMORY_LIMITS; i++) {
+        if (kept[i] != NULL) {
+            set_variable(memory_limits[i], kept[i]);
+            sl_free(kept[i]);
+        }
+    }
+}
+
 /* starpu_init with its environment: only that says whether StarPU traces, $STARPU_SCHED beats the configuration, and
  * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak); and only that bounds what it
  * takes of a GPU's memory.
- * The caller's $STARPU_SCHED is put back, for the next run of this process. *error_out: what StarPU says. */
+ * What the caller's environment had is put back, for the next run of this process. *error_out: what StarPU says. */
 static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
                                   int *error_out)
 {
     const char *inherited = getenv("STARPU_SCHED");
     char *kept = NULL;
+    char *limits[N_MEMORY_LIMITS] = {NULL};
     enum sl_status st;
     SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
+    SL_TRY(st, hide_limits(limits), restore);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
     *error_out = sl_ranks_start_starpu(conf);
 restore:
+    show_limits(limits);
     set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
 done:
     sl_gpus_unlimit(gpus->n, gpus->gpu);
@@ -168,12 +198,21 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
                          settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
 }
 
-/* Once StarPU is up: its GPUs, and each worker's libraries. Main memory is not counted against what StarPU takes to be there, hwloc's
- * count, which lacks what was added after the system's start: at that bound StarPU would look for buffers to throw out for ever. Whether
- * a run fits is asked before it starts (runtime/train/open.c). */
+/* Main memory is not counted against what StarPU takes to be there, hwloc's count, which lacks what was added after the system's start:
+ * at that bound StarPU would look for buffers to throw out for ever. Whether a run fits is asked before it starts
+ * (runtime/train/open.c). */
+static void leave_memory_uncounted(void)
+{
+    for (unsigned node = 0; node < starpu_memory_nodes_get_count(); node++) {
+        if (starpu_node_get_kind(node) == STARPU_CPU_RAM) {
+            starpu_malloc_on_node_set_default_flags(node, STARPU_MALLOC_PINNED);
+        }
+    }
+}
+
+/* Once StarPU is up: its GPUs, and each worker's libraries. */
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
-    starpu_malloc_on_node_set_default_flags(STARPU_MAIN_RAM, STARPU_MALLOC_PINNED);
     unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
     if (n != machine->n_gpus) {
         return sl_fail(SL_ENODEV, "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n,
@@ -182,6 +221,7 @@ static enum sl_status set_up_workers(const struct sl_machine *machine)
     if (n > 0) {
         sl_gpus_open_libraries();
     }
+    leave_memory_uncounted();
     sl_gemm_setup();
     return SL_OK;
 }

@@ -25,7 +25,8 @@ void sl_pool_remove(void);
 /* Where there is no memory for a buffer, StarPU would ask for it again and again, for ever. From here on that is reported as the run's
  * failure, and the buffer gets an address where nothing may be written: its tasks see the failure and leave it alone, and so must the
  * host, which looks at the failure after it has acquired a buffer and before it reads or writes it. `failure` outlives the pool;
- * NULL: no memory is what StarPU is told. When no task runs. */
+ * NULL, at first: no memory is what StarPU is told, as it has to be where it copies buffers itself, to other memory or other ranks.
+ * When no task runs. */
 void sl_pool_report(struct sl_failure *failure);
 
 /* Put as many blocks in reserve as were taken since the last time, each a class above: steps differ in size, and so do the moments

@@ -533,7 +533,7 @@ done:
     return st;
 }
 
-/* What was made of a trace of StarPU's that was cut short, as where the disk took less than it said. */
+/* What was made of a trace of StarPU's that does not tell of a whole run, as where the disk took less than it said. */
 static void remove_kept(const char *folder)
 {
     for (size_t i = 0; i < n_kept(); i++) {

@@ -370,7 +370,7 @@ static enum sl_status order_tasks(const struct lines *lines, struct tasks *t)
         return sl_fail(SL_EFILE, "%s: no task ran in it; expected the trace of some steps", lines->path);
     }
     if (data->n_tasks > UINT32_MAX) {
-        return sl_fail(SL_EFILE, "%s: over 2^32 tasks; trace fewer steps", lines->path);
+        return sl_fail(SL_ENOTSUP, "%s: over 2^32 tasks; trace fewer steps", lines->path);
     }
     qsort(data->task, data->n_tasks, sizeof *data->task, compare_jobs);
     data->makespan_s = (data->makespan_s - t->begin_ms) / 1e3;
@@ -670,7 +670,7 @@ static enum sl_status place_workers(struct lines lines, struct states *s)
         s->stride = task->ran && task->worker >= s->stride ? task->worker + 1 : s->stride;
     }
     if ((uint64_t)s->stride * data->n_ranks > SL_TRACE_MAX_WORKERS) {
-        return sl_fail(SL_EFILE, "%s: found %u ranks of up to %u workers, expected at most %d workers in all",
+        return sl_fail(SL_ENOTSUP, "%s: found %u ranks of up to %u workers, expected at most %d workers in all",
                        lines.path, data->n_ranks, s->stride, SL_TRACE_MAX_WORKERS);
     }
     for (size_t i = 0; i < data->n_tasks; i++) {

@@ -112,7 +112,7 @@ void sl_trace_worker_name(const struct sl_trace_data *data, uint32_t worker, cha
 
 /* Read folder/tasks.rec and folder/trace.rec, of several ranks folder/comms.rec. SL_EIO: one is missing. SL_EFILE: not such a
  * file (message: file, line, what was expected) or one that was cut short, no task ran in it, or a mark that does not fit its
- * task. SL_ENOMEM. On failure *out is empty. */
+ * task. SL_ENOTSUP: too many tasks or workers. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out);
 
 void sl_trace_data_free(struct sl_trace_data *data);

@@ -245,7 +245,9 @@ static enum sl_status open_run(struct sl_session *t)
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = t->plan.n_ranks > 1 ? sl_ranks_failure_hook() : NULL;
-    sl_pool_report(t->plan.n_ranks == 1 ? &t->run.failure : NULL); /* of several, others wait for what is not there */
+    /* Others would be sent what is not there: by ranks, or by StarPU between main memory's nodes ($STARPU_USE_NUMA). */
+    bool alone = t->plan.n_ranks == 1 && starpu_memory_nodes_get_count() == 1;
+    sl_pool_report(alone ? &t->run.failure : NULL);
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
@@ -259,7 +261,7 @@ done:
     return st;
 }
 
-/* Under `ulimit -v`: where address space runs out, StarPU and OpenBLAS would wait without end. */
+/* Under `ulimit -v`: where address space runs out, OpenBLAS would wait without end, and StarPU where it is not told (sl_pool_report). */
 static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
@@ -278,10 +280,10 @@ static enum sl_status check_need(const struct sl_session *t)
     const char *variable;
     uint64_t limit = sl_environment_memory(&variable);
     if (limit < t->memory_bytes) {
-        return sl_fail(SL_ENOMEM,
-                       "$%s: found %llu MiB, expected at least the %llu MiB that the run may need, for which StarPU "
-                       "would wait without end; raise it, or unset it",
-                       variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
+        return sl_fail(
+            SL_ENOMEM,
+            "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
+            variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
     }
     return t->memory_bytes <= found
                ? SL_OK
@@ -428,11 +430,17 @@ static enum sl_status watch(const struct sl_session *t)
     if (seconds > 0 && lost != NULL) {
         st = sl_watchdog_start(seconds, &t->run, lost);
         sl_watchdog_rest(true);
-    } else if (seconds > 0 && asked != SL_WATCHDOG_AUTO) {
-        st = sl_fail(SL_EINVAL,
-                     "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
     }
     return st;
+}
+
+static enum sl_status check_watchdog(const struct sl_settings *s)
+{
+    return s->watchdog == 0 || s->watchdog == SL_WATCHDOG_AUTO || sl_ranks_failure_hook() != NULL
+               ? SL_OK
+               : sl_fail(
+                     SL_EINVAL,
+                     "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
 }
 
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
@@ -446,6 +454,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_settings_check(settings), done);
     SL_TRY(st, check_given(settings, dataset), done);
+    SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
     SL_TRY(st, sl_together_match(settings), done);
     SL_TRY(st, sl_rank() == 0 ? open_files(t) : SL_OK, done);
