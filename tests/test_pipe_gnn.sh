@@ -84,7 +84,7 @@ status=$?
 wanted=$(losses --stages 1 --chunks 8)
 [[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "expected five losses, found: $wanted $(cat stderr)"
 [[ $(head -1 <<<"$wanted") != $(tail -1 <<<"$wanted") ]] || complain "the loss stays where it is: $wanted"
-same 'more stages' --stages 4 --chunks 8 --watchdog 5
+same 'more stages' --stages 4 --chunks 8 --watchdog 60
 same 'a cut of my own' --stages-cut 1,3 --chunks 8 --recompute
 grep -q '^stages    of 1 2 1 layers$' <("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 1 \
     --stages-cut 1,3 --chunks 8) || complain '--stages-cut cuts elsewhere'
