@@ -114,12 +114,15 @@ uint32_t sl_environment_cpus(void)
     return n > 0 ? (uint32_t)n : 0;
 }
 
+const char *const sl_environment_memory_limits[SL_MEMORY_LIMITS] = {"STARPU_LIMIT_CPU_MEM",
+                                                                    "STARPU_LIMIT_CPU_NUMA_MEM"};
+
 uint64_t sl_environment_memory(const char **name_out)
 {
-    static const char *const names[] = {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM"};
+    const char *const *names = sl_environment_memory_limits;
     uint64_t least = UINT64_MAX;
     *name_out = names[0];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < SL_MEMORY_LIMITS; i++) {
         long long mib = value_of(names[i]);
         if (mib >= 0 && (uint64_t)mib << 20 < least) {
             least = (uint64_t)mib << 20;

@@ -19,9 +19,13 @@ enum sl_status sl_environment_check(bool traced);
 /* CPU workers that $STARPU_NCPU (or $STARPU_NCPUS) asks for; 0: it does not. After the check. */
 uint32_t sl_environment_cpus(void);
 
-/* The least of StarPU's limits of main memory in bytes, UINT64_MAX where there is none; *name_out: the variable. StarPU waits without
- * end for memory beyond it. */
+/* The least of StarPU's limits of main memory in bytes, UINT64_MAX where there is none; *name_out: the variable. For the run
+ * to heed: StarPU is not shown them (runtime/machine/machine.c). */
 uint64_t sl_environment_memory(const char **name_out);
+
+/* The variables that say so. */
+#define SL_MEMORY_LIMITS 2
+extern const char *const sl_environment_memory_limits[SL_MEMORY_LIMITS];
 
 #define SL_HOME_BYTES 256
 #define SL_HOME_NAMES 3

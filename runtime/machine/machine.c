@@ -73,28 +73,25 @@ done:
     return st;
 }
 
-/* What bounds StarPU's count of main memory, which it does not keep (set_up_workers): with a bound it would hold on to freed buffers until
- * that is reached. The bound is ours to heed (sl_environment_memory). */
-static const char *const memory_limits[] = {"STARPU_LIMIT_CPU_MEM", "STARPU_LIMIT_CPU_NUMA_MEM"};
-#define N_MEMORY_LIMITS (sizeof memory_limits / sizeof *memory_limits)
-
-static enum sl_status hide_limits(char *kept[N_MEMORY_LIMITS])
+/* What bounds StarPU's count of main memory, which it does not keep (leave_memory_uncounted): with a bound it would hold on to freed
+ * buffers until that is reached. The bound is ours to heed (sl_environment_memory). */
+static enum sl_status hide_limits(char *kept[SL_MEMORY_LIMITS])
 {
     enum sl_status st = SL_OK;
-    for (size_t i = 0; i < N_MEMORY_LIMITS; i++) {
-        const char *value = getenv(memory_limits[i]);
+    for (size_t i = 0; i < SL_MEMORY_LIMITS; i++) {
+        const char *value = getenv(sl_environment_memory_limits[i]);
         SL_TRY(st, value != NULL ? sl_strdup(value, &kept[i]) : SL_OK, done);
-        SL_TRY(st, set_variable(memory_limits[i], NULL), done);
+        SL_TRY(st, set_variable(sl_environment_memory_limits[i], NULL), done);
     }
 done:
     return st;
 }
 
-static void show_limits(char *kept[N_MEMORY_LIMITS])
+static void show_limits(char *kept[SL_MEMORY_LIMITS])
 {
-    for (size_t i = 0; i < N_MEMORY_LIMITS; i++) {
+    for (size_t i = 0; i < SL_MEMORY_LIMITS; i++) {
         if (kept[i] != NULL) {
-            set_variable(memory_limits[i], kept[i]);
+            set_variable(sl_environment_memory_limits[i], kept[i]);
             sl_free(kept[i]);
         }
     }
@@ -109,7 +106,7 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
 {
     const char *inherited = getenv("STARPU_SCHED");
     char *kept = NULL;
-    char *limits[N_MEMORY_LIMITS] = {NULL};
+    char *limits[SL_MEMORY_LIMITS] = {NULL};
     enum sl_status st;
     SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
     SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
