@@ -1,87 +1,241 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A row at a time, the rows of the next vertices on their way from memory. */
+ * Lists are walked entry by entry, the rows of the next entries on their way from memory: for each that is added one is asked for. A
+ * sum stays in registers until its list ends; of wide rows one stretch of columns after the other, each with a walk of its own. */
 #include "codelets/pull.h"
 
 #include <string.h>
 
 #include "codelets/rows.h"
 
-#define AHEAD 8 /* rows that are fetched before they are added */
+/* ---- kernels, CPU: walking ---- */
 
-/* ---- kernels, CPU ---- */
+#define RING 16   /* entries known ahead; a power of two */
+#define AHEAD 8   /* entries whose rows are on their way while one is added */
+#define BEFORE 16 /* entries whose numbers are on their way while one becomes known */
 
-/* The row of a vertex; NULL where its part has none. */
-SL_INLINE const sl_real *row_of(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                                uint32_t n_columns, sl_vertex id)
-{
-    uint32_t part = lists->part_of[id];
-    return parts->factor[part] == 0 ? NULL : parts->rows[part] + (size_t)(id - lists->first[part]) * n_columns;
-}
+/* Columns of rows, and how many a whole row has. */
+struct stretch {
+    uint32_t first, n, of;
+};
 
-/* What x[u] is multiplied by in the sum of vertex id, whose share is `share`. */
-SL_INLINE sl_real weight_of(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                            enum sl_pull_weights weights, sl_vertex id, sl_real share, sl_vertex u)
-{
-    sl_real factor = parts->factor[lists->part_of[u]];
-    switch (weights) {
-    case SL_PULL_MEAN: return factor * share;
-    case SL_PULL_MEAN_BACK: return factor / lists->factors[2 * (size_t)u + 1];
-    case SL_PULL_SYMMETRIC: break;
-    }
-    return u == id ? 0 : factor * (share * lists->factors[2 * (size_t)u]);
-}
+/* What is known of an entry u: its row, and k(u) f(u) (of a mean's adjoint k(u) and list(u)) in two numbers. */
+struct entry {
+    const sl_real *row; /* NULL: k(u) is 0 */
+    sl_real factor, own;
+};
 
-SL_INLINE void add_row(uint32_t n_columns, sl_real weight, const sl_real *restrict row, sl_real *restrict out)
-{
-    for (uint32_t c = 0; c < n_columns; c++) {
-        out[c] += weight * row[c];
-    }
-}
+/* All lists of a part, one after the other. */
+struct walk {
+    const struct sl_pull_lists *lists;
+    const struct sl_pull_parts *parts;
+    struct stretch columns;
+    uint64_t n, known, next; /* entries; those that have been known; the next to be added */
+    struct entry ring[RING];
+};
 
 SL_INLINE void fetch(const sl_real *row, uint32_t n_columns)
 {
-    for (uint32_t c = 0; row != NULL && c < n_columns; c += 64 / sizeof *row) {
+    for (uint32_t c = 0; c < n_columns; c += 64 / sizeof *row) {
         __builtin_prefetch(row + c);
     }
 }
 
-/* The sum of row d of the part. */
-SL_INLINE void pull_row(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                        enum sl_pull_weights weights, uint32_t d, uint32_t n_columns, sl_real *out)
+SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights weights, sl_vertex u)
 {
-    const sl_vertex *list = lists->vertices + (lists->offsets[d] - lists->offsets[0]);
-    uint64_t n = lists->offsets[d + 1] - lists->offsets[d];
-    uint64_t n_known = lists->offsets[lists->n_rows] - lists->offsets[d]; /* of the list's and those that follow */
-    sl_vertex id = lists->first_id + d;
-    sl_real share = weights == SL_PULL_SYMMETRIC ? lists->scale * lists->factors[2 * (size_t)id] : 0;
-    if (weights == SL_PULL_MEAN && n > 0) {
-        share = 1 / (sl_real)n;
+    const struct sl_pull_lists *lists = walk->lists;
+    uint32_t part = lists->part_of[u];
+    struct entry entry = {.factor = walk->parts->factor[part]};
+    if (entry.factor != 0) {
+        entry.row = walk->parts->rows[part] + (size_t)(u - lists->first[part]) * walk->columns.of + walk->columns.first;
     }
-    const sl_real *own = weights == SL_PULL_SYMMETRIC ? row_of(lists, parts, n_columns, id) : NULL;
-    if (own != NULL) {
-        add_row(n_columns, parts->factor[lists->part_of[id]] * (share * lists->factors[2 * (size_t)id]), own, out);
+    switch (weights) {
+    case SL_PULL_MEAN: break;
+    case SL_PULL_MEAN_BACK: entry.own = lists->factors[2 * (size_t)u + 1]; break;
+    case SL_PULL_SYMMETRIC: entry.own = lists->factors[2 * (size_t)u]; break;
     }
-    for (uint64_t e = 0; e < n; e++) {
-        const sl_real *row = row_of(lists, parts, n_columns, list[e]);
-        if (e + AHEAD < n_known) {
-            fetch(row_of(lists, parts, n_columns, list[e + AHEAD]), n_columns);
-        }
-        if (row != NULL) {
-            add_row(n_columns, weight_of(lists, parts, weights, id, share, list[e]), row, out);
+    return entry;
+}
+
+/* What entry_of reads of entry e, if there is one, on its way. */
+SL_INLINE void fetch_numbers(const struct walk *walk, enum sl_pull_weights weights, uint64_t e)
+{
+    if (e < walk->n) {
+        sl_vertex u = walk->lists->vertices[e];
+        __builtin_prefetch(walk->lists->part_of + u);
+        if (weights != SL_PULL_MEAN) {
+            __builtin_prefetch(walk->lists->factors + 2 * (size_t)u);
         }
     }
 }
 
+/* One more is known, if there is one, and its row on its way. */
+SL_INLINE void know_one(struct walk *walk, enum sl_pull_weights weights)
+{
+    if (walk->known < walk->n) {
+        fetch_numbers(walk, weights, walk->known + BEFORE);
+        struct entry entry = entry_of(walk, weights, walk->lists->vertices[walk->known]);
+        if (entry.row != NULL) {
+            fetch(entry.row, walk->columns.n);
+        }
+        walk->ring[walk->known++ % RING] = entry;
+    }
+}
+
+SL_INLINE struct walk walk_from_the_first(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                                          enum sl_pull_weights weights, struct stretch columns)
+{
+    struct walk walk = {.lists = lists, .parts = parts, .columns = columns};
+    walk.n = lists->offsets[lists->n_rows] - lists->offsets[0];
+    while (walk.known < AHEAD && walk.known < walk.n) {
+        know_one(&walk, weights);
+    }
+    return walk;
+}
+
+/* A row to add, NULL for none, and its weight. */
+struct term {
+    const sl_real *row;
+    sl_real weight;
+};
+
+/* The sum of a list, between two entries. */
+struct sum {
+    sl_vertex id;
+    sl_real share; /* s f(d), or 1 over the list's length */
+    uint64_t end;  /* where the list ends */
+};
+
+SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weights, uint32_t d)
+{
+    const struct sl_pull_lists *lists = walk->lists;
+    struct sum sum = {.id = lists->first_id + d, .end = lists->offsets[d + 1] - lists->offsets[0]};
+    if (weights == SL_PULL_SYMMETRIC) {
+        sum.share = lists->scale * lists->factors[2 * (size_t)sum.id];
+    } else if (weights == SL_PULL_MEAN && walk->next < sum.end) {
+        sum.share = 1 / (sl_real)(sum.end - walk->next);
+    }
+    return sum;
+}
+
+/* The vertex' own term, with symmetric weights. */
+SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
+{
+    if (weights != SL_PULL_SYMMETRIC) {
+        return (struct term){NULL, 0};
+    }
+    struct entry entry = entry_of(walk, weights, sum->id);
+    return (struct term){entry.row, entry.factor * (sum->share * entry.own)};
+}
+
+/* The next entry's. */
+SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
+{
+    know_one(walk, weights);
+    const struct entry *entry = &walk->ring[walk->next % RING];
+    sl_vertex u = walk->lists->vertices[walk->next++];
+    switch (weights) {
+    case SL_PULL_MEAN: return (struct term){entry->row, entry->factor * sum->share};
+    case SL_PULL_MEAN_BACK: return (struct term){entry->row, entry->factor / entry->own};
+    case SL_PULL_SYMMETRIC: break;
+    }
+    return (struct term){entry->row, u == sum->id ? 0 : entry->factor * (sum->share * entry->own)};
+}
+
+/* ---- kernels, CPU: adding ---- */
+
+#define VECTOR __attribute__((vector_size(64)))
+#define LANES ((uint32_t)(64 / sizeof(sl_real)))
+#define MOST 8 /* vectors of a stretch */
+
+/* Where vector i of n begins in a stretch, which they cover: the last one ends with it, and may have columns of the one before. */
+SL_INLINE uint32_t place(struct stretch columns, uint32_t n, uint32_t i)
+{
+    return i + 1 < n ? i * LANES : columns.n - LANES;
+}
+
+SL_INLINE void add_vectors(struct term term, struct stretch columns, uint32_t n, sl_real VECTOR *sum)
+{
+    sl_real VECTOR x;
+    for (uint32_t i = 0; term.row != NULL && i < n; i++) {
+        memcpy(&x, term.row + place(columns, n, i), sizeof x);
+        sum[i] += term.weight * x;
+    }
+}
+
+/* Columns of all sums, n vectors of them, which the compiler knows. */
+SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, int beta, sl_real *out)
+{
+    struct stretch columns = walk.columns;
+    for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
+        sl_real *row = out + (size_t)d * columns.of + columns.first;
+        sl_real VECTOR lane[MOST] = {{0}};
+        for (uint32_t i = 0; beta && i < n; i++) {
+            memcpy(&lane[i], row + place(columns, n, i), sizeof *lane);
+        }
+        struct sum sum = sum_of(&walk, weights, d);
+        add_vectors(own_term(&walk, weights, &sum), columns, n, lane);
+        while (walk.next < sum.end) {
+            add_vectors(next_term(&walk, weights, &sum), columns, n, lane);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            memcpy(row + place(columns, n, i), &lane[i], sizeof *lane);
+        }
+    }
+}
+
+SL_INLINE void add_columns(struct term term, uint32_t n_columns, sl_real *restrict out)
+{
+    for (uint32_t c = 0; term.row != NULL && c < n_columns; c++) {
+        out[c] += term.weight * term.row[c];
+    }
+}
+
+/* The same of rows narrower than a vector. */
+SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, int beta, sl_real *out)
+{
+    const uint32_t n_columns = walk.columns.of;
+    for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
+        sl_real *row = out + (size_t)d * n_columns;
+        struct sum sum = sum_of(&walk, weights, d);
+        memset(row, 0, beta ? 0 : n_columns * sizeof *row);
+        add_columns(own_term(&walk, weights, &sum), n_columns, row);
+        while (walk.next < sum.end) {
+            add_columns(next_term(&walk, weights, &sum), n_columns, row);
+        }
+    }
+}
+
+SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, int beta, sl_real *out)
+{
+    switch ((walk.columns.n + LANES - 1) / LANES) {
+    case 1: pull_vectors(walk, weights, 1, beta, out); return;
+    case 2: pull_vectors(walk, weights, 2, beta, out); return;
+    case 3: pull_vectors(walk, weights, 3, beta, out); return;
+    case 4: pull_vectors(walk, weights, 4, beta, out); return;
+    case 5: pull_vectors(walk, weights, 5, beta, out); return;
+    case 6: pull_vectors(walk, weights, 6, beta, out); return;
+    case 7: pull_vectors(walk, weights, 7, beta, out); return;
+    case MOST: pull_vectors(walk, weights, MOST, beta, out); return;
+    }
+}
+
+/* Rows in as few stretches as there can be, of one width each, or nearly. */
 SL_INLINE void pull_rows(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                          enum sl_pull_weights weights, uint32_t n_columns, int beta, sl_real *out)
 {
-    if (!beta) {
-        memset(out, 0, (size_t)lists->n_rows * n_columns * sizeof *out);
+    const uint32_t n = (n_columns + MOST * LANES - 1) / (MOST * LANES);
+    if (n_columns < LANES) {
+        pull_narrow(walk_from_the_first(lists, parts, weights, (struct stretch){0, n_columns, n_columns}), weights,
+                    beta, out);
+        return;
     }
-    for (uint32_t d = 0; d < lists->n_rows; d++) {
-        pull_row(lists, parts, weights, d, n_columns, out + (size_t)d * n_columns);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
+        uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
+        struct stretch columns = {.first = first, .n = end - first, .of = n_columns};
+        pull_stretch(walk_from_the_first(lists, parts, weights, columns), weights, beta, out);
     }
 }
 
