@@ -751,8 +751,8 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     for (uint32_t w = 0; w < data->n_workers; w++) {
         SL_TRY(st, close_state(&s, w, INFINITY), done);
     }
-    if (data->n_workers == 0) {
-        st = sl_fail(SL_EFILE, "%s: no worker in it; expected the trace of some steps", path);
+    if (data->n_workers == 0 || data->n_states == 0) {
+        st = sl_fail(SL_EFILE, "%s: no worker in any state; expected the trace of some steps", path);
         goto done;
     }
     SL_TRY(st, check_end(path, text, bytes), done);
