@@ -20,10 +20,11 @@ struct stretch {
     uint32_t first, n, of;
 };
 
-/* What is known of an entry u: its row, and k(u) f(u) (of a mean's adjoint k(u) and list(u)) in two numbers. */
+/* What is known of an entry u. */
 struct entry {
-    const sl_real *row; /* NULL: k(u) is 0 */
-    sl_real factor, own;
+    const sl_real *row; /* the stretch of its row; NULL: its part has none */
+    sl_real factor;     /* k(u) */
+    sl_real own;        /* f(u), in a mean's adjoint list(u), in a mean nothing */
 };
 
 /* All lists of a part, one after the other. */
@@ -100,13 +101,14 @@ struct term {
     sl_real weight;
 };
 
-/* The sum of a list, between two entries. */
+/* The sum of one list. */
 struct sum {
     sl_vertex id;
     sl_real share; /* s f(d), or 1 over the list's length */
     uint64_t end;  /* where the list ends */
 };
 
+/* Of row d, whose first entry is the next of the walk. */
 SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weights, uint32_t d)
 {
     const struct sl_pull_lists *lists = walk->lists;
