@@ -227,8 +227,8 @@ static void bad_files_are_refused(void **state)
     refused("tasks.rec", "JobId: 1\nWorkerId: 0\nStartTime: 2\nEndTime: 1\n", SL_EFILE, "EndTime");
     refused("tasks.rec", "JobId: 1\nWorkerId: 0\nStartTime: nan\nEndTime: 1\n", SL_EFILE, "line 3");
     refused("tasks.rec", "JobId: 1\nWorkerId: 0\nStartTime: 0\nEndTime: 1e300\n", SL_EFILE, "line 4");
+    refused("tasks.rec", "JobId: 1\nWorkerId: 0\nStartTime: 1\nEndTime: 1\n\n", SL_EFILE, "no worker"); /* no time */
     refused("trace.rec", "", SL_EFILE, "no worker");
-    refused("trace.rec", "E: PopState\nC: Runtime\nW: 0\nS: 12\n\n", SL_EFILE, "no worker");
     refused("trace.rec", "E: SetState\nN: x\nC: Task\nW: 5000\nS: 1\n", SL_EFILE, "worker below 4096");
     refused("trace.rec", "E: SetState\nN: x\nC: Task\nW: 18446744073709551615\nS: 1\n", SL_EFILE, "worker below");
     refused("trace.rec", "E: SetState\nC: Task\nW: 0\nS: 1\n", SL_EFILE, "a name");
