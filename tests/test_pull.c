@@ -330,10 +330,12 @@ static void test_graphs(void **state)
     }
 }
 
+/* Around a vector of floats, 16, two of them, and a stretch, 128; two and three stretches. */
+static const uint32_t widths[] = {1, 3, 15, 16, 17, 31, 32, 33, 100, 128, 129, 256, 300};
+
 static void test_widths(void **state)
 {
     (void)state;
-    const uint32_t widths[] = {1, 3, 15, 16, 17, 31, 32, 33, 100, 128, 129, 256, 300};
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .self_loops = true, .directed = true};
     struct world *w = make_world(&shape, SPLIT_METIS, 4);
@@ -657,7 +659,6 @@ static void check_launcher(const struct world *w, uint32_t n_columns)
 static void test_launcher(void **state)
 {
     (void)state;
-    const uint32_t widths[] = {1, 3, 15, 16, 17, 31, 32, 33, 100, 128, 129, 256, 300};
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 60, .hub_degree = 40, .self_loops = true, .directed = true};
     need_device();
