@@ -113,24 +113,60 @@ static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl
 
 /* ---- Renumbering ------------------------------------------------------------------------------------------------- */
 
-/* Number the vertices part by part, within a part in the dataset's order. */
-static void number(uint32_t n_vertices, const uint32_t *parts, struct sl_partition *partition)
+#define NO_ID UINT32_MAX
+
+/* Vertex v is the next of its piece; next[k]: the next id of piece k. */
+static void take(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_partition *partition)
 {
-    uint32_t *first = partition->first; /* zero so far */
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        first[parts[v] + 1]++;
+    uint32_t id = next[pieces[v]]++;
+    partition->new_ids[v] = id;
+    partition->dataset_ids[id] = v;
+}
+
+/* What can be reached from the id `from`, the last of its piece, without leaving the piece. */
+static void take_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
+                         struct sl_partition *partition)
+{
+    uint32_t piece = pieces[partition->dataset_ids[from]];
+    for (uint32_t id = from; id < next[piece]; id++) {
+        sl_vertex v = partition->dataset_ids[id];
+        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
+            sl_vertex u = graph->sources[i];
+            if (pieces[u] == piece && partition->new_ids[u] == NO_ID) {
+                take(pieces, u, next, partition);
+            }
+        }
     }
-    for (uint32_t q = 0; q < partition->n_parts; q++) {
-        first[q + 1] += first[q];
+}
+
+/* Number the vertices piece by piece, within a piece in the dataset's order, or breadth first. */
+static void number(const struct sl_graph *graph, const uint32_t *pieces, bool breadth_first,
+                   struct sl_partition *partition)
+{
+    uint32_t *next = partition->piece; /* zero so far */
+    uint32_t per_part = partition->n_pieces / partition->n_parts;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        next[pieces[v] + 1]++;
+        partition->new_ids[v] = NO_ID;
     }
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        uint32_t id = first[parts[v]]++;
-        partition->new_ids[v] = id;
-        partition->dataset_ids[id] = v;
+    for (uint32_t k = 0; k < partition->n_pieces; k++) {
+        next[k + 1] += next[k];
     }
-    /* Each entry has moved to where the next part starts. */
-    memmove(first + 1, first, partition->n_parts * sizeof *first);
-    first[0] = 0;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        if (partition->new_ids[v] != NO_ID) {
+            continue;
+        }
+        take(pieces, v, next, partition);
+        if (breadth_first) {
+            take_reached(graph, pieces, partition->new_ids[v], next, partition);
+        }
+    }
+    /* Each entry has moved to where the next piece starts. */
+    memmove(next + 1, next, partition->n_pieces * sizeof *next);
+    next[0] = 0;
+    for (uint32_t q = 0; q <= partition->n_parts; q++) {
+        partition->first[q] = partition->piece[q * per_part];
+    }
 }
 
 /* The graph in old numbers and in new ones, whose offsets are known. */
@@ -248,14 +284,17 @@ static enum sl_status weigh(const struct sl_dataset *dataset, const uint32_t *pa
 
 /* ---- All of it --------------------------------------------------------------------------------------------------- */
 
-static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, struct sl_partition *out)
+static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, uint32_t n_pieces,
+                               struct sl_partition *out)
 {
     size_t n = graph->n_vertices;
     enum sl_status st;
     out->n_parts = n_parts;
+    out->n_pieces = n_pieces;
     out->graph.n_vertices = graph->n_vertices;
     out->graph.n_edges = graph->n_edges;
     SL_TRY(st, sl_alloc_zero((size_t)n_parts + 1, sizeof *out->first, "partition", &out->first), done);
+    SL_TRY(st, sl_alloc_zero((size_t)n_pieces + 1, sizeof *out->piece, "partition", &out->piece), done);
     SL_TRY(st, sl_alloc(n, sizeof *out->dataset_ids, "partition", &out->dataset_ids), done);
     SL_TRY(st, sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids), done);
     SL_TRY(st, sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets), done);
@@ -264,15 +303,26 @@ done:
     return st;
 }
 
-static enum sl_status make_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
-                              const bool *held, struct sl_partition *out)
+/* How the vertices are dealt. */
+struct deal {
+    uint32_t n_parts, n_pieces;
+    bool breadth_first;
+    const bool *held;
+};
+
+/* parts: the piece of each vertex, then its part. */
+static enum sl_status make_of(const struct sl_dataset *dataset, const struct deal *deal, uint32_t *parts,
+                              struct sl_partition *out)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st;
     *out = (struct sl_partition){0};
-    SL_TRY(st, allocate(graph, n_parts, out), undo);
-    number(graph->n_vertices, parts, out);
-    renumber(dataset, parts, held, out);
+    SL_TRY(st, allocate(graph, deal->n_parts, deal->n_pieces, out), undo);
+    number(graph, parts, deal->breadth_first, out);
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        parts[v] /= deal->n_pieces / deal->n_parts;
+    }
+    renumber(dataset, parts, deal->held, out);
     SL_TRY(st, weigh(dataset, parts, out), undo);
     return SL_OK;
 undo:
@@ -283,7 +333,39 @@ undo:
 enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
                                struct sl_partition *out)
 {
-    return make_of(dataset, n_parts, parts, NULL, out);
+    const struct deal deal = {.n_parts = n_parts, .n_pieces = n_parts};
+    uint32_t *own;
+    enum sl_status st;
+    *out = (struct sl_partition){0};
+    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *own, "parts", &own), done);
+    memcpy(own, parts, dataset->graph.n_vertices * sizeof *own);
+    st = make_of(dataset, &deal, own, out);
+    sl_free(own);
+done:
+    return st;
+}
+
+static enum sl_status make(const struct sl_dataset *dataset, enum sl_partition_method method, const struct deal *deal,
+                           uint64_t seed, const char *cache_file, struct sl_partition *out)
+{
+    *out = (struct sl_partition){0};
+    uint32_t *parts;
+    enum sl_status st;
+    if (deal->n_parts == 0 || deal->n_parts > MAX_PARTS) {
+        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, deal->n_parts);
+    }
+    SL_TRY(st, sl_alloc_zero(dataset->graph.n_vertices, sizeof *parts, "parts", &parts), fail);
+    if (deal->n_pieces > 1) {
+        SL_TRY(st, choose_or_recall(dataset, method, deal->n_pieces, seed, cache_file, parts), free_parts);
+    }
+    if (deal->n_pieces > deal->n_parts) {
+        SL_TRY(st, sl_metis_order(dataset, deal->n_pieces, seed, parts), free_parts);
+    }
+    st = make_of(dataset, deal, parts, out);
+free_parts:
+    sl_free(parts);
+fail:
+    return st;
 }
 
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
@@ -296,27 +378,32 @@ enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_
                                       uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                       struct sl_partition *out)
 {
-    *out = (struct sl_partition){0};
-    const struct sl_graph *graph = &dataset->graph;
-    uint32_t *parts;
-    enum sl_status st;
-    if (n_parts == 0 || n_parts > MAX_PARTS) {
-        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, n_parts);
-    }
-    SL_TRY(st, sl_alloc_zero(graph->n_vertices, sizeof *parts, "parts", &parts), fail);
-    if (n_parts > 1) {
-        SL_TRY(st, choose_or_recall(dataset, method, n_parts, seed, cache_file, parts), free_parts);
-    }
-    st = make_of(dataset, n_parts, parts, held, out);
-free_parts:
-    sl_free(parts);
-fail:
-    return st;
+    const struct deal deal = {.n_parts = n_parts, .n_pieces = n_parts, .held = held};
+    return make(dataset, method, &deal, seed, cache_file, out);
+}
+
+uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
+{
+    bool runs = method == SL_PARTITION_METIS && n_parts > 0 && SL_PARTITION_PIECES % n_parts == 0 &&
+                n_vertices >= SL_PARTITION_PIECES * SL_PARTITION_PIECES;
+    return runs ? SL_PARTITION_PIECES : n_parts;
+}
+
+enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                           uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                           struct sl_partition *out)
+{
+    const struct deal deal = {.n_parts = n_parts,
+                              .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
+                              .breadth_first = true,
+                              .held = held};
+    return make(dataset, method, &deal, seed, cache_file, out);
 }
 
 void sl_partition_free(struct sl_partition *partition)
 {
     sl_free(partition->first);
+    sl_free(partition->piece);
     sl_free(partition->dataset_ids);
     sl_free(partition->new_ids);
     sl_graph_free(&partition->graph);

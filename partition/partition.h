@@ -16,13 +16,16 @@
 
 enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE };
 
-/* Part q of G holds the ids first[q] .. first[q + 1] - 1; within a part vertices keep the order of their dataset ids.
+/* Part q of G holds the ids first[q] .. first[q + 1] - 1, and is a run of n_pieces / G pieces, of which piece k holds piece[k] ..
+ * piece[k + 1] - 1. Within a piece vertices keep the order of their dataset ids, or have that of sl_partition_make_of_pieces.
  * graph is the whole graph in new numbers: in-neighbour lists hold new ids, but keep the order of the dataset's ids,
  * because draws address positions in them and sums run along them. Of a process that holds some parts alone (sl_partition_make_held) the
  * lists of the others are not there, and of their offsets only those where parts begin; memory that nobody touches costs nothing. */
 struct sl_partition {
     uint32_t n_parts;
+    uint32_t n_pieces;      /* a multiple of G */
     uint32_t *first;        /* G + 1 */
+    uint32_t *piece;        /* n_pieces + 1 */
     sl_vertex *dataset_ids; /* N: new id -> dataset's id */
     sl_vertex *new_ids;     /* N: dataset's id -> new id */
     struct sl_graph graph;
@@ -43,6 +46,19 @@ enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_parti
 enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
                                       uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                       struct sl_partition *out);
+
+#define SL_PARTITION_PIECES 32
+
+/* How many pieces sl_partition_make_of_pieces makes. */
+uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts);
+
+/* For training on the whole graph, the same, but: METIS makes SL_PARTITION_PIECES pieces of it, in an order that keeps those together
+ * which share edges, and each part is a run of them, where n_parts divides that number and a piece would have as many vertices; so ids, and what is summed
+ * piece by piece, are the same for each such n_parts. Elsewhere a part is a piece. Within a piece vertices are in breadth-first order, along in-edges inside it from the
+ * least dataset id, so that rows that are summed together lie together. The file is of the pieces. */
+enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                           uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
+                                           struct sl_partition *out);
 
 /* The part that owns an id, by binary search. */
 static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_parts, sl_vertex id)

@@ -130,13 +130,16 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     static const char *const names[] = {"metis", "random", "none"};
     const struct sl_settings *s = t->settings;
     struct sl_dataset_options options = dataset_options(s);
+    enum sl_partition_method method = (enum sl_partition_method)s->partition;
+    bool whole = s->schedule == SL_SCHEDULE_PIPE;
+    uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
     char stem[64];
     char *file = NULL;
     enum sl_status st;
-    snprintf(stem, sizeof stem, "%s-%u", names[s->partition], s->group_size);
+    snprintf(stem, sizeof stem, "%s-%u", names[method], n);
     SL_TRY(st, t->dataset == &t->loaded ? sl_dataset_cache_file(&options, stem, &file) : SL_OK, done);
-    st = sl_partition_make_held(t->dataset, (enum sl_partition_method)s->partition, s->group_size, s->seed, file, held,
-                                &t->partition);
+    st = (whole ? sl_partition_make_of_pieces : sl_partition_make_held)(t->dataset, method, s->group_size, s->seed,
+                                                                        file, held, &t->partition);
 done:
     sl_free(file);
     return st;
