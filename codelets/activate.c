@@ -32,6 +32,14 @@ SL_INLINE sl_real add_lanes(const sl_real VECTOR *lane)
     return part[0];
 }
 
+/* Lanes of the last n_new columns of a row whose last vector has columns of the one before. */
+SL_INLINE void keep_new(size_t n_new, sl_real VECTOR *lane)
+{
+    for (size_t l = 0; l < LANES; l++) {
+        (*lane)[l] = l >= LANES - n_new ? (*lane)[l] : 0;
+    }
+}
+
 /* The sum of (x[c] - x0) * (y[c] - y0). */
 SL_INLINE sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y, sl_real y0)
 {
@@ -44,8 +52,15 @@ SL_INLINE sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y
         memcpy(&b, y + c, sizeof b);
         lane += (a - x0) * (b - y0);
     }
-    for (uint32_t l = 0; c < n; c++, l++) {
-        lane[l] += (x[c] - x0) * (y[c] - y0);
+    if (c > 0 && c < n) {
+        memcpy(&a, x + n - LANES, sizeof a);
+        memcpy(&b, y + n - LANES, sizeof b);
+        a = (a - x0) * (b - y0);
+        keep_new(n - c, &a);
+        lane += a;
+    }
+    for (uint32_t l = 0; c == 0 && l < n; l++) {
+        lane[l] += (x[l] - x0) * (y[l] - y0);
     }
     return add_lanes(&lane);
 }
@@ -60,8 +75,13 @@ SL_INLINE sl_real sum(uint32_t n, const sl_real *x)
         memcpy(&a, x + c, sizeof a);
         lane += a;
     }
-    for (uint32_t l = 0; c < n; c++, l++) {
-        lane[l] += x[c];
+    if (c > 0 && c < n) {
+        memcpy(&a, x + n - LANES, sizeof a);
+        keep_new(n - c, &a);
+        lane += a;
+    }
+    for (uint32_t l = 0; c == 0 && l < n; l++) {
+        lane[l] += x[l];
     }
     return add_lanes(&lane);
 }
