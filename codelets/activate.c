@@ -391,6 +391,42 @@ static struct sl_activate_sums backward_operands(const struct activate_args *arg
     return sums;
 }
 
+/* The backward direction of a run of rows: all pointers are to its first row or sum. */
+struct backward_run {
+    struct sl_activate a;
+    struct sl_activate_sums sums;
+    const sl_real *z; /* NULL without a norm */
+    const uint8_t *gate;
+    const sl_real *gh;
+    sl_real *gz;
+};
+
+/* Layer norm's sums are of each run; elsewhere all rows are one. */
+static uint32_t n_backward_runs(const struct activate_args *args)
+{
+    return args->norm == SL_ACTIVATE_LAYER ? sl_task_n_runs(&args->head) : 1;
+}
+
+static struct backward_run backward_run(const struct activate_args *args, void *buffers[], uint32_t k)
+{
+    struct backward_run run;
+    run.sums = backward_operands(args, buffers, &run.a, &run.z);
+    const bool whole = n_backward_runs(args) == 1;
+    const uint32_t row = whole ? 0 : sl_task_run(&args->head, run.a.n_rows, k);
+    const uint32_t end = whole ? run.a.n_rows : sl_task_run(&args->head, run.a.n_rows, k + 1);
+    const size_t at = (size_t)row * run.a.n_columns;
+    run.a.n_rows = end - row;
+    run.z = run.z == NULL ? NULL : run.z + at;
+    run.gate = (const uint8_t *)sl_buffer_data(buffers[0]) + at;
+    run.gh = (const sl_real *)sl_buffer_data(buffers[1]) + at;
+    run.gz = (sl_real *)sl_buffer_data(buffers[2]) + at;
+    if (args->norm == SL_ACTIVATE_LAYER) {
+        run.sums.gw += (size_t)k * run.a.n_columns;
+        run.sums.gb += (size_t)k * run.a.n_columns;
+    }
+    return run;
+}
+
 #define ROUNDED_ROWS 64 /* that are computed in float before they are rounded */
 
 /* Rows that are read: z or the residual, in bf16 where they say so. */
@@ -460,15 +496,14 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
 static void backward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct activate_args *args = cl_arg;
-    struct sl_activate a;
-    const sl_real *z;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_activate_sums sums = backward_operands(args, buffers, &a, &z);
-    sl_activate_backward_cpu(&a, z, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), &sums,
-                             sl_buffer_data(buffers[2]));
+    for (uint32_t k = 0; k < n_backward_runs(args); k++) {
+        struct backward_run run = backward_run(args, buffers, k);
+        sl_activate_backward_cpu(&run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -516,14 +551,15 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
 static void backward_cuda_task(void *buffers[], void *cl_arg)
 {
     struct activate_args *args = cl_arg;
-    struct sl_activate a;
+    enum sl_status st = SL_OK;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const sl_real *z;
-    struct sl_activate_sums sums = backward_operands(args, buffers, &a, &z);
-    enum sl_status st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &a, z, sl_buffer_data(buffers[0]),
-                                                  sl_buffer_data(buffers[1]), &sums, sl_buffer_data(buffers[2]));
+    for (uint32_t k = 0; st == SL_OK && k < n_backward_runs(args); k++) {
+        struct backward_run run = backward_run(args, buffers, k);
+        st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &run.a, run.z, run.gate, run.gh, &run.sums,
+                                       run.gz);
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -730,8 +766,8 @@ failed:
     return st;
 }
 
-static enum sl_status check_backward(const struct sl_activate_layer *layer, starpu_data_handle_t z,
-                                     starpu_data_handle_t gate, starpu_data_handle_t gh,
+static enum sl_status check_backward(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                     starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                      const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
     const char *name = "sl_activate_backward";
@@ -742,8 +778,9 @@ static enum sl_status check_backward(const struct sl_activate_layer *layer, star
     SL_TRY(st, layer->norm != SL_ACTIVATE_PLAIN ? check_matrix(name, "Z", z, n_rows, n_columns) : SL_OK, failed);
     SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_TRY(st, check_matrix(name, "GW", sums->gw, 1, n_columns), failed);
-        SL_TRY(st, check_matrix(name, "GB", sums->gb, 1, n_columns), failed);
+        SL_TRY(st, check_matrix(name, "GW", sums->gw, sl_task_n_runs(head), n_columns), failed);
+        SL_TRY(st, check_matrix(name, "GB", sums->gb, sl_task_n_runs(head), n_columns), failed);
+        SL_TRY(st, sl_task_check_runs(name, head, n_rows, NULL, 0, 0), failed);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
         SL_TRY(st, check_sums(name, sums->group, n_columns), failed);
@@ -764,7 +801,7 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, prepare("sl_activate_backward", head, layer, SL_STAGE_BACKWARD, gh, &args), failed);
-    SL_TRY(st, check_backward(layer, z, gate, gh, sums, gz), failed);
+    SL_TRY(st, check_backward(head, layer, z, gate, gh, sums, gz), failed);
     args.n_group = sums->n_group;
     args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
     sl_task_begin(&task, &backward_cl);

@@ -122,8 +122,14 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    sl_bias_backward_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), 0,
-                         sl_buffer_data(buffers[1]));
+    const uint32_t n_columns = sl_buffer_columns(buffers[0]);
+    const sl_real *gz = sl_buffer_data(buffers[0]);
+    sl_real *gb = sl_buffer_data(buffers[1]);
+    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1);
+        sl_bias_backward_cpu(end - row, n_columns, gz + (size_t)row * n_columns, 0, gb + (size_t)k * n_columns);
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -146,9 +152,16 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    enum sl_status st =
-        sl_bias_backward_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
-                              sl_buffer_data(buffers[0]), 0, sl_buffer_data(buffers[1]));
+    const uint32_t n_columns = sl_buffer_columns(buffers[0]);
+    const sl_real *gz = sl_buffer_data(buffers[0]);
+    sl_real *gb = sl_buffer_data(buffers[1]);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
+        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1);
+        st = sl_bias_backward_cuda(starpu_cuda_get_local_stream(), end - row, n_columns, gz + (size_t)row * n_columns,
+                                   0, gb + (size_t)k * n_columns);
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -180,16 +193,6 @@ static struct starpu_codelet backward_cl = {
 
 /* ---- submissions ---- */
 
-/* row: the bias or its gradient. */
-static enum sl_status check_shapes(const char *name, starpu_data_handle_t row, starpu_data_handle_t rows)
-{
-    if (sl_handle_rows(row) == 1 && sl_handle_columns(row) == sl_handle_columns(rows)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: a bias of [%u x %u] for rows of [%u x %u]", name, sl_handle_rows(row),
-                   sl_handle_columns(row), sl_handle_rows(rows), sl_handle_columns(rows));
-}
-
 /* rows: which of the two is the larger. */
 static enum sl_status submit(struct bias_args *args, struct starpu_codelet *codelet, starpu_data_handle_t from,
                              starpu_data_handle_t to, starpu_data_handle_t rows)
@@ -205,16 +208,19 @@ static enum sl_status submit(struct bias_args *args, struct starpu_codelet *code
 enum sl_status sl_bias_forward_submit(const struct sl_task_args *head, starpu_data_handle_t b, starpu_data_handle_t z)
 {
     struct bias_args args = {.head = *head};
-    enum sl_status st = check_shapes("sl_bias_forward", b, z);
     args.head.stage = sl_task_stage(head, SL_STAGE_DENSE);
-    return st != SL_OK ? st : submit(&args, &forward_cl, b, z, z);
+    if (sl_handle_rows(b) != 1 || sl_handle_columns(b) != sl_handle_columns(z)) {
+        return sl_fail(SL_EINVAL, "sl_bias_forward: a bias of [%u x %u] for rows of [%u x %u]", sl_handle_rows(b),
+                       sl_handle_columns(b), sl_handle_rows(z), sl_handle_columns(z));
+    }
+    return submit(&args, &forward_cl, b, z, z);
 }
 
 enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
                                        starpu_data_handle_t gb)
 {
     struct bias_args args = {.head = *head};
-    enum sl_status st = check_shapes("sl_bias_backward", gb, gz);
+    enum sl_status st = sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     return st != SL_OK ? st : submit(&args, &backward_cl, gz, gb, gz);
 }

@@ -240,6 +240,7 @@ static sl_real *rows_from(void *buffer, uint32_t row0)
 {
     return (sl_real *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
 }
+
 static const sl_bf16 *bf16_rows_from(void *buffer, uint32_t row0)
 {
     return (const sl_bf16 *)sl_buffer_data(buffer) + (size_t)row0 * sl_buffer_columns(buffer);
@@ -254,17 +255,30 @@ static void leave(const struct sl_task_args *head, enum sl_status st, double sta
     sl_task_leave(head, start_s);
 }
 
+/* A product is one of each run of rows, as a row's last bits may differ with the number of rows beside it (codelets/gemm.h). */
+struct run {
+    uint32_t row, n_rows;
+};
+
+/* Run k of the rows of a buffer. */
+static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t k)
+{
+    uint32_t row = sl_task_run(head, sl_buffer_rows(buffer), k);
+    return (struct run){row, sl_task_run(head, sl_buffer_rows(buffer), k + 1) - row};
+}
+
 #define ROUNDED_ROWS 1024 /* that are computed in float before they are rounded */
 
 /* Z in bf16, of rows in bf16: stretch by stretch in float. */
-static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], const sl_real *bias)
+static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
+                                      const sl_real *bias)
 {
-    const sl_bf16 *x = bf16_rows_from(buffers[0], args->row0);
+    const sl_bf16 *x = bf16_rows_from(buffers[0], args->row0 + run.row);
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
-    const uint32_t n_rows = sl_buffer_rows(buffers[2]);
+    const uint32_t n_rows = run.n_rows;
     const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
-    sl_bf16 *z = sl_buffer_data(buffers[2]);
+    sl_bf16 *z = (sl_bf16 *)sl_buffer_data(buffers[2]) + (size_t)run.row * n_out;
     sl_real *room;
     enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
     if (st != SL_OK) {
@@ -279,62 +293,97 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     return st;
 }
 
-static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[])
+static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
     const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    const uint32_t n_rows = sl_buffer_rows(buffers[2]);
+    const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     if (sl_buffer_is_bf16(buffers[2])) {
-        return forward_rounded(args, buffers, bias);
+        return forward_rounded(args, buffers, run, bias);
     }
     return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_forward_bf16_cpu(n_rows, n_in, n_out, bf16_rows_from(buffers[0], args->row0),
-                                           sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]))
-               : sl_dense_forward_cpu(n_rows, n_in, n_out, rows_from(buffers[0], args->row0),
-                                      sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
+               ? sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                           sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row))
+               : sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[0], row), sl_buffer_data(buffers[1]),
+                                      bias, args->beta, rows_from(buffers[2], run.row));
 }
 
 static void forward_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
     double start_s;
+    enum sl_status st = SL_OK;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    leave(&args->head, forward_cpu(args, buffers), start_s);
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        st = forward_cpu(args, buffers, run_of(&args->head, buffers[2], k));
+    }
+    leave(&args->head, st, start_s);
 }
 
 static void backward_input_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
     double start_s;
+    enum sl_status st = SL_OK;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    enum sl_status st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cpu : sl_dense_backward_input_cpu)(
-        sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
-        sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        struct run run = run_of(&args->head, buffers[0], k);
+        st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cpu : sl_dense_backward_input_cpu)(
+            run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+            sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0 + run.row));
+    }
     leave(&args->head, st, start_s);
+}
+
+/* A run, and where its gradients go. */
+struct weight_run {
+    struct run rows;
+    const sl_real *gz;
+    sl_real *gw, *gb; /* gb: NULL where it is not asked for */
+};
+
+/* Buffers: GZ, GW and, with a bias, GB. */
+static struct weight_run weight_run(const struct sl_task_args *head, void *buffers[], int has_bias, uint32_t k)
+{
+    const uint32_t n_out = sl_buffer_columns(buffers[0]);
+    const struct run rows = run_of(head, buffers[0], k);
+    const size_t each = (size_t)(sl_buffer_rows(buffers[1]) / sl_task_n_runs(head)) * n_out;
+    sl_real *gb = has_bias ? sl_buffer_data(buffers[2]) : NULL;
+    return (struct weight_run){.rows = rows,
+                               .gz = rows_from(buffers[0], rows.row),
+                               .gw = (sl_real *)sl_buffer_data(buffers[1]) + k * each,
+                               .gb = gb == NULL ? NULL : gb + (size_t)k * n_out};
+}
+
+static enum sl_status backward_weight_cpu(const struct dense_args *args, void *buffers[], uint32_t k)
+{
+    const struct weight_run run = weight_run(&args->head, buffers + 1, args->has_bias, k);
+    const uint32_t n_in = sl_buffer_columns(buffers[0]);
+    const uint32_t n_out = sl_buffer_columns(buffers[1]);
+    const uint32_t row = args->row0 + run.rows.row;
+    return sl_buffer_is_bf16(buffers[0])
+               ? sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                                   run.gz, run.gw, run.gb)
+               : sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row), run.gz, run.gw,
+                                              run.gb);
 }
 
 static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct dense_args *args = cl_arg;
     double start_s;
+    enum sl_status st = SL_OK;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    const uint32_t n_rows = sl_buffer_rows(buffers[1]);
-    const uint32_t n_in = sl_buffer_columns(buffers[0]);
-    const uint32_t n_out = sl_buffer_columns(buffers[1]);
-    enum sl_status st =
-        sl_buffer_is_bf16(buffers[0])
-            ? sl_dense_backward_weight_bf16_cpu(n_rows, n_in, n_out, bf16_rows_from(buffers[0], args->row0),
-                                                sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb)
-            : sl_dense_backward_weight_cpu(n_rows, n_in, n_out, rows_from(buffers[0], args->row0),
-                                           sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        st = backward_weight_cpu(args, buffers, k);
+    }
     leave(&args->head, st, start_s);
 }
 
@@ -404,10 +453,13 @@ static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
-    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
-    sl_dense_sparse_backward_weight_cpu(&x, sl_buffer_rows(buffers[4]), sl_buffer_rows(buffers[5]),
-                                        sl_buffer_columns(buffers[4]), sl_buffer_data(buffers[4]), args->beta,
-                                        sl_buffer_data(buffers[5]), gb);
+    const uint32_t n_runs = sl_task_n_runs(&args->head);
+    for (uint32_t k = 0; k < n_runs; k++) {
+        struct weight_run run = weight_run(&args->head, buffers + 4, args->has_bias, k);
+        sl_dense_sparse_backward_weight_cpu(&x, run.rows.n_rows, sl_buffer_rows(buffers[5]) / n_runs,
+                                            sl_buffer_columns(buffers[4]), run.gz, args->beta, run.gw, run.gb);
+        x.ids += run.rows.n_rows;
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -425,9 +477,13 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_dense_forward_cuda(
-        here(&args->head), sl_buffer_rows(buffers[2]), sl_buffer_columns(buffers[0]), sl_buffer_columns(buffers[2]),
-        rows_from(buffers[0], args->row0), sl_buffer_data(buffers[1]), bias, args->beta, sl_buffer_data(buffers[2]));
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        struct run run = run_of(&args->head, buffers[2], k);
+        st = sl_dense_forward_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[0]),
+                                   sl_buffer_columns(buffers[2]), rows_from(buffers[0], args->row0 + run.row),
+                                   sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row));
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -437,9 +493,14 @@ static void backward_input_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    enum sl_status st = sl_dense_backward_input_cuda(
-        here(&args->head), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
-        sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0));
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        struct run run = run_of(&args->head, buffers[0], k);
+        st = sl_dense_backward_input_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
+                                          sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                          sl_buffer_data(buffers[1]), args->beta,
+                                          rows_from(buffers[2], args->row0 + run.row));
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -449,10 +510,13 @@ static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = sl_dense_backward_weight_cuda(
-        here(&args->head), sl_buffer_rows(buffers[1]), sl_buffer_columns(buffers[0]), sl_buffer_columns(buffers[1]),
-        rows_from(buffers[0], args->row0), sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]), gb);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        struct weight_run run = weight_run(&args->head, buffers + 1, args->has_bias, k);
+        st = sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, sl_buffer_columns(buffers[0]),
+                                           sl_buffer_columns(buffers[1]),
+                                           rows_from(buffers[0], args->row0 + run.rows.row), run.gz, run.gw, run.gb);
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -477,10 +541,15 @@ static void sparse_backward_weight_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
-    sl_real *gb = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
-    enum sl_status st = sl_dense_sparse_backward_weight_cuda(
-        starpu_cuda_get_local_stream(), &x, sl_buffer_rows(buffers[4]), sl_buffer_rows(buffers[5]),
-        sl_buffer_columns(buffers[4]), sl_buffer_data(buffers[4]), args->beta, sl_buffer_data(buffers[5]), gb);
+    const uint32_t n_runs = sl_task_n_runs(&args->head);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
+        struct weight_run run = weight_run(&args->head, buffers + 4, args->has_bias, k);
+        st = sl_dense_sparse_backward_weight_cuda(starpu_cuda_get_local_stream(), &x, run.rows.n_rows,
+                                                  sl_buffer_rows(buffers[5]) / n_runs, sl_buffer_columns(buffers[4]),
+                                                  run.gz, args->beta, run.gw, run.gb);
+        x.ids += run.rows.n_rows;
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -577,7 +646,7 @@ static enum sl_status check_shape(const char *name, const struct shape *s)
                    s->x_rows, s->x_columns, s->row0, s->w_rows, s->w_columns, s->z_rows, s->z_columns);
 }
 
-/* A bias, or its gradient, belongs to every column; none is fine, and so is one that need not be read. */
+/* A bias belongs to every column; none is fine, and so is one that need not be read. */
 static enum sl_status check_bias(const char *name, starpu_data_handle_t bias, uint32_t n_out)
 {
     if (bias == NULL || (sl_handle_rows(bias) == 1 && sl_handle_columns(bias) == n_out)) {
@@ -585,6 +654,16 @@ static enum sl_status check_bias(const char *name, starpu_data_handle_t bias, ui
     }
     return sl_fail(SL_EINVAL, "%s: a bias of [%u x %u] for %u columns", name, sl_handle_rows(bias),
                    sl_handle_columns(bias), n_out);
+}
+
+/* GW, of n_in rows for each run of rows of GZ, and GB. */
+static enum sl_status check_gradients(const char *name, const struct sl_task_args *head, starpu_data_handle_t gz,
+                                      uint32_t n_in, starpu_data_handle_t gw, starpu_data_handle_t gb)
+{
+    uint32_t n_rows = sl_handle_rows(gz);
+    uint32_t n_out = sl_handle_columns(gz);
+    enum sl_status st = sl_task_check_runs(name, head, n_rows, gw, n_in, n_out);
+    return st != SL_OK || gb == NULL ? st : sl_task_check_runs(name, head, n_rows, gb, 1, n_out);
 }
 
 static uint64_t flops_of(const struct shape *s)
@@ -601,6 +680,7 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, check_shape("sl_dense_forward", &shape), failed);
+    SL_TRY(st, sl_task_check_runs("sl_dense_forward", head, shape.z_rows, NULL, 0, 0), failed);
     SL_TRY(st, check_bias("sl_dense_forward", bias, shape.z_columns), failed);
     if (beta != 0 && bias != NULL) {
         return sl_fail(SL_EINVAL,
@@ -629,10 +709,9 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
     struct dense_args args = {.head = *head, .row0 = row0, .beta = beta};
     struct shape shape = shape_of(gx, row0, w, gz);
     struct sl_task task;
-    enum sl_status st = check_shape("sl_dense_backward_input", &shape);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st;
+    SL_TRY(st, check_shape("sl_dense_backward_input", &shape), failed);
+    SL_TRY(st, sl_task_check_runs("sl_dense_backward_input", head, shape.z_rows, NULL, 0, 0), failed);
     if (beta == 0 && shape.x_rows != shape.z_rows) {
         return sl_fail(SL_EINVAL, "sl_dense_backward_input: GX of %u rows cannot be overwritten by GZ of %u rows",
                        shape.x_rows, shape.z_rows);
@@ -643,7 +722,9 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
     sl_task_add(&task, gz, STARPU_R);
     sl_task_add(&task, w, STARPU_R);
     sl_task_add(&task, gx, beta == 0 ? STARPU_W : STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
 }
 
 enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
@@ -654,8 +735,9 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
     struct shape shape = shape_of(x, row0, gw, gz);
     struct sl_task task;
     enum sl_status st;
+    shape.w_rows /= sl_task_n_runs(head);
     SL_TRY(st, check_shape("sl_dense_backward_weight", &shape), failed);
-    SL_TRY(st, check_bias("sl_dense_backward_weight", gb, shape.z_columns), failed);
+    SL_TRY(st, check_gradients("sl_dense_backward_weight", head, gz, shape.w_rows, gw, gb), failed);
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &backward_weight_cl);
@@ -696,7 +778,7 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
     /* Flops of a part's average row; the rows' own lengths are not known here. */
     args->head.work =
         2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
-    return check_bias(name, bias, sl_handle_columns(z));
+    return SL_OK;
 }
 
 static void add_sparse(struct sl_task *task, const struct sl_sparse *x)
@@ -715,6 +797,7 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, sparse_prepare("sl_dense_sparse_forward", x, row0, w, bias, z, &args), failed);
+    SL_TRY(st, check_bias("sl_dense_sparse_forward", bias, sl_handle_columns(z)), failed);
     if (beta != 0 && bias != NULL) {
         return sl_fail(SL_EINVAL,
                        "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
@@ -747,6 +830,10 @@ enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args 
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args), failed);
+    SL_TRY(
+        st,
+        check_gradients("sl_dense_sparse_backward_weight", head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw, gb),
+        failed);
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
     sl_task_begin(&task, &sparse_backward_weight_cl);
     add_sparse(&task, x);

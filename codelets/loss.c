@@ -83,11 +83,26 @@ struct loss_sum_args {
 
 /* ---- task wrappers ---- */
 
-static struct sl_labels task_labels(void *buffers[], const struct loss_args *args)
+/* One run of rows. */
+struct loss_run {
+    uint32_t n_rows;
+    const sl_real *z;
+    struct sl_labels labels;
+    sl_real *gz;
+    double *loss;
+};
+
+static struct loss_run loss_run(const struct loss_args *args, void *buffers[], uint32_t k)
 {
     const sl_vertex *frontier = sl_buffer_data(buffers[1]);
-    return (struct sl_labels){
-        .part_labels = sl_buffer_data(buffers[2]), .first = args->first, .ids = frontier + args->row0};
+    const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
+    const size_t at = (size_t)row * sl_buffer_columns(buffers[0]);
+    return (struct loss_run){
+        .n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1) - row,
+        .z = (const sl_real *)sl_buffer_data(buffers[0]) + at,
+        .labels = {.part_labels = sl_buffer_data(buffers[2]), .first = args->first, .ids = frontier + args->row0 + row},
+        .gz = (sl_real *)sl_buffer_data(buffers[3]) + at,
+        .loss = (double *)sl_buffer_data(buffers[4]) + k};
 }
 
 static void loss_cpu_task(void *buffers[], void *cl_arg)
@@ -97,9 +112,10 @@ static void loss_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_labels labels = task_labels(buffers, args);
-    sl_loss_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), &labels,
-                args->scale, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
+        struct loss_run run = loss_run(args, buffers, k);
+        sl_loss_cpu(run.n_rows, sl_buffer_columns(buffers[0]), run.z, &run.labels, args->scale, run.gz, run.loss);
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -110,10 +126,12 @@ static void loss_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_labels labels = task_labels(buffers, args);
-    enum sl_status st = sl_loss_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]),
-                                     sl_buffer_columns(buffers[0]), sl_buffer_data(buffers[0]), &labels, args->scale,
-                                     sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
+        struct loss_run run = loss_run(args, buffers, k);
+        st = sl_loss_cuda(starpu_cuda_get_local_stream(), run.n_rows, sl_buffer_columns(buffers[0]), run.z, &run.labels,
+                          args->scale, run.gz, run.loss);
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -128,10 +146,12 @@ static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
     }
     *total = 0;
     for (uint32_t i = 0; i < args->n; i++) {
-        double part = *(const double *)sl_buffer_data(buffers[1 + i]);
-        *total += part;
+        const double *part = sl_buffer_data(buffers[1 + i]);
+        for (uint32_t k = 0; k < sl_buffer_rows(buffers[1 + i]); k++) {
+            *total += part[k];
+        }
         if (args->parts != NULL) {
-            args->parts[i] = part;
+            args->parts[i] = *part;
         }
     }
     if (!args->watched && !isfinite(*total)) {
@@ -174,6 +194,7 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
+    enum sl_status st;
     if (sl_handle_rows(gz) != n_rows || sl_handle_columns(gz) != n_classes ||
         (uint64_t)row0 + n_rows > sl_handle_columns(labels->frontier)) {
         return sl_fail(SL_EINVAL, "sl_loss: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", n_rows,
@@ -182,6 +203,7 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     if (sl_handle_element(loss) != sizeof(double)) {
         return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
     }
+    SL_TRY(st, sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1), failed);
     args.head.stage = sl_task_stage(head, SL_STAGE_LOSS);
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
     sl_task_begin(&task, &loss_cl);
@@ -190,7 +212,9 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     sl_task_add(&task, labels->part_labels, STARPU_R);
     sl_task_add(&task, gz, STARPU_W);
     sl_task_add(&task, loss, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+failed:
+    return st;
 }
 
 static enum sl_status submit_sum(struct loss_sum_args *args, const starpu_data_handle_t *losses,

@@ -40,25 +40,51 @@ struct reduce_args {
 
 /* ---- task wrappers ---- */
 
+/* The addresses of all partials, in order (sl_free). */
+static enum sl_status find_partials(void *buffers[], uint32_t n_handles, uint32_t *n_out, const sl_real ***out)
+{
+    const uint32_t n_rows = sl_buffer_rows(buffers[0]);
+    const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[0]);
+    const sl_real **partials;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_handles; i++) {
+        n += sl_buffer_rows(buffers[1 + i]) / n_rows;
+    }
+    enum sl_status st = sl_alloc(n, sizeof *partials, "the partials of a sum", &partials);
+    if (st != SL_OK) {
+        return st;
+    }
+    *out = partials;
+    *n_out = n;
+    for (uint32_t i = 0; i < n_handles; i++) {
+        const sl_real *first = sl_buffer_data(buffers[1 + i]);
+        for (uint32_t k = 0; k < sl_buffer_rows(buffers[1 + i]) / n_rows; k++) {
+            *partials++ = first + k * n_entries;
+        }
+    }
+    return SL_OK;
+}
+
 static void reduce_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct reduce_args *args = cl_arg;
     sl_real *out = sl_buffer_data(buffers[0]);
     size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
-    void **partials;
+    const sl_real **partials;
+    uint32_t n;
     double start_s;
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &partials);
+    enum sl_status st = find_partials(buffers, args->n, &n, &partials);
     if (st != SL_OK) {
         sl_task_fail(&args->head, st);
         return;
     }
-    if (args->n == 0) {
+    if (n == 0) {
         memset(out, 0, n_entries * sizeof *out);
     } else {
-        sl_reduce_cpu(args->n, n_entries, (const sl_real *const *)partials, out);
+        sl_reduce_cpu(n, n_entries, partials, out);
     }
     sl_free(partials);
     sl_task_leave(&args->head, start_s);
@@ -69,14 +95,14 @@ static void reduce_cuda_task(void *buffers[], void *cl_arg)
 {
     struct reduce_args *args = cl_arg;
     size_t n_entries = (size_t)sl_buffer_rows(buffers[0]) * sl_buffer_columns(buffers[0]);
-    void **partials;
+    const sl_real **partials;
+    uint32_t n;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    enum sl_status st = sl_buffers_data(buffers + 1, args->n, &partials);
+    enum sl_status st = find_partials(buffers, args->n, &n, &partials);
     if (st == SL_OK) {
-        st = sl_reduce_cuda(starpu_cuda_get_local_stream(), args->n, n_entries, (const sl_real *const *)partials,
-                            sl_buffer_data(buffers[0]));
+        st = sl_reduce_cuda(starpu_cuda_get_local_stream(), n, n_entries, partials, sl_buffer_data(buffers[0]));
         sl_free(partials);
     }
     sl_task_leave_cuda(&args->head, st);
@@ -106,14 +132,17 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(out);
     uint32_t n_columns = sl_handle_columns(out);
+    uint64_t work = (uint64_t)n_rows * n_columns;
     for (uint32_t i = 0; i < n; i++) {
-        if (sl_handle_rows(partials[i]) != n_rows || sl_handle_columns(partials[i]) != n_columns) {
-            return sl_fail(SL_EINVAL, "sl_reduce: partial %u is [%u x %u], the sum [%u x %u]", i,
-                           sl_handle_rows(partials[i]), sl_handle_columns(partials[i]), n_rows, n_columns);
+        uint32_t n_all = sl_handle_rows(partials[i]);
+        if (n_all == 0 || n_all % n_rows != 0 || sl_handle_columns(partials[i]) != n_columns) {
+            return sl_fail(SL_EINVAL, "sl_reduce: partial %u is [%u x %u], the sum [%u x %u]", i, n_all,
+                           sl_handle_columns(partials[i]), n_rows, n_columns);
         }
+        work += (uint64_t)n_all * n_columns;
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
-    args.head.work = ((uint64_t)n + 1) * n_rows * n_columns * sizeof(sl_real);
+    args.head.work = work * sizeof(sl_real);
     sl_task_begin(&task, &reduce_cl);
     sl_task_add(&task, out, STARPU_W);
     for (uint32_t i = 0; i < n; i++) {

@@ -4,7 +4,8 @@
  * Stage 11, synchronise: the all-reduce of a gradient, as the ordered sum of the partials that PEs and chunks have left.
  *   before: backward, codelets/dense.h and codelets/activate.h      after: codelets/optimize.h
  *
- *   out = partial_0 + partial_1 + .. + partial_(n-1), entry by entry, in this order whatever the scheduler does.
+ *   out = partial_0 + partial_1 + .. + partial_(n-1), entry by entry, in this order whatever the scheduler does. Where rows are in runs
+ *   (struct sl_runs), a handle has several partials, one below the other.
  */
 #ifndef SL_CODELETS_REDUCE_H
 #define SL_CODELETS_REDUCE_H
@@ -25,7 +26,7 @@ SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_
                                           const sl_real *const *partials, sl_real *out);
 #endif
 
-/* All handles are matrices of one shape. n may be 0: out is cleared. Local, one thread submits; SL_EINVAL on shapes,
+/* Handles of partials, each of one or more matrices of the sum's shape. n may be 0: out is cleared. Local, one thread submits; SL_EINVAL on shapes,
  * SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out);

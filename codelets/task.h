@@ -124,6 +124,12 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes);
  * 0 when there was none). No task may be running. SL_ENOMEM. */
 enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
 
+/* The rows of a task in runs: run k has rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
+struct sl_runs {
+    uint32_t n;
+    const uint32_t *first; /* n + 1 */
+};
+
 /* The head of every codelet's argument struct, copied by value into the task. */
 struct sl_task_args {
     struct sl_run *run;
@@ -132,6 +138,9 @@ struct sl_task_args {
     uint32_t hop;  /* 0 at the seeds */
     uint64_t work; /* flops, or bytes for sparse kernels: the size base of the performance model */
     enum sl_stage stage;
+    /* What a task adds up over its rows, a gradient of weights or a loss, is a sum for each run, one below the other, so that it does not
+     * depend on which runs lie in one task; they outlive it. NULL: one sum, over all rows. */
+    const struct sl_runs *runs;
     double device_start_s; /* when its CUDA implementation was called; 0: it was not */
 };
 
@@ -140,6 +149,21 @@ static inline enum sl_stage sl_task_stage(const struct sl_task_args *head, enum 
 {
     return head->stage == SL_STAGE_EVALUATE ? SL_STAGE_EVALUATE : stage;
 }
+
+static inline uint32_t sl_task_n_runs(const struct sl_task_args *head)
+{
+    return head->runs == NULL ? 1 : head->runs->n;
+}
+
+/* Where run k of n_rows begins; k = sl_task_n_runs: n_rows. */
+static inline uint32_t sl_task_run(const struct sl_task_args *head, uint32_t n_rows, uint32_t k)
+{
+    return head->runs != NULL ? head->runs->first[k] - head->runs->first[0] : k == 0 ? 0 : n_rows;
+}
+
+/* The runs have n_rows, and `sums`, unless NULL, has n_rows_each rows of n_columns for each. SL_EINVAL. */
+enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *head, uint32_t n_rows,
+                                  starpu_data_handle_t sums, uint32_t n_rows_each, uint32_t n_columns);
 
 /* A wrapper's first call: nonzero when the run has failed and the task must return at once. Starts its clock. */
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out);

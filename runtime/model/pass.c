@@ -21,8 +21,12 @@ struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p)
 {
     const struct sl_pass *pass = at->pass;
     uint32_t pe = pass->source->worker == NULL ? p : pass->source->worker(at, p);
-    return (struct sl_task_args){
-        .run = pass->run, .step = pass->step, .pe = pe, .hop = at->level, .stage = pass->stage};
+    return (struct sl_task_args){.run = pass->run,
+                                 .step = pass->step,
+                                 .pe = pe,
+                                 .hop = at->level,
+                                 .stage = pass->stage,
+                                 .runs = pass->runs == NULL ? NULL : &pass->runs[p]};
 }
 
 struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role)
@@ -117,7 +121,8 @@ starpu_data_handle_t sl_at_value(const struct sl_at *at, uint32_t p, int paramet
 enum sl_status sl_at_partial(const struct sl_at *at, uint32_t p, int parameter, starpu_data_handle_t *out)
 {
     const struct sl_parameter *shape = &at->layer->parameter[parameter];
-    return sl_partials_next(at->pass->source->partials(at, p, parameter), shape->n_rows, shape->n_columns,
+    const uint32_t n_runs = at->pass->runs == NULL ? 1 : at->pass->runs[p].n;
+    return sl_partials_next(at->pass->source->partials(at, p, parameter), n_runs * shape->n_rows, shape->n_columns,
                             sizeof(sl_real), out);
 }
 

@@ -77,6 +77,7 @@ struct sl_pass {
     const struct sl_source *source;
     void *owner; /* the source's own */
     struct sl_pass_pe *pe;
+    const struct sl_runs *runs; /* of each PE's rows, where they are one chunk at every level; NULL: a chunk is a run */
     struct sl_pass_group *group; /* of each group */
     struct sl_pass_moments batch;
 };

@@ -335,6 +335,21 @@ done:
     return st;
 }
 
+/* What is summed over a chunk's rows is so piece by piece. */
+static enum sl_status open_runs(struct sl_pipe *p)
+{
+    const struct sl_partition *partition = p->work.shards->partition;
+    uint32_t each = partition->n_pieces / partition->n_parts;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(partition->n_parts, sizeof *p->runs, "pieces of the chunks", &p->runs), done);
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        p->runs[q] = (struct sl_runs){each, partition->piece + (size_t)q * each};
+    }
+    p->pass.runs = p->runs;
+done:
+    return st;
+}
+
 static enum sl_status open_order(struct sl_pipe *p)
 {
     const struct sl_settings *s = p->work.settings;
@@ -395,6 +410,7 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     out->gradient_factor = work->settings->gradient_factor;
     SL_TRY(st, sl_pipe_graph_open(&out->plan, work->shards, &out->graph), undo);
     open_pass(out);
+    SL_TRY(st, open_runs(out), undo);
     SL_TRY(st, open_order(out), undo);
     SL_TRY(st, open_partials(out), undo);
     sl_pipe_recompute_open(out);
@@ -439,6 +455,7 @@ void sl_pipe_close(struct sl_pipe *p)
     sl_pipe_recompute_close(p);
     sl_pipe_boundary_close(&p->boundary);
     sl_pipe_graph_close(&p->graph);
+    sl_free(p->runs);
     sl_free(p->gradients);
     sl_free(p->history);
     sl_free(p->sent);

@@ -90,7 +90,7 @@ static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_at *at, uint
     enum sl_status st;
     SL_TRY(st, sl_at_shape(at, q, SL_ROWS_GZ, at->level, shards->n_classes), done);
     if (z->split.n_chunks > 0) {
-        SL_TRY(st, sl_partials_next(&p->losses, 1, 1, sizeof(double), &share), done);
+        SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, sizeof(double), &share), done);
         st = sl_loss_submit(&head, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
                             sl_at_rows(at, q, SL_ROWS_GZ)->chunk[0], share);
     }

@@ -31,6 +31,7 @@ struct sl_pipe {
     struct sl_rows *sent;             /* likewise: where sl_pipe_packs, boundary rows of what travels in the epoch, */
     struct sl_rows *returned;         /* and of what travels back */
     struct sl_rows *summed;           /* and, where sl_pipe_keeps_sums, of the sums */
+    struct sl_runs *runs;             /* of each chunk: its pieces (partition/partition.h) */
     struct sl_partials *gradients;    /* [layer][parameter] */
     struct sl_partials losses;
     uint32_t *turn_end,
