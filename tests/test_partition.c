@@ -33,8 +33,8 @@ static void generate(uint32_t n_vertices, bool directed, struct sl_dataset *out)
     assert_ok(sl_dataset_make("tiny", &raw, directed, SL_NORMALIZE_NONE, out));
 }
 
-/* What partition.h promises of any partition. */
-static void assert_properties(const struct sl_dataset *d, const struct sl_partition *p, uint32_t n_parts)
+/* What partition.h promises of any partition, whose vertices are in an order of their own within a piece, or the dataset's. */
+static void assert_partition(const struct sl_dataset *d, const struct sl_partition *p, uint32_t n_parts, bool own_order)
 {
     const struct sl_graph *old = &d->graph;
     uint32_t n = old->n_vertices;
@@ -48,7 +48,7 @@ static void assert_properties(const struct sl_dataset *d, const struct sl_partit
         for (uint32_t id = p->first[q]; id < p->first[q + 1]; id++) {
             assert_int_equal(sl_partition_owner(p->first, n_parts, id), q);
             assert_int_equal(p->new_ids[p->dataset_ids[id]], id); /* both ways: a bijection */
-            assert_true(id == p->first[q] || p->dataset_ids[id] > p->dataset_ids[id - 1]);
+            assert_true(own_order || id == p->first[q] || p->dataset_ids[id] > p->dataset_ids[id - 1]);
         }
         uint64_t loads[] = {p->first[q + 1] - p->first[q],
                             p->graph.offsets[p->first[q + 1]] - p->graph.offsets[p->first[q]]};
@@ -71,6 +71,13 @@ static void assert_properties(const struct sl_dataset *d, const struct sl_partit
     assert_int_equal(p->n_cut, n_cut);
     assert_true(n == 0 || fabs(p->balance[0] - (double)most[0] * n_parts / n) < 1e-12);
     assert_true(old->n_edges == 0 || fabs(p->balance[1] - (double)most[1] * n_parts / (double)old->n_edges) < 1e-12);
+}
+
+static void assert_properties(const struct sl_dataset *d, const struct sl_partition *p, uint32_t n_parts)
+{
+    assert_partition(d, p, n_parts, false);
+    assert_int_equal(p->n_pieces, n_parts);
+    assert_memory_equal(p->piece, p->first, (n_parts + 1) * sizeof *p->piece);
 }
 
 static void keeps_its_promises(void **state)
@@ -355,6 +362,111 @@ static void holds_some_parts(void **state)
     sl_dataset_free(&d);
 }
 
+/* Within a piece a vertex comes after one that has it as an in-neighbour, or is the least of those that are left. */
+static void assert_breadth_first(const struct sl_partition *p)
+{
+    uint32_t n = p->graph.n_vertices;
+    uint32_t *found_by = malloc(n * sizeof *found_by); /* the first of its piece that has it */
+    memset(found_by, 0xff, n * sizeof *found_by);
+    for (uint32_t k = 0; k < p->n_pieces; k++) {
+        for (uint32_t id = p->piece[k]; id < p->piece[k + 1]; id++) {
+            for (uint64_t i = p->graph.offsets[id]; i < p->graph.offsets[id + 1]; i++) {
+                sl_vertex u = p->graph.sources[i];
+                if (u >= p->piece[k] && u < p->piece[k + 1] && found_by[u] == UINT32_MAX) {
+                    found_by[u] = id;
+                }
+            }
+        }
+        uint32_t root = UINT32_MAX;
+        for (uint32_t id = p->piece[k]; id < p->piece[k + 1]; id++) {
+            if (found_by[id] < id) {
+                assert_true(id == p->piece[k] || found_by[id - 1] >= id - 1 || found_by[id - 1] <= found_by[id]);
+            } else {
+                assert_true(root == UINT32_MAX || p->dataset_ids[id] > p->dataset_ids[root]);
+                root = id;
+            }
+        }
+    }
+    free(found_by);
+}
+
+/* Parts of the whole graph: ids do not depend on how many there are. */
+static void is_made_of_pieces(void **state)
+{
+    (void)state;
+    for (int directed = 0; directed < 2; directed++) {
+        struct sl_dataset d;
+        struct sl_partition one;
+        generate(4000, directed, &d);
+        assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 1, 5, NULL, NULL, &one));
+        assert_breadth_first(&one);
+        for (uint32_t n_parts = 1; n_parts <= 32; n_parts *= 2) {
+            struct sl_partition p;
+            double chance = 1 - 1.0 / n_parts;
+            assert_int_equal(sl_partition_pieces(SL_PARTITION_METIS, 4000, n_parts), 32);
+            assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, n_parts, 5, NULL, NULL, &p));
+            assert_partition(&d, &p, n_parts, true);
+            assert_int_equal(p.n_pieces, 32);
+            assert_memory_equal(p.piece, one.piece, 33 * sizeof *p.piece);
+            assert_memory_equal(p.dataset_ids, one.dataset_ids, 4000 * sizeof *p.dataset_ids);
+            assert_memory_equal(p.graph.sources, one.graph.sources, d.graph.n_edges * sizeof *p.graph.sources);
+            for (uint32_t q = 0; q <= n_parts; q++) {
+                assert_int_equal(p.first[q], p.piece[q * (32 / n_parts)]);
+            }
+            assert_true(p.balance[0] < 1.17 && p.balance[1] < 1.25); /* pieces of 125 vertices */
+            assert_true((double)p.n_cut <= 0.8 * chance * (double)d.graph.n_edges);
+            sl_partition_free(&p);
+        }
+        sl_partition_free(&one);
+        sl_dataset_free(&d);
+    }
+}
+
+/* Where parts cannot be runs of 32 pieces a part is a piece. */
+static void is_made_of_parts(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t n_vertices;
+        enum sl_partition_method method;
+        uint32_t n_parts;
+    } cases[] = {{1023, SL_PARTITION_METIS, 4},  {2000, SL_PARTITION_METIS, 12}, {2000, SL_PARTITION_METIS, 64},
+                 {2000, SL_PARTITION_RANDOM, 4}, {2000, SL_PARTITION_NONE, 8},   {20, SL_PARTITION_METIS, 32},
+                 {0, SL_PARTITION_METIS, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t no_edges[21] = {0};
+        sl_vertex none = 0;
+        struct sl_dataset d = {.graph = {.n_vertices = cases[i].n_vertices, .offsets = no_edges, .sources = &none}};
+        struct sl_partition p;
+        if (cases[i].n_vertices > 20) {
+            generate(cases[i].n_vertices, false, &d);
+        }
+        assert_ok(sl_partition_make_of_pieces(&d, cases[i].method, cases[i].n_parts, 5, NULL, NULL, &p));
+        assert_partition(&d, &p, cases[i].n_parts, true);
+        assert_int_equal(p.n_pieces, cases[i].n_parts);
+        assert_breadth_first(&p);
+        sl_partition_free(&p);
+        if (cases[i].n_vertices > 20) {
+            sl_dataset_free(&d);
+        }
+    }
+}
+
+/* Pieces between which there is nothing, and that have no training vertices. */
+static void orders_pieces_without_edges(void **state)
+{
+    (void)state;
+    uint64_t *offsets = calloc(2001, sizeof *offsets);
+    sl_vertex none = 0;
+    struct sl_dataset d = {.graph = {.n_vertices = 2000, .offsets = offsets, .sources = &none}};
+    struct sl_partition p;
+    assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
+    assert_partition(&d, &p, 4, true);
+    assert_true(p.balance[0] < 1.1);
+    sl_partition_free(&p);
+    free(offsets);
+}
+
 static void survives_no_memory(void **state)
 {
     (void)state;
@@ -366,6 +478,10 @@ static void survives_no_memory(void **state)
             assert_survives_no_memory(sl_partition_make(&d, methods[m], 3, 5, NULL, &p));
             sl_partition_free(&p);
         }
+        sl_dataset_free(&d);
+        generate(1100, directed, &d);
+        assert_survives_no_memory(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
+        sl_partition_free(&p);
         sl_dataset_free(&d);
     }
 }
@@ -414,6 +530,9 @@ int main(void)
         with_folder(caches_parts),
         with_folder(believes_its_cache),
         cmocka_unit_test(holds_some_parts),
+        cmocka_unit_test(is_made_of_pieces),
+        cmocka_unit_test(is_made_of_parts),
+        cmocka_unit_test(orders_pieces_without_edges),
         cmocka_unit_test(survives_no_memory),
         cmocka_unit_test(real_arxiv),
     };

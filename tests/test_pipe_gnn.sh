@@ -99,6 +99,16 @@ same 'a home for each stage' --stages 3 --chunks 8 --placement home --cpus 2
 
 # With one slot there is no history and no order.
 wanted=$(losses --ways 4 --chunks 4)
+whole=$wanted
+for model in gcn sage gcnii resgcn; do # one slot is the whole graph, in however many chunks METIS' pieces are dealt
+    wanted=$(losses --model $model --ways 1 --chunks 1)
+    [[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "$model, the whole graph: $(cat stderr)"
+    for ways in 2 8 32; do
+        same "$model: the whole graph in $ways chunks" --model $model --ways $ways --chunks $ways
+    done
+    same "$model: the whole graph in 4 chunks, two stages, again" --model $model --ways 4 --chunks 4 --stages 2 --recompute
+done
+wanted=$whole
 same 'history without slots' --ways 4 --chunks 4 --history-every 1 --gradient-factor 1 --chunk-order fixed
 same 'recomputation in exact mode' --ways 4 --chunks 4 --recompute
 same 'recomputation in one stage of exact mode' --ways 4 --chunks 4 --stages 1 --recompute

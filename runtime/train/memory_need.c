@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "codelets/rows.h"
+#include "partition/partition.h"
 #include "runtime/full/full.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
@@ -63,13 +64,14 @@ static double model_bytes(const struct sl_settings *s, const struct sl_model *mo
     return copies * parameter_bytes(model, 0);
 }
 
-/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks; and what it keeps of each group by layer:
+/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the whole graph; and what it keeps of each group by layer:
  * statistics, and sums (doubles). */
 static double partial_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double groups = (double)s->pes / s->group_size;
     double sums = 3 * SL_POOL_SMALLEST_BYTES + 6.0 * s->hidden * sizeof(double);
-    double chunks = (double)s->pes * s->chunks * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
+    double n = fmax((double)s->pes * s->chunks, s->schedule == SL_SCHEDULE_PIPE ? SL_PARTITION_PIECES : 0);
+    double chunks = n * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
     double kept = 2 * SL_POOL_SMALLEST_BYTES + 2.0 * s->hidden * (sizeof(sl_real) + sizeof(double));
     kept *= s->norm == SL_NORM_BATCH ? groups * model->n_layers : 0;
     return CLASS_SHARE * (chunks + kept);
