@@ -445,6 +445,12 @@ static uintptr_t address(const void *data)
     return (uintptr_t)data;
 }
 
+/* A byte an entry: four of them are read from any multiple of four. */
+static uintptr_t gate_address(const uint8_t *gate)
+{
+    return (uintptr_t)gate * sizeof(reals<4>) / 4;
+}
+
 /* Blocks for a team a row. */
 static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
 {
@@ -456,7 +462,7 @@ static enum sl_status start_forward(cudaStream_t stream, const struct sl_activat
                                     const sl_real *residual, uint8_t *gate, sl_real *h)
 {
     uint32_t lanes = team_lanes(a->n_columns);
-    uintptr_t all = address(z) | address(residual) | address(gate) | address(h) | address(a->weight) |
+    uintptr_t all = address(z) | address(residual) | gate_address(gate) | address(h) | address(a->weight) |
                     address(a->bias) | address(a->mean) | address(a->rstd);
     return sl_start("sl_activate_forward", stream, team_blocks(a->n_rows, lanes),
                     is_aligned(a->n_columns, all) ? forward_kernel<norm, 4> : forward_kernel<norm, 1>, *a, lanes, z,
@@ -501,7 +507,7 @@ static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_
 {
     const char *name = "sl_activate_backward";
     uint32_t lanes = team_lanes(a->n_columns);
-    uintptr_t all = address(z) | address(gate) | address(gh) | address(gz) | address(a->weight);
+    uintptr_t all = address(z) | gate_address(gate) | address(gh) | address(gz) | address(a->weight);
     sl_scratch rows(stream);
     enum sl_status st;
     SL_TRY(st, rows.take(a->n_rows * sizeof(struct sl_activate_row), name), failed);
@@ -521,7 +527,7 @@ static enum sl_status start_backward(cudaStream_t stream, const struct sl_activa
                                      const uint8_t *gate, const sl_real *gh, const sl_real *means, sl_real *gz)
 {
     uint32_t lanes = team_lanes(a->n_columns);
-    uintptr_t all = address(z) | address(gate) | address(gh) | address(means) | address(gz) | address(a->weight) |
+    uintptr_t all = address(z) | gate_address(gate) | address(gh) | address(means) | address(gz) | address(a->weight) |
                     address(a->mean) | address(a->rstd);
     return sl_start("sl_activate_backward", stream, team_blocks(a->n_rows, lanes),
                     is_aligned(a->n_columns, all) ? backward_kernel<norm, 4> : backward_kernel<norm, 1>, *a, lanes, z,

@@ -146,12 +146,14 @@ static void loss_sum_cpu_task(void *buffers[], void *cl_arg)
     }
     *total = 0;
     for (uint32_t i = 0; i < args->n; i++) {
-        const double *part = sl_buffer_data(buffers[1 + i]);
+        const double *runs = sl_buffer_data(buffers[1 + i]);
+        double part = 0;
         for (uint32_t k = 0; k < sl_buffer_rows(buffers[1 + i]); k++) {
-            *total += part[k];
+            part += runs[k];
+            *total += runs[k];
         }
         if (args->parts != NULL) {
-            args->parts[i] = *part;
+            args->parts[i] = part;
         }
     }
     if (!args->watched && !isfinite(*total)) {

@@ -138,8 +138,9 @@ struct sl_task_args {
     uint32_t hop;  /* 0 at the seeds */
     uint64_t work; /* flops, or bytes for sparse kernels: the size base of the performance model */
     enum sl_stage stage;
-    /* What a task adds up over its rows, a gradient of weights or a loss, is a sum for each run, one below the other, so that it does not
-     * depend on which runs lie in one task; they outlive it. NULL: one sum, over all rows. */
+    /* A product of the task's rows is one of each run, and what it adds up over them, a gradient of weights or a loss, a sum for each, one
+     * below the other: neither depends on which runs lie in one task. They have as many rows as the task, and outlive it. NULL: all
+     * rows are one run. */
     const struct sl_runs *runs;
     double device_start_s; /* when its CUDA implementation was called; 0: it was not */
 };

@@ -25,7 +25,6 @@ struct problem {
     idx_t *offsets;    /* N + 1 */
     idx_t *neighbours; /* each undirected edge twice, no self loops */
     idx_t *weights;    /* N x n_constraints */
-    idx_t *edges;      /* weights, of each entry of neighbours; NULL: all one */
     idx_t *parts;      /* N */
 };
 
@@ -34,7 +33,6 @@ static void free_problem(struct problem *problem)
     sl_free(problem->offsets);
     sl_free(problem->neighbours);
     sl_free(problem->weights);
-    sl_free(problem->edges);
     sl_free(problem->parts);
 }
 
@@ -166,7 +164,7 @@ static void put_back(struct aside *aside, char *said, size_t bytes)
     }
 }
 
-static enum sl_status call(struct problem *problem, bool recursive, idx_t n_parts, uint64_t seed)
+static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed)
 {
     idx_t options[METIS_NOPTIONS];
     real_t imbalance[MAX_CONSTRAINTS] = {IMBALANCE, IMBALANCE, IMBALANCE, IMBALANCE};
@@ -178,9 +176,9 @@ static enum sl_status call(struct problem *problem, bool recursive, idx_t n_part
     options[METIS_OPTION_NUMBERING] = 0;
     options[METIS_OPTION_SEED] = (idx_t)(seed & 0x7fffffff);
     put_aside(&aside);
-    int code = (recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
-        &problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours, problem->weights, NULL,
-        problem->edges, &n_parts, NULL, imbalance, options, &objective, problem->parts);
+    int code = METIS_PartGraphKway(&problem->n_vertices, &problem->n_constraints, problem->offsets, problem->neighbours,
+                                   problem->weights, NULL, NULL, &n_parts, NULL, imbalance, options, &objective,
+                                   problem->parts);
     put_back(&aside, said, sizeof said);
     if (code == METIS_OK) {
         return SL_OK;
@@ -201,7 +199,7 @@ static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, 
     SL_TRY(st, make_weights(dataset, problem), done);
     SL_TRY(st, sl_alloc_zero(n, sizeof *problem->parts, "METIS parts", &problem->parts), done);
     problem->n_vertices = (idx_t)n;
-    SL_TRY(st, call(problem, false, (idx_t)n_parts, seed), done);
+    SL_TRY(st, call(problem, (idx_t)n_parts, seed), done);
 done:
     return st;
 }
@@ -230,99 +228,5 @@ enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_p
         parts[v] = (uint32_t)part;
     }
     free_problem(&problem);
-    return st;
-}
-
-/* ---- The order of parts ------------------------------------------------------------------------------------------ */
-
-/* Edges between each two of n parts, there and back. */
-static void count_between(const struct sl_graph *graph, uint32_t n, const uint32_t *parts, uint64_t *between)
-{
-    for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
-            uint32_t u = graph->sources[i];
-            between[(size_t)parts[v] * n + parts[u]]++;
-            between[(size_t)parts[u] * n + parts[v]]++;
-        }
-    }
-}
-
-/* The graph whose vertices are n parts; an edge weighs half the edges that it stands for, as their sum must fit METIS's integers. */
-static enum sl_status join_parts(uint32_t n, const uint64_t *between, struct problem *problem)
-{
-    enum sl_status st;
-    idx_t e = 0;
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *problem->offsets, "METIS offsets", &problem->offsets), done);
-    SL_TRY(st, sl_alloc((size_t)n * n, sizeof *problem->neighbours, "METIS edges", &problem->neighbours), done);
-    SL_TRY(st, sl_alloc((size_t)n * n, sizeof *problem->edges, "METIS edges", &problem->edges), done);
-    for (uint32_t a = 0; a < n; a++) {
-        problem->offsets[a] = e;
-        for (uint32_t b = 0; b < n; b++) {
-            if (b != a && between[(size_t)a * n + b] > 0) {
-                problem->neighbours[e] = (idx_t)b;
-                problem->edges[e++] = (idx_t)(between[(size_t)a * n + b] + 1) / 2;
-            }
-        }
-    }
-    problem->offsets[n] = e;
-    problem->n_vertices = (idx_t)n;
-done:
-    return st;
-}
-
-/* A part weighs what its vertices do. */
-static enum sl_status add_weights(const struct sl_dataset *dataset, uint32_t n, const uint32_t *parts,
-                                  struct problem *problem)
-{
-    struct problem whole = {0};
-    enum sl_status st;
-    SL_TRY(st, make_weights(dataset, &whole), done);
-    problem->n_constraints = whole.n_constraints;
-    size_t width = (size_t)whole.n_constraints;
-    SL_TRY(st, sl_alloc_zero(n * width, sizeof *problem->weights, "METIS weights", &problem->weights), done);
-    for (size_t v = 0; v < dataset->graph.n_vertices; v++) {
-        for (size_t c = 0; c < width; c++) {
-            problem->weights[parts[v] * width + c] += whole.weights[v * width + c];
-        }
-    }
-done:
-    free_problem(&whole);
-    return st;
-}
-
-/* Number parts that METIS has put into the same of n / 2 pairs one after the other: of[part] becomes its number. */
-static void number_pairs(uint32_t n, const idx_t *pair, uint32_t *of)
-{
-    uint32_t number = 0;
-    for (uint32_t k = 0; k < n / 2; k++) {
-        for (uint32_t a = 0; a < n; a++) {
-            if ((uint32_t)pair[a] == k) {
-                of[a] = number++;
-            }
-        }
-    }
-}
-
-enum sl_status sl_metis_order(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts)
-{
-    struct problem problem = {0};
-    uint64_t *between = NULL;
-    uint32_t *of = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)n_parts * n_parts, sizeof *between, "edges between parts", &between), done);
-    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *of, "METIS parts", &of), done);
-    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *problem.parts, "METIS parts", &problem.parts), done);
-    count_between(&dataset->graph, n_parts, parts, between);
-    SL_TRY(st, join_parts(n_parts, between, &problem), done);
-    SL_TRY(st, add_weights(dataset, n_parts, parts, &problem), done);
-    SL_TRY(st, call(&problem, true, (idx_t)n_parts / 2, seed), done);
-    number_pairs(n_parts, problem.parts, of);
-    for (uint32_t v = 0; v < dataset->graph.n_vertices; v++) {
-        parts[v] = of[parts[v]];
-    }
-done:
-    free_problem(&problem);
-    sl_free(of);
-    sl_free(between);
     return st;
 }

@@ -17,8 +17,4 @@
  * or its integers are too small for the graph (message: what it said). SL_ENOMEM. */
 enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts);
 
-/* Number n_parts parts anew, so that those that share many edges have numbers near each other, and runs of 2, 4, .. of them are as balanced as they are and
- * cut few edges: by recursive bisection of the graph whose vertices are the parts. Deterministic for a seed. As above. */
-enum sl_status sl_metis_order(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts);
-
 #endif

@@ -306,7 +306,6 @@ done:
 /* How the vertices are dealt. */
 struct deal {
     uint32_t n_parts, n_pieces;
-    bool ordered; /* pieces that share edges are to be near each other */
     bool breadth_first;
     const bool *held;
 };
@@ -320,6 +319,7 @@ static enum sl_status make_of(const struct sl_dataset *dataset, const struct dea
     *out = (struct sl_partition){0};
     SL_TRY(st, allocate(graph, deal->n_parts, deal->n_pieces, out), undo);
     number(graph, parts, deal->breadth_first, out);
+    sl_dataset_forget(dataset);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         parts[v] /= deal->n_pieces / deal->n_parts;
     }
@@ -359,9 +359,6 @@ static enum sl_status make(const struct sl_dataset *dataset, enum sl_partition_m
     if (deal->n_pieces > 1) {
         SL_TRY(st, choose_or_recall(dataset, method, deal->n_pieces, seed, cache_file, parts), free_parts);
     }
-    if (deal->ordered) {
-        SL_TRY(st, sl_metis_order(dataset, deal->n_pieces, seed, parts), free_parts);
-    }
     st = make_of(dataset, deal, parts, out);
 free_parts:
     sl_free(parts);
@@ -383,15 +380,11 @@ enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_
     return make(dataset, method, &deal, seed, cache_file, out);
 }
 
-static bool cuts_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
-{
-    return method == SL_PARTITION_METIS && n_parts > 0 && SL_PARTITION_PIECES % n_parts == 0 &&
-           n_vertices >= SL_PARTITION_PIECES * SL_PARTITION_PIECES;
-}
-
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
 {
-    return cuts_pieces(method, n_vertices, n_parts) ? SL_PARTITION_PIECES : n_parts;
+    bool runs = method == SL_PARTITION_METIS && n_parts > 0 && SL_PARTITION_PIECES % n_parts == 0 &&
+                n_vertices >= SL_PARTITION_PIECES * SL_PARTITION_PIECES;
+    return runs ? SL_PARTITION_PIECES : n_parts;
 }
 
 enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
@@ -400,7 +393,6 @@ enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enu
 {
     const struct deal deal = {.n_parts = n_parts,
                               .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
-                              .ordered = cuts_pieces(method, dataset->graph.n_vertices, n_parts),
                               .breadth_first = true,
                               .held = held};
     return make(dataset, method, &deal, seed, cache_file, out);

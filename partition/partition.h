@@ -52,10 +52,11 @@ enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_
 /* How many pieces sl_partition_make_of_pieces makes. */
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts);
 
-/* For training on the whole graph, the same, but: METIS makes SL_PARTITION_PIECES pieces of it, in an order that keeps those together
- * which share edges, and each part is a run of them, where n_parts divides that number and a piece would have as many vertices; so ids, and what is summed
- * piece by piece, are the same for each such n_parts. Elsewhere a part is a piece. Within a piece vertices are in breadth-first order, along in-edges inside it from the
- * least dataset id, so that rows that are summed together lie together. The file is of the pieces. */
+/* For training on the whole graph, the same, but for two things. Where SL_PARTITION_PIECES is a multiple of n_parts, METIS makes so many
+ * pieces of a graph of at least as many vertices each, and every part is a run of them: ids, and what is summed piece by piece, are the
+ * same for each such n_parts, 1 among them. (METIS' k-way parts begin as those of a recursive bisection, so that runs of them share edges.)
+ * Elsewhere a part is a piece. And within a piece vertices are in breadth-first order, along in-edges inside it from the least dataset id,
+ * so that rows that are summed together lie together. The file is of the pieces. */
 enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
                                            uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                            struct sl_partition *out);

@@ -75,7 +75,7 @@ refuse '--history-every' --history-every 0
 
 # A product of 600 billion operations by one worker does not end in a second: it is named. Shorter tasks are not, however many there are.
 "$maker" generate --vertices 6000 --edges 9000 --classes 5 --features 16 --seed 3 --out tall >/dev/null 2>stderr
-"$program" --dataset tall --data-path . --cache none --model gcn --layers 3 --hidden 7000 --epochs 1 --eval-every 0 --chunks 1 --cpus 2 --quiet \
+"$program" --dataset tall --data-path . --cache none --partition none --model gcn --layers 3 --hidden 7000 --epochs 1 --eval-every 0 --chunks 1 --cpus 2 --quiet \
     --watchdog 1 >stdout 2>stderr
 status=$?
 [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] && grep -Eq '^pipe_gnn: (no task has ended for 1 s: sl_[a-z_]+, PE [0-7], step 0, on CPU [01];|the run may need )' stderr ||
@@ -107,6 +107,15 @@ for model in gcn sage gcnii resgcn; do # one slot is the whole graph, in however
         same "$model: the whole graph in $ways chunks" --model $model --ways $ways --chunks $ways
     done
     same "$model: the whole graph in 4 chunks, two stages, again" --model $model --ways 4 --chunks 4 --stages 2 --recompute
+done
+"$maker" generate --vertices 2000 --edges 9000 --classes 5 --features 150 --sparse --seed 3 --out sparse >/dev/null 2>stderr ||
+    complain "starling_data generate --sparse: $(cat stderr)"
+for options in '--model sage --norm layer --residual' '--model gcn --directed' '--dataset sparse --model sage' '--dataset sparse --model gcnii'; do
+    # shellcheck disable=SC2086 # the options are words
+    wanted=$(losses $options --ways 1 --chunks 1)
+    [[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "$options: $(cat stderr)"
+    # shellcheck disable=SC2086
+    same "$options: the whole graph in 16 chunks" $options --ways 16 --chunks 16
 done
 wanted=$whole
 same 'history without slots' --ways 4 --chunks 4 --history-every 1 --gradient-factor 1 --chunk-order fixed

@@ -28,7 +28,7 @@ fi
 command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
 mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 || { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
 
-"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
+"$maker" generate --vertices 1200 --edges 8000 --features 20 --classes 5 --out dense >/dev/null &&
     "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null &&
     "$maker" generate --vertices 40 --edges 25 --features 8 --classes 3 --out few >/dev/null || exit 99
 common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --quiet)

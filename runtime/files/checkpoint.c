@@ -19,7 +19,7 @@
 
 #define NAME "checkpoint.safetensors"
 #define VERSION_KEY "starling_checkpoint"
-#define VERSION "3"
+#define VERSION "4"
 #define CHECKSUM_KEY "starling_checksum"
 #define CHECKSUM_BYTES 17
 #define LOCK_NAME "lock"

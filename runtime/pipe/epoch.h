@@ -9,7 +9,9 @@
  *   fresh       where slot(s) <= slot(q): rows of this epoch
  *   historical  where slot(s) > slot(q): rows of epoch floor(e/R) R - 1, none where that is -1, without a gradient
  * and the adjoint multiplies what comes from a later slot by the gradient factor, what comes from the same one by 1 (technique 2). With
- * one slot (K = W) all is fresh, and training exact. Chunks, stages and the schedule change no figure: the order and R do.
+ * one slot (K = W) all is fresh, and training exact. Stages and the schedule change no figure: the order and R do. What is multiplied, or
+ * summed over a chunk's rows, is so piece by piece (partition/partition.h), and pieces are added in the order of their ids within a slot:
+ * in one slot any number of chunks that are runs of the same pieces gives the same bits.
  *
  * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back. With
  * --recompute a slot keeps what each stage takes in and, for other slots, its boundary rows of what travels (boundary.h), and has the

@@ -66,11 +66,14 @@ static double model_bytes(const struct sl_settings *s, const struct sl_model *mo
 
 /* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the whole graph; and what it keeps of each group by layer:
  * statistics, and sums (doubles). */
-static double partial_bytes(const struct sl_settings *s, const struct sl_model *model)
+static double partial_bytes(const struct sl_settings *s, const struct sl_model *model, double n_vertices)
 {
     double groups = (double)s->pes / s->group_size;
     double sums = 3 * SL_POOL_SMALLEST_BYTES + 6.0 * s->hidden * sizeof(double);
-    double n = fmax((double)s->pes * s->chunks, s->schedule == SL_SCHEDULE_PIPE ? SL_PARTITION_PIECES : 0);
+    enum sl_partition_method method = (enum sl_partition_method)s->partition;
+    double pieces =
+        s->schedule == SL_SCHEDULE_PIPE ? sl_partition_pieces(method, (uint32_t)n_vertices, s->group_size) : 0;
+    double n = fmax((double)s->pes * s->chunks, pieces);
     double chunks = n * (parameter_bytes(model, SL_POOL_SMALLEST_BYTES) + sums);
     double kept = 2 * SL_POOL_SMALLEST_BYTES + 2.0 * s->hidden * (sizeof(sl_real) + sizeof(double));
     kept *= s->norm == SL_NORM_BATCH ? groups * model->n_layers : 0;
@@ -244,7 +247,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
         .data = (uint64_t)(graph + feature_bytes(f, n, sparse, row) + weights +
                            (sparse ? 0 : feature_caches(s, n, f->n_columns))),
         .model = (uint64_t)model_bytes(s, &model),
-        .partials = (uint64_t)partial_bytes(s, &model),
+        .partials = (uint64_t)partial_bytes(s, &model, n),
         .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &model, run),
         .samples = (uint64_t)(pipe ? pipe_tables(s, dataset, run) : sample_bytes(s, &run->reach, n))};
     terms.factors = (uint64_t)(run->n_workers * factor_bytes(&of));
@@ -489,7 +492,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     struct sl_reach b = sl_reach_bound(settings, &outline);
     bool sparse;
     struct sl_model model = outline_model(settings, &outline, &sparse);
-    double partials = share * partial_bytes(settings, &model);
+    double partials = share * partial_bytes(settings, &model, shards->n_vertices);
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
     struct sl_rows_of of = {.settings = settings,
