@@ -414,9 +414,8 @@ static void is_made_of_pieces(void **state)
                 assert_int_equal(p.first[q], p.piece[q * (32 / n_parts)]);
             }
             assert_true(p.balance[0] < 1.17 && p.balance[1] < 1.25); /* pieces of 125 vertices */
-            if (n_parts <= 8)
-                fprintf(stderr, "XX %d %u %g of chance %g bal %g %g\n", directed, n_parts,
-                        (double)p.n_cut / (double)d.graph.n_edges, chance, p.balance[0], p.balance[1]);
+            /* Pieces dealt to two parts at random leave 0.6 of what chance does, METIS' halves 0.28. */
+            assert_true((double)p.n_cut <= (n_parts <= 4 ? 0.42 : 0.8) * chance * (double)d.graph.n_edges);
             sl_partition_free(&p);
         }
         sl_partition_free(&one);
