@@ -29,6 +29,7 @@ command -v mpirun >/dev/null || { echo "there is no mpirun"; exit 77; }
 mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 || { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
 
 "$maker" generate --vertices 1200 --edges 8000 --features 20 --classes 5 --out dense >/dev/null &&
+    "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out small >/dev/null &&
     "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null &&
     "$maker" generate --vertices 40 --edges 25 --features 8 --classes 3 --out few >/dev/null || exit 99
 common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --quiet)
@@ -84,7 +85,7 @@ stages-recompute 2 1 16 --dataset dense --model gcnii --layers 6 --stages 4 --st
 stages-directed 3 2 24 --dataset dense --model sage --directed --stages 3 --history-every 1
 hybrid 4 2 16 --dataset sparse --model gcnii --layers 5 --stages 2 --stages-cut 2 --history-every 1 --dropout 0.2
 hybrid-recompute 3 2 8 --dataset dense --model resgcn --layers 4 --stages 2 --history-every 3 --recompute --placement home
-guard 2 1 24 --dataset dense --model gcnii --layers 6 --stages 2 --stages-cut 3 --partition random --history-every 10 --lr 0.3 --epochs 12 --eval-every 6
+guard 2 1 24 --dataset small --model gcnii --layers 6 --stages 2 --stages-cut 3 --partition random --history-every 10 --lr 0.3 --epochs 12 --eval-every 6
 RUNS
 
 # The figures can differ: those of another seed do.
