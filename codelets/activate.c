@@ -401,19 +401,12 @@ struct backward_run {
     sl_real *gz;
 };
 
-/* Layer norm's sums are of each run; elsewhere all rows are one. */
-static uint32_t n_backward_runs(const struct activate_args *args)
-{
-    return args->norm == SL_ACTIVATE_LAYER ? sl_task_n_runs(&args->head) : 1;
-}
-
 static struct backward_run backward_run(const struct activate_args *args, void *buffers[], uint32_t k)
 {
     struct backward_run run;
     run.sums = backward_operands(args, buffers, &run.a, &run.z);
-    const bool whole = n_backward_runs(args) == 1;
-    const uint32_t row = whole ? 0 : sl_task_run(&args->head, run.a.n_rows, k);
-    const uint32_t end = whole ? run.a.n_rows : sl_task_run(&args->head, run.a.n_rows, k + 1);
+    const uint32_t row = sl_task_run(&args->head, run.a.n_rows, k);
+    const uint32_t end = sl_task_run(&args->head, run.a.n_rows, k + 1);
     const size_t at = (size_t)row * run.a.n_columns;
     run.a.n_rows = end - row;
     run.z = run.z == NULL ? NULL : run.z + at;
@@ -500,7 +493,7 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    for (uint32_t k = 0; k < n_backward_runs(args); k++) {
+    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
         struct backward_run run = backward_run(args, buffers, k);
         sl_activate_backward_cpu(&run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
     }
@@ -555,7 +548,7 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    for (uint32_t k = 0; st == SL_OK && k < n_backward_runs(args); k++) {
+    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct backward_run run = backward_run(args, buffers, k);
         st = sl_activate_backward_cuda(starpu_cuda_get_local_stream(), &run.a, run.z, run.gate, run.gh, &run.sums,
                                        run.gz);
@@ -777,10 +770,10 @@ static enum sl_status check_backward(const struct sl_task_args *head, const stru
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
     SL_TRY(st, layer->norm != SL_ACTIVATE_PLAIN ? check_matrix(name, "Z", z, n_rows, n_columns) : SL_OK, failed);
     SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
+    SL_TRY(st, sl_task_check_runs(name, head, n_rows, NULL, 0, 0), failed);
     if (layer->norm == SL_ACTIVATE_LAYER) {
         SL_TRY(st, check_matrix(name, "GW", sums->gw, sl_task_n_runs(head), n_columns), failed);
         SL_TRY(st, check_matrix(name, "GB", sums->gb, sl_task_n_runs(head), n_columns), failed);
-        SL_TRY(st, sl_task_check_runs(name, head, n_rows, NULL, 0, 0), failed);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
         SL_TRY(st, check_sums(name, sums->group, n_columns), failed);

@@ -64,8 +64,8 @@ static double model_bytes(const struct sl_settings *s, const struct sl_model *mo
     return copies * parameter_bytes(model, 0);
 }
 
-/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the whole graph; and what it keeps of each group by layer:
- * statistics, and sums (doubles). */
+/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the whole graph; and what
+ * it keeps of each group by layer: statistics, and sums (doubles). */
 static double partial_bytes(const struct sl_settings *s, const struct sl_model *model, double n_vertices)
 {
     double groups = (double)s->pes / s->group_size;
