@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codelets/ranks.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,10 +122,7 @@ uint32_t sl_ranks_number(void)
 
 #define NAP_NS 20000
 #define SLACK_NS 1000
-#define SLICE_NS 100000
-#define RESET_ON_FORK 1 /* SCHED_FLAG_RESET_ON_FORK: threads that this one starts take turns as usual */
-#define MISSES_BEFORE_NAP 50
-#define NS_BETWEEN_NAPS 10000 /* in which the thread looks at all messages that it waits for */
+#define PATIENCE_NS 100000 /* for which a worker that finds no task goes on looking */
 
 static atomic_bool spare;
 
@@ -134,34 +131,12 @@ void sl_ranks_spare(bool is_spare)
     atomic_store(&spare, is_spare);
 }
 
-/* What sched_getattr(2) tells of a thread, which the C library has no name for. */
-struct scheduling {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime_ns, deadline_ns, period_ns;
-};
-
-/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear; and has it wait for milliseconds until
- * workers that compute have had theirs, unless it asks for less at a time than they (Linux from 6.12 on; others take no notice). */
-static void be_prompt(void)
-{
-    struct scheduling mine;
-    prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
-    if (syscall(SYS_sched_getattr, 0, &mine, sizeof mine, 0) == 0 && mine.policy == SCHED_OTHER) {
-        mine.size = sizeof mine;
-        mine.flags |= RESET_ON_FORK;
-        mine.runtime_ns = SLICE_NS;
-        syscall(SYS_sched_setattr, 0, &mine, 0);
-    }
-}
-
+/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear. */
 static void nap(void)
 {
     static _Thread_local bool prompt;
     if (!prompt) {
-        be_prompt();
+        prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
         prompt = true;
     }
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
@@ -174,20 +149,30 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* MPI's own name: libraries that were linked with this one come here. StarPU-MPI asks for one message after the other. */
+/* StarPU's, of a worker that has found no task, on processors that others want, too. Between two calls that are further apart than a nap
+ * it has had one. */
+static unsigned idle(void *unused)
+{
+    static _Thread_local int64_t since_ns;
+    static _Thread_local int64_t last_ns;
+    int64_t ns = now_ns();
+    (void)unused;
+    since_ns = ns - last_ns > 2 * NAP_NS ? ns : since_ns;
+    if (ns - since_ns > PATIENCE_NS) {
+        nap();
+    } else {
+        sched_yield();
+    }
+    last_ns = now_ns();
+    return 1;
+}
+
+/* MPI's own name: libraries that were linked with this one come here. */
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
-    static _Thread_local uint32_t n_misses;
-    static _Thread_local int64_t woken_ns;
     int error = PMPI_Test(request, done, status);
-    n_misses = error != MPI_SUCCESS || *done ? 0 : n_misses + 1;
-    if (n_misses == 0) {
+    if (error != MPI_SUCCESS || *done) {
         atomic_fetch_add_explicit(&n_moves, 1, memory_order_relaxed);
-    }
-    if (n_misses > MISSES_BEFORE_NAP && !atomic_load_explicit(&spare, memory_order_relaxed) &&
-        now_ns() - woken_ns > NS_BETWEEN_NAPS) {
-        nap();
-        woken_ns = now_ns();
     }
     return error;
 }
@@ -222,20 +207,22 @@ static void leave(void)
 static enum sl_status start_mpi(void)
 {
     int begun = 0;
-    int level = MPI_THREAD_SERIALIZED;
+    int level = MPI_THREAD_MULTIPLE;
     MPI_Initialized(&begun);
     if (begun) {
         MPI_Query_thread(&level);
-    } else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS) {
+    } else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
         return sl_fail(SL_EIO, "MPI does not start");
     }
     ours = !begun;
     if (ours && atexit(leave) != 0) {
         return sl_fail(SL_ENOMEM, "no memory for what is done at exit");
     }
-    return level >= MPI_THREAD_SERIALIZED
+    return level == MPI_THREAD_MULTIPLE
                ? SL_OK
-               : sl_fail(SL_ENOTSUP, "MPI: found thread level %d, expected at least MPI_THREAD_SERIALIZED", level);
+               : sl_fail(SL_ENOTSUP,
+                         "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
+                         MPI_THREAD_MULTIPLE);
 }
 
 /* Who is on another machine than rank 0. machine: the ranks on this one. */
@@ -312,22 +299,76 @@ void sl_ranks_abort(int code)
 
 /* ---- StarPU ---- */
 
+/* Where there is no processor to spare for it, StarPU-MPI's thread is the first CPU's worker as well: it looks after messages between two
+ * tasks, and nobody has to be woken. It takes tasks only while it waits for a message. So there is always one: to itself, sent at the
+ * end. */
+static struct {
+    bool on;
+    int idle_hook;
+    starpu_data_handle_t sent, awaited;
+    uint32_t word[2];
+} driving;
+
+#define TAG_OF_END (INT64_C(1) << 60)
+#define CALLS_OF_A_TASK "2" /* StarPU's worker fetches its data in one, and runs it in the next */
+
+/* Messages that were submitted and are not over. */
+static atomic_uint_least64_t n_under_way;
+
+static void await_end(void)
+{
+    starpu_variable_data_register(&driving.sent, STARPU_MAIN_RAM, (uintptr_t)&driving.word[0], sizeof *driving.word);
+    starpu_variable_data_register(&driving.awaited, STARPU_MAIN_RAM, (uintptr_t)&driving.word[1], sizeof *driving.word);
+    starpu_mpi_irecv_detached(driving.awaited, (int)joined.rank, TAG_OF_END, MPI_COMM_WORLD, NULL, NULL);
+}
+
+static void send_end(void)
+{
+    starpu_mpi_isend_detached(driving.sent, (int)joined.rank, TAG_OF_END, MPI_COMM_WORLD, NULL, NULL);
+    starpu_data_unregister(driving.sent);
+    starpu_data_unregister(driving.awaited);
+}
+
+/* StarPU-MPI learns from the environment whether its thread is a worker. */
+static int start_with_mpi(struct starpu_conf *conf)
+{
+    driving.on = !atomic_load(&spare) && conf->ncpus > 0;
+    if (driving.on && (setenv("STARPU_MPI_DRIVER_CALL_FREQUENCY", "1", 1) != 0 ||
+                       setenv("STARPU_MPI_DRIVER_TASK_FREQUENCY", CALLS_OF_A_TASK, 1) != 0)) {
+        return -ENOMEM;
+    }
+    int error = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
+    unsetenv("STARPU_MPI_DRIVER_CALL_FREQUENCY");
+    unsetenv("STARPU_MPI_DRIVER_TASK_FREQUENCY");
+    if (error == 0 && driving.on) {
+        driving.idle_hook = starpu_idle_hook_register(idle, NULL);
+        await_end();
+    }
+    return error;
+}
+
 int sl_ranks_start_starpu(struct starpu_conf *conf)
 {
-    return joined.n > 1 ? starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf) : starpu_init(conf);
+    return joined.n > 1 ? start_with_mpi(conf) : starpu_init(conf);
 }
 
 void sl_ranks_stop_starpu(void)
 {
+    if (driving.on) {
+        starpu_idle_hook_deregister(driving.idle_hook);
+        send_end();
+        driving.on = false;
+    }
     (joined.n > 1 ? (void (*)(void))starpu_mpi_shutdown : starpu_shutdown)();
 }
 
+/* starpu_mpi_wait_for_all waits until StarPU-MPI's thread has nothing to do, which one that is a worker never has. Tasks wait for what
+ * they read; nobody else does for what was sent. */
 void sl_ranks_drain(void)
 {
-    if (joined.n > 1) {
-        starpu_mpi_wait_for_all(MPI_COMM_WORLD);
-    } else {
-        starpu_task_wait_for_all();
+    starpu_task_wait_for_all();
+    while (atomic_load(&n_under_way) > 0) {
+        nap();
     }
 }
 
@@ -544,6 +585,12 @@ static enum sl_status translate(int error)
     return error == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU-MPI refused a message (%d)", error);
 }
 
+static void is_over(void *unused)
+{
+    (void)unused;
+    atomic_fetch_sub(&n_under_way, 1);
+}
+
 /* Of a handle and a ticket. */
 struct written {
     starpu_data_handle_t handle;
@@ -584,7 +631,11 @@ enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t t
         atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
     }
     SL_TRY(st, tell_when_written(handle, sl_waits_send(to, tag)), done);
-    st = translate(starpu_mpi_isend_detached(handle, (int)to, tag, MPI_COMM_WORLD, NULL, NULL));
+    atomic_fetch_add(&n_under_way, 1);
+    st = translate(starpu_mpi_isend_detached(handle, (int)to, tag, MPI_COMM_WORLD, is_over, NULL));
+    if (st != SL_OK) {
+        is_over(NULL);
+    }
 done:
     return st;
 }
@@ -592,6 +643,7 @@ done:
 static void has_come(void *ticket)
 {
     sl_waits_come((uintptr_t)ticket, sl_clock_s());
+    is_over(NULL);
 }
 
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag)
@@ -599,6 +651,7 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
     uint64_t ticket = sl_waits_ask(from, tag, sl_clock_s());
+    atomic_fetch_add(&n_under_way, 1);
     st = translate(
         starpu_mpi_irecv_detached(handle, (int)from, tag, MPI_COMM_WORLD, has_come, (void *)(uintptr_t)ticket));
     if (st != SL_OK) {

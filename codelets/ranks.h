@@ -36,8 +36,9 @@ uint32_t sl_rank(void);
 /* Ranks that share processors with this one, on its machine, itself included; after sl_ranks_open. */
 uint32_t sl_ranks_sharing(void);
 
-/* While messages are awaited StarPU-MPI's thread asks for them without pause. Where it has no processor to spare for that, as is assumed
- * until this is called, it sleeps a little between; which does no harm to others than to the time that a message takes. */
+/* Whether this rank has a processor to spare for its messages, before StarPU's start. While messages are awaited StarPU-MPI's thread
+ * asks for them without pause. Where it has no processor of its own for that, as is assumed until this is called, it is the first CPU's
+ * worker as well, which asks between two tasks, and workers that find no task sleep a little. */
 void sl_ranks_spare(bool spare);
 
 /* End all ranks at once, from any thread. Returns where there is one rank only. */
