@@ -329,6 +329,16 @@ static void send_end(void)
     starpu_data_unregister(driving.awaited);
 }
 
+/* The thread that submits wakes when a message or a task is over, and would take the processor from the worker that was just about to
+ * take its next task: as a batch thread it waits for a turn of its own. */
+static void wait_for_turns(bool on)
+{
+    const struct sched_param none = {0};
+    if (sched_getscheduler(0) == (on ? SCHED_OTHER : SCHED_BATCH)) {
+        sched_setscheduler(0, on ? SCHED_BATCH : SCHED_OTHER, &none);
+    }
+}
+
 /* StarPU-MPI learns from the environment whether its thread is a worker. */
 static int start_with_mpi(struct starpu_conf *conf)
 {
@@ -343,6 +353,7 @@ static int start_with_mpi(struct starpu_conf *conf)
     if (error == 0 && driving.on) {
         driving.idle_hook = starpu_idle_hook_register(idle, NULL);
         await_end();
+        wait_for_turns(true);
     }
     return error;
 }
@@ -357,6 +368,7 @@ void sl_ranks_stop_starpu(void)
     if (driving.on) {
         starpu_idle_hook_deregister(driving.idle_hook);
         send_end();
+        wait_for_turns(false);
         driving.on = false;
     }
     (joined.n > 1 ? (void (*)(void))starpu_mpi_shutdown : starpu_shutdown)();

@@ -434,6 +434,7 @@ struct seed_args {
     uint32_t n_hops;
     uint32_t begin, end;
     uint32_t part_first, part_end;
+    bool stop;
 };
 
 struct sample_args {
@@ -480,6 +481,7 @@ static void seed_cpu_task(void *buffers[], void *cl_arg)
     const sl_vertex *order = sl_buffer_data(buffers[0]);
     counts[0] =
         sl_seed_cpu(args->end - args->begin, order + args->begin, counts[sl_counts_rows(args->n_hops)], &frontier);
+    counts[sl_counts_stop(args->n_hops)] = args->stop;
     sl_task_leave(&args->head, start_s);
 }
 
@@ -551,8 +553,14 @@ static void seed_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_frontier frontier = task_frontier(buffers, args);
     const sl_vertex *order = sl_buffer_data(buffers[0]);
-    enum sl_status st = sl_seed_cuda(starpu_cuda_get_local_stream(), args->end - args->begin, order + args->begin,
-                                     args->n_hops, sl_buffer_data(buffers[3]), &frontier);
+    uint32_t *counts = sl_buffer_data(buffers[3]);
+    cudaStream_t stream = starpu_cuda_get_local_stream();
+    enum sl_status st =
+        sl_seed_cuda(stream, args->end - args->begin, order + args->begin, args->n_hops, counts, &frontier);
+    if (st == SL_OK &&
+        cudaMemsetAsync(counts + sl_counts_stop(args->n_hops), args->stop, sizeof *counts, stream) != cudaSuccess) {
+        st = sl_fail(SL_ECUDA, "sl_seed: CUDA does not set a word");
+    }
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -641,6 +649,7 @@ enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handl
     }
     args.part_first = frontier->first;
     args.part_end = frontier->end;
+    args.stop = head->run->stop_wanted;
     args.head.stage = SL_STAGE_SAMPLE;
     args.head.work = 4 * (uint64_t)(end - begin);
     sl_task_begin(&task, &seed_cl);

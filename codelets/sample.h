@@ -56,10 +56,15 @@ static inline uint32_t sl_counts_edges(uint32_t n_hops, uint32_t hop)
 {
     return n_hops + 1 + hop;
 }
+/* Index of what is not 0 where the PE's rank was asked to stop (struct sl_run), written with the seeds. */
+static inline uint32_t sl_counts_stop(uint32_t n_hops)
+{
+    return 2 * n_hops + 1;
+}
 /* Index of the first of the G + 1 positions in front of hop's request: where each owner's sources begin, and T. */
 static inline uint32_t sl_counts_request(uint32_t n_hops, uint32_t n_parts, uint32_t hop)
 {
-    return 2 * n_hops + 1 + hop * (n_parts + 1);
+    return sl_counts_stop(n_hops) + 1 + hop * (n_parts + 1);
 }
 /* Index of the nonzeros of the rows of S^L: a uint64 in two elements, at an even index, so that it is aligned where the vector is.
  * Written where features are sparse, by codelets/nonzeros.h. */
@@ -265,7 +270,8 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
                                  starpu_data_handle_t train_dataset_ids, starpu_data_handle_t new_ids,
                                  starpu_data_handle_t keys, starpu_data_handle_t order);
 
-/* Entries begin .. end - 1 of the order belong to this PE's group in this step. */
+/* Entries begin .. end - 1 of the order belong to this PE's group in this step. With their number the counts get to know
+ * head->run->stop_wanted, as it is now. */
 enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handle_t order, uint32_t begin, uint32_t end,
                               const struct sl_frontier_handles *frontier);
 

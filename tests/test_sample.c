@@ -931,13 +931,14 @@ static void test_counts_layout(void **state)
         uint32_t n_parts = shapes[s][1];
         uint32_t n = sl_counts_size(n_hops, n_parts);
         uint8_t *taken = need(n, 1);
-        uint32_t n_before = 2 * n_hops + 1 + n_hops * (n_parts + 1);
+        uint32_t n_before = 2 * n_hops + 2 + n_hops * (n_parts + 1);
         assert_int_equal(n, n_before + n_before % 2 + 2);
         assert_int_equal(sl_counts_nonzeros(n_hops, n_parts) % 2, 0);
         taken[sl_counts_nonzeros(n_hops, n_parts)]++;
         taken[sl_counts_nonzeros(n_hops, n_parts) + 1]++;
         taken[n_before] += n_before % 2; /* left free */
         taken[sl_counts_rows(n_hops)]++;
+        taken[sl_counts_stop(n_hops)]++;
         for (uint32_t hop = 0; hop < n_hops; hop++) {
             taken[sl_counts_rows(hop)]++;
             taken[sl_counts_edges(n_hops, hop)]++;

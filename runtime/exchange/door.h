@@ -45,7 +45,6 @@ struct sl_parcel {
 enum sl_topic {
     SL_TOPIC_REQUEST,
     SL_TOPIC_COUNTS,
-    SL_TOPIC_STOP,
     SL_TOPIC_MOMENTS,
     SL_TOPIC_SUMS,
     SL_TOPIC_GRADIENT,

@@ -110,6 +110,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
 {
     size_t bytes = sl_counts_size(s->plan->n_layers, s->plan->n_parts) * sizeof(uint32_t);
     struct sl_step_sizes sizes = {.n_seeds = sl_plan_seeds(s->plan, step).n};
+    bool stop = false;
     enum sl_status st = SL_OK;
     if (s->plan->rank == 0) {
         sizes.weight_bytes = sl_replicas_traffic(&s->replicas) * sl_model_trained_bytes(s->model);
@@ -124,13 +125,14 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         memcpy(s->pe[p].counts, starpu_data_get_local_ptr(handle), bytes);
         starpu_data_release(handle);
         SL_TRY(st, sl_failure_status(&s->run->failure), done);
+        stop |= s->pe[p].counts[sl_counts_stop(s->plan->n_layers)] != 0;
         split_levels(s, p);
         if (sl_plan_here(s->plan, p)) {
             add_sizes(s, p, &sizes);
         }
     }
     place_all(s);
-    st = s->stops.n_ranks > 0 ? sl_stops_read(&s->stops, step, &s->run->stop_agreed) : SL_OK;
+    s->run->stop_agreed = stop && !sl_plan_apart(s->plan);
     *sizes_out = sizes;
 done:
     return st;

@@ -115,24 +115,16 @@ static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot
     return st;
 }
 
-/* The ranks that train its replica get to know the sizes of a PE's sample. Where there is one replica these are all, and also get to
- * know whether one of them wants to stop. */
+/* The ranks that train its replica get to know the sizes of a PE's sample, and whether its rank was asked to stop. */
 static enum sl_status tell(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
 {
     struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true};
-    struct sl_shared stop = {.topic = SL_TOPIC_STOP, .of_slot = true, .to = {0, s->plan->n_ranks}};
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
     enum sl_status st = SL_OK;
     for (counts.from = 0; counts.from < s->plan->n_pes; counts.from++) {
         counts.what = slot->pe[counts.from].counts;
         counts.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, counts.from));
         SL_TRY(st, sl_door_share(s->door, &head, &counts), done);
-    }
-    SL_TRY(st, s->stops.n_ranks > 0 ? sl_stops_write(&s->stops, step, s->run->stop_wanted) : SL_OK, done);
-    for (uint32_t r = 0; r < s->stops.n_ranks; r++) {
-        stop.from = sl_plan_first_pe(s->plan, r);
-        stop.what = sl_stops_of(&s->stops, step, r);
-        SL_TRY(st, sl_door_share(s->door, &head, &stop), done);
     }
 done:
     return st;

@@ -231,8 +231,6 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     SL_TRY(st, open_pes(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
-    SL_TRY(st, sl_stops_open(sl_plan_apart(plan) ? 1 : plan->n_ranks, plan->rank, work->settings->depth, &out->stops),
-           undo);
     SL_TRY(st, sl_replicas_open(&out->replicas), undo);
     return SL_OK;
 undo:
@@ -259,7 +257,6 @@ void sl_steps_close(struct sl_steps *steps)
     }
     sl_free(steps->pass.group);
     sl_free(steps->parcels);
-    sl_stops_close(&steps->stops);
     sl_replicas_close(&steps->replicas);
     *steps = (struct sl_steps){0};
 }

@@ -11,7 +11,6 @@
 
 #include "codelets/sample.h"
 #include "runtime/exchange/door.h"
-#include "runtime/minibatch/stops.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
 #include "runtime/schedule/schedule.h"
@@ -59,7 +58,6 @@ struct sl_steps {
     uint32_t team; /* PEs of a team: neighbours in a group that live together, and whose rows travel together. Buffers
                                       are for pairs of teams, of which there are few, so that what a step costs grows with P and not
                                       with its square. The last team may have fewer */
-    struct sl_stops stops;
 };
 
 /* PEs of a team: rows of PEs that live together are in one memory, that of this process, where no PE is bound to one of several places.
