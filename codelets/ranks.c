@@ -204,11 +204,27 @@ static void leave(void)
     }
 }
 
+/* Started by a bare srun, Open MPI ends the process in MPI_Init, with a page that does not name the option. */
+static bool srun_is_bare(void)
+{
+#ifdef OPEN_MPI
+    return strcmp(launchers[launcher()].number, "SLURM_PROCID") == 0 && getenv("PMIX_RANK") == NULL;
+#else
+    return false;
+#endif
+}
+
 static enum sl_status start_mpi(void)
 {
     int begun = 0;
     int level = MPI_THREAD_MULTIPLE;
     MPI_Initialized(&begun);
+    if (!begun && srun_is_bare()) {
+        return sl_fail(SL_EINVAL,
+                       "found %u tasks of srun's without PMIx, by which Open MPI starts; use srun --mpi=pmix, or mpirun "
+                       "in salloc or sbatch",
+                       sl_ranks_started());
+    }
     if (begun) {
         MPI_Query_thread(&level);
     } else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {

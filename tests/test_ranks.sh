@@ -39,6 +39,7 @@ common=(--cache none --epochs 2 --batch-size 40 --hidden 12 --layers 2 --cpus 1 
 # ---- a launcher that MPI knows nothing of ----
 
 refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$program" --dataset dense "${common[@]}"
+refuse 'no MPI|MPI found 1|srun --mpi=pmix' 2 env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}"
 env SLURM_NTASKS=4 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}" 2>stderr || complain "in a batch script of Slurm's: $(cat stderr)"
 env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$program" --dataset dense "${common[@]}" 2>stderr ||
     complain "the only rank of its launcher: $(cat stderr)"
