@@ -345,6 +345,16 @@ wait "$launcher" && complain "a run of which a rank has hung ended well"
 ((SECONDS - start <= 12)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
 grep -Eq '^coop_sage: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
 
+# One that hangs, or has died where no launcher ends the others, when these are asked to stop.
+long_run --watchdog 100
+start=$SECONDS
+kill -STOP "$last"
+kill -TERM "$(pgrep -P "$launcher" | head -n 1)"
+wait "$launcher" && complain "a run that was asked to stop when a rank had hung ended well"
+((SECONDS - start <= 10)) || complain "a run that was asked to stop when a rank had hung ended after $((SECONDS - start)) s"
+grep -Eq '^coop_sage: rank 0: no task has ended and no message has come for 5 s since a signal came: no worker' stderr ||
+    complain "a rank that has hung when the other was asked to stop: $(cat stderr)"
+
 # And one that hangs while all evaluate, which here is all that they do: seconds after the first line of the metrics.
 rm -f long
 mpirun -q --oversubscribe --bind-to none -np 2 "$program" --dataset arxiv-synthetic --data-path none --cache cache --pes 4 --cpus 1 --quiet \

@@ -11,9 +11,11 @@
 #include <time.h>
 
 #include "codelets/ranks.h"
+#include "runtime/starling.h"
 #include "support/clock.h"
 
 #define LOOK_NS 200000000
+#define SECONDS_AFTER_A_SIGNAL 5
 
 static struct {
     bool started;
@@ -46,15 +48,25 @@ static bool waits_for_nothing(const struct signs *now)
     return atomic_load(&watch.rests) || (sl_n_ranks() == 1 && now->n_submitted == 0);
 }
 
-static void tell(void)
+/* A signal may be a launcher's, as another rank has died: then a rank whose workers are at nothing waits in vain. */
+static uint32_t patience(void)
+{
+    char at_work[600];
+    bool soon = sl_n_ranks() > 1 && sl_signals_seen() != 0 && watch.seconds > SECONDS_AFTER_A_SIGNAL &&
+                !sl_run_at_work(watch.run, at_work, sizeof at_work);
+    return soon ? SECONDS_AFTER_A_SIGNAL : watch.seconds;
+}
+
+static void tell(uint32_t seconds)
 {
     char at_work[600];
     if (!sl_run_at_work(watch.run, at_work, sizeof at_work)) {
         snprintf(at_work, sizeof at_work, "no worker is at a task%s",
                  sl_n_ranks() > 1 ? ": another rank has stopped, or its messages do not get here" : "");
     }
-    sl_fail(SL_EIO, "no task has ended%s for %u s: %s; --watchdog sets how long to wait",
-            sl_n_ranks() > 1 ? " and no message has come" : "", watch.seconds, at_work);
+    sl_fail(SL_EIO, "no task has ended%s for %u s%s: %s; --watchdog sets how long to wait",
+            sl_n_ranks() > 1 ? " and no message has come" : "", seconds,
+            seconds < watch.seconds ? " since a signal came" : "", at_work);
 }
 
 static void *guard(void *unused)
@@ -68,8 +80,8 @@ static void *guard(void *unused)
         if (moved(&last, &now) || waits_for_nothing(&now)) {
             last = now;
             last_s = sl_clock_s();
-        } else if (sl_clock_s() - last_s > watch.seconds) {
-            tell();
+        } else if (sl_clock_s() - last_s > patience()) {
+            tell(patience());
             watch.lost();
             break;
         }
