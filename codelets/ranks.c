@@ -220,10 +220,11 @@ static enum sl_status start_mpi(void)
     int level = MPI_THREAD_MULTIPLE;
     MPI_Initialized(&begun);
     if (!begun && srun_is_bare()) {
-        return sl_fail(SL_EINVAL,
-                       "found %u tasks of srun's without PMIx, by which Open MPI starts; use srun --mpi=pmix, or mpirun "
-                       "in salloc or sbatch",
-                       sl_ranks_started());
+        return sl_fail(
+            SL_EINVAL,
+            "found %u tasks of srun's without PMIx, by which Open MPI starts; use srun --mpi=pmix, or mpirun "
+            "in salloc or sbatch",
+            sl_ranks_started());
     }
     if (begun) {
         MPI_Query_thread(&level);
@@ -326,7 +327,6 @@ static struct {
 } driving;
 
 #define TAG_OF_END (INT64_C(1) << 60)
-#define CALLS_OF_A_TASK "2" /* StarPU's worker fetches its data in one, and runs it in the next */
 
 /* Messages that were submitted and are not over. */
 static atomic_uint_least64_t n_under_way;
@@ -355,12 +355,13 @@ static void wait_for_turns(bool on)
     }
 }
 
-/* StarPU-MPI learns from the environment whether its thread is a worker. */
+/* StarPU-MPI learns from the environment whether its thread is a worker: each time that it has looked after messages, it looks for a task,
+ * or runs the one whose data it has. */
 static int start_with_mpi(struct starpu_conf *conf)
 {
     driving.on = !atomic_load(&spare) && conf->ncpus > 0;
     if (driving.on && (setenv("STARPU_MPI_DRIVER_CALL_FREQUENCY", "1", 1) != 0 ||
-                       setenv("STARPU_MPI_DRIVER_TASK_FREQUENCY", CALLS_OF_A_TASK, 1) != 0)) {
+                       setenv("STARPU_MPI_DRIVER_TASK_FREQUENCY", "1", 1) != 0)) {
         return -ENOMEM;
     }
     int error = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
