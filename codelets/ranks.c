@@ -357,17 +357,22 @@ static void wait_for_turns(bool on)
 
 /* StarPU-MPI learns from the environment whether its thread is a worker: each time that it has looked after messages, it looks for a task,
  * or runs the one whose data it has. */
+static int tell_mpi(bool drives)
+{
+    static const char *const calls = "STARPU_MPI_DRIVER_CALL_FREQUENCY";
+    static const char *const looks = "STARPU_MPI_DRIVER_TASK_FREQUENCY";
+    int error = drives ? setenv(calls, "1", 1) | setenv(looks, "1", 1) : unsetenv(calls) | unsetenv(looks);
+    return error == 0 ? 0 : -ENOMEM;
+}
+
 static int start_with_mpi(struct starpu_conf *conf)
 {
-    driving.on = !atomic_load(&spare) && conf->ncpus > 0;
-    if (driving.on && (setenv("STARPU_MPI_DRIVER_CALL_FREQUENCY", "1", 1) != 0 ||
-                       setenv("STARPU_MPI_DRIVER_TASK_FREQUENCY", "1", 1) != 0)) {
-        return -ENOMEM;
-    }
-    int error = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
-    unsetenv("STARPU_MPI_DRIVER_CALL_FREQUENCY");
-    unsetenv("STARPU_MPI_DRIVER_TASK_FREQUENCY");
-    if (error == 0 && driving.on) {
+    bool drives = !atomic_load(&spare) && conf->ncpus > 0;
+    int error = tell_mpi(drives);
+    error = error == 0 ? starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf) : error;
+    tell_mpi(false);
+    driving.on = drives && error == 0;
+    if (driving.on) {
         driving.idle_hook = starpu_idle_hook_register(idle, NULL);
         await_end();
         wait_for_turns(true);
