@@ -30,6 +30,11 @@ complain()
     failed=1
 }
 
+# Two GPUs.
+IFS=, read -ra gpu <<<"${CUDA_VISIBLE_DEVICES:-0,1}"
+[[ ${#gpu[@]} -ge 2 ]] || { echo "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"; exit 77; }
+export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
+
 "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
     "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null || exit 99
 common=(--cache none --epochs 2 --hidden 12 --layers 2 --quiet)
@@ -113,11 +118,11 @@ run=("$program" "${common[@]}" "${sampled[@]}" --dataset dense)
 refuse 'rank 1: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 "${start[@]}" -np 2 "${run[@]}" --gpus 1
 refuse 'rank 0: a GPU: expected room' env STARPU_LIMIT_CUDA_0_MEM=8 "${start[@]}" -np 2 "${run[@]}" --gpus 1
 refuse 'rank [01]: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 STARPU_WORKERS_CUDAID=1 "${start[@]}" -np 2 "${run[@]}" --gpus 1
-refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES=1 "${start[@]}" -np 2 "${run[@]}"
-refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' env CUDA_VISIBLE_DEVICES=0,1 "${start[@]}" -np 2 "${run[@]}" --gpus 2
+refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${start[@]}" -np 2 "${run[@]}"
+refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${start[@]}" -np 2 "${run[@]}" --gpus 2
 refuse '--transport: found nccl in 2 processes' "${start[@]}" -np 2 "${run[@]}" --gpus 1 --transport nccl
 # Each may have one of its own, and some none.
-"${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES=1 "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES=0 "${run[@]}" >stdout 2>&1 ||
+"${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" >stdout 2>&1 ||
     complain "each process with a GPU of its own: $(tail -n 1 stdout)"
 grep -q '"pes": *2' many || complain "a PE for each GPU of all processes: $(head -n 1 many)"
 "${start[@]}" -np 1 "${run[@]}" --gpus 1 : -np 1 "${run[@]}" --gpus 0 >stdout 2>&1 || complain "a GPU in one of two: $(tail -n 1 stdout)"
