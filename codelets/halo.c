@@ -36,12 +36,32 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
+#ifdef SL_CUDA
+static void pack_cuda_task(void *buffers[], void *cl_arg)
+{
+    struct halo_args *args = cl_arg;
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
+    if (sl_task_enter_cuda(&args->head)) {
+        return;
+    }
+    for (uint32_t c = 0; c < args->n_chunks; c++) {
+        chunk[c] = sl_buffer_data(buffers[2 + c]);
+    }
+    const uint32_t *list = sl_buffer_data(buffers[0]);
+    const struct sl_halo_rows rows = {args->n_chunks, args->shift, chunk};
+    enum sl_status st = sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_rows(buffers[1]),
+                                          sl_buffer_columns(buffers[1]), list + args->i0, sl_buffer_data(buffers[1]));
+    sl_task_leave_cuda(&args->head, st);
+}
+#endif
+
 static struct starpu_perfmodel halo_model = {
     .type = STARPU_REGRESSION_BASED, .symbol = "sl_halo_pack", .size_base = sl_task_size_base};
 
 static struct starpu_codelet halo_cl = {
     .name = "sl_halo_pack",
     .cpu_funcs = {pack_cpu_task},
+    SL_CUDA_FUNC(pack_cuda_task),
     .nbuffers = STARPU_VARIABLE_NBUFFERS, /* R list; W packed; R all chunks of the rows */
     .model = &halo_model,
 };

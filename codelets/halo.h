@@ -12,7 +12,21 @@
 #include "codelets/rows.h"
 #include "codelets/task.h"
 
-/* Submit: list, a vector of uint32, has numbers of rows; those from entry i0 on are packed. CPU workers only. One thread submits.
+#ifdef SL_CUDA
+/* ---- launcher: the same on the stream's device; SL_ECUDA ---- */
+
+/* A part's rows, in device memory; row i is row i modulo 2^shift of chunk i >> shift. The struct is the host's. */
+struct sl_halo_rows {
+    uint32_t n_chunks, shift;
+    const sl_real *const *chunk;
+};
+
+/* packed_out [n x n_columns], list: n numbers of rows; both in device memory. */
+SL_EXTERN_C enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t n,
+                                             uint32_t n_columns, const uint32_t *list, sl_real *packed_out);
+#endif
+
+/* Submit: list, a vector of uint32, has numbers of rows; those from entry i0 on are packed. One thread submits.
  * SL_EINVAL: widths differ, or the list ends before. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows,
                                    starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed);

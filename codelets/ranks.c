@@ -280,6 +280,60 @@ done:
     return st;
 }
 
+/* What one rank has. */
+struct things {
+    uint32_t n;
+    uint64_t name[SL_RANKS_MOST_SHARED];
+};
+
+static bool have_common(const struct things *a, const struct things *b)
+{
+    bool common = false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        for (uint32_t k = 0; k < b->n; k++) {
+            common |= a->name[i] == b->name[k];
+        }
+    }
+    return common;
+}
+
+static enum sl_status share_on(MPI_Comm machine, const struct things *own, struct sl_ranks_share *out)
+{
+    struct things *of = NULL;
+    int n = 0;
+    int place = 0;
+    enum sl_status st;
+    MPI_Comm_size(machine, &n);
+    MPI_Comm_rank(machine, &place);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "what ranks share", &of), done);
+    MPI_Allgather(own, sizeof *own, MPI_BYTE, of, sizeof *own, MPI_BYTE, machine);
+    *out = (struct sl_ranks_share){0, own->n == 0 ? 1 : 0};
+    for (int i = 0; i < n; i++) {
+        bool shares = have_common(own, &of[i]);
+        out->n += shares;
+        out->place += shares && i < place;
+    }
+done:
+    sl_free(of);
+    return st;
+}
+
+enum sl_status sl_ranks_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out)
+{
+    struct things own = {.n = n};
+    MPI_Comm machine;
+    enum sl_status st;
+    *out = (struct sl_ranks_share){0, 1};
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    memcpy(own.name, names, n * sizeof *names);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    st = share_on(machine, &own, out);
+    MPI_Comm_free(&machine);
+    return st;
+}
+
 enum sl_status sl_ranks_open(void)
 {
     int n = 1;
@@ -356,12 +410,14 @@ static void wait_for_turns(bool on)
 }
 
 /* StarPU-MPI learns from the environment whether its thread is a worker: each time that it has looked after messages, it looks for a task,
- * or runs the one whose data it has. */
+ * or runs the one whose data it has. And that it is to send from main memory, and receive there: an MPI that knows of GPUs would have
+ * lists packed where the processor cannot read them. */
 static int tell_mpi(bool drives)
 {
     static const char *const calls = "STARPU_MPI_DRIVER_CALL_FREQUENCY";
     static const char *const looks = "STARPU_MPI_DRIVER_TASK_FREQUENCY";
-    int error = drives ? setenv(calls, "1", 1) | setenv(looks, "1", 1) : unsetenv(calls) | unsetenv(looks);
+    int error = setenv("STARPU_MPI_GPUDIRECT", "0", 1);
+    error |= drives ? setenv(calls, "1", 1) | setenv(looks, "1", 1) : unsetenv(calls) | unsetenv(looks);
     return error == 0 ? 0 : -ENOMEM;
 }
 
@@ -779,6 +835,13 @@ enum sl_status sl_ranks_take_waits(struct sl_waits *out)
 void sl_ranks_spare(bool spare)
 {
     (void)spare;
+}
+
+enum sl_status sl_ranks_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out)
+{
+    (void)n, (void)names;
+    *out = (struct sl_ranks_share){0, 1};
+    return SL_OK;
 }
 
 static enum sl_status no_mpi(void)

@@ -36,6 +36,16 @@ uint32_t sl_rank(void);
 /* Ranks that share processors with this one, on its machine, itself included; after sl_ranks_open. */
 uint32_t sl_ranks_sharing(void);
 
+/* Ranks of this machine that have one of some things in common with this one, itself included, and its place among them. */
+#define SL_RANKS_MOST_SHARED 64
+struct sl_ranks_share {
+    uint32_t place, n;
+};
+
+/* names: numbers of n things, up to SL_RANKS_MOST_SHARED, by which all ranks of the machine know them. Where this rank has none of them
+ * it is alone. After sl_ranks_open; collective. SL_ENOMEM. */
+enum sl_status sl_ranks_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out);
+
 /* Whether this rank has a processor to spare for its messages, before StarPU's start. While messages are awaited StarPU-MPI's thread
  * asks for them without pause. Where it has no processor of its own for that, as is assumed until this is called, it is the first CPU's
  * worker as well, which asks between two tasks, and workers that find no task sleep a little. */

@@ -279,6 +279,18 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
     sl_waits_busy(-1, span.end_s);
 }
 
+/* A GPU's worker is busy while one task or more, each begun before the last one's end, are there. */
+static void count_on_device(const struct sl_run *run, int by, double now_s)
+{
+    struct sl_worker_log *log = own_log(run);
+    if (log != NULL) {
+        log->n_on_device += by;
+        if (log->n_on_device == (by > 0 ? 1 : 0)) {
+            sl_waits_busy(by, now_s);
+        }
+    }
+}
+
 int sl_task_enter_cuda(struct sl_task_args *args)
 {
     args->device_start_s = sl_clock_s();
@@ -286,6 +298,7 @@ int sl_task_enter_cuda(struct sl_task_args *args)
     cudaGetLastError(); /* one of StarPU's, which it has dealt with, is not this task's */
 #endif
     begin_work(args);
+    count_on_device(args->run, 1, args->device_start_s);
     return sl_failure_seen(&args->run->failure);
 }
 
@@ -306,6 +319,7 @@ static void count_cuda_task(void *task_args)
         count_span(args, log, (struct sl_span){args->step, fmax(args->device_start_s, log->device_end_s), end_s});
         log->device_end_s = end_s;
         end_work(log, args);
+        count_on_device(args->run, -1, end_s);
     }
 }
 

@@ -80,6 +80,7 @@ struct sl_worker_log {
     struct sl_span *compute; /* first start and last end of compute tasks, one entry per step seen by this worker */
     size_t n_hidden, n_compute, hidden_capacity, compute_capacity;
     double device_end_s; /* when this worker's last CUDA task ended */
+    int n_on_device;     /* of its CUDA tasks that have begun */
     struct sl_at_work at;
 };
 

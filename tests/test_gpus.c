@@ -79,18 +79,20 @@ static void expect_limit(const char *name, const char *wanted)
 /* StarPU's limits for the time of its start; what the user has set stays. */
 static void test_limits(void **state)
 {
-    struct sl_gpu gpus[] = {{.free_bytes = 16 * GIB}, {.free_bytes = 8 * GIB}, {.free_bytes = 32 * GIB}};
+    struct sl_gpu gpus[] = {
+        {.free_bytes = 16 * GIB}, {.device = 1, .free_bytes = 8 * GIB}, {.device = 5, .free_bytes = 32 * GIB}};
     (void)state;
     unsetenv("STARPU_LIMIT_CUDA_MEM");
     setenv("STARPU_LIMIT_CUDA_1_MEM", "1000", 1);
     assert_int_equal(sl_gpus_limit(3, gpus, false), SL_OK);
     expect_limit("STARPU_LIMIT_CUDA_0_MEM", "14848"); /* MiB: 16 GiB less 1 GiB less 512 MiB */
     expect_limit("STARPU_LIMIT_CUDA_1_MEM", "1000");
-    expect_limit("STARPU_LIMIT_CUDA_2_MEM", "30208");
+    expect_limit("STARPU_LIMIT_CUDA_2_MEM", NULL);
+    expect_limit("STARPU_LIMIT_CUDA_5_MEM", "30208");
     sl_gpus_unlimit(3, gpus);
     expect_limit("STARPU_LIMIT_CUDA_0_MEM", NULL);
     expect_limit("STARPU_LIMIT_CUDA_1_MEM", "1000");
-    expect_limit("STARPU_LIMIT_CUDA_2_MEM", NULL);
+    expect_limit("STARPU_LIMIT_CUDA_5_MEM", NULL);
     unsetenv("STARPU_LIMIT_CUDA_1_MEM");
     struct sl_gpu again[] = {{.free_bytes = 16 * GIB}};
     setenv("STARPU_LIMIT_CUDA_MEM", "500", 1);
@@ -121,7 +123,10 @@ static void test_read(void **state)
     for (uint32_t i = 0; i < n; i++) {
         assert_int_equal(sl_gpus_read(i, &gpu), SL_OK);
         assert_true(gpu.name[0] != '\0' && gpu.free_bytes > 0 && gpu.free_bytes <= gpu.bytes);
-        assert_false(gpu.limited);
+        assert_true(gpu.device == i && !gpu.limited);
+        for (uint32_t k = 0; k < i; k++) {
+            assert_true(sl_gpus_name(i) != sl_gpus_name(k));
+        }
 #ifdef SL_CUDA
         assert_int_equal(cudaGetDevice(&device), cudaSuccess);
         assert_int_equal(device, 0); /* the caller's */

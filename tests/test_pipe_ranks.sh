@@ -144,7 +144,6 @@ refuse()
 
 refuse '--ways: found 4, .* 5 processes' 5 --ways 4 --chunks 4
 refuse '--ways: found 1, expected at least 2 for 3 processes .* --stages 2' 3 --ways 1 --chunks 4 --stages 2
-refuse '--gpus: expected 0' 2 --ways 4 --chunks 4 --gpus 1
 
 # ---- one trace of all ----
 

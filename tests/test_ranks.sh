@@ -255,7 +255,7 @@ refuse "rank 1: .STARPU_LIMIT_CPU_MEM: found $enough MiB" 1 mpirun -q --oversubs
 
 # ---- refused ----
 
-for option in '--transport nccl' '--gpus 1' '--pes 1' '--no-such-option'; do
+for option in '--transport nccl' '--pes 1' '--no-such-option'; do
     # shellcheck disable=SC2086
     refuse "${option%% *}:" 2 mpirun -q --oversubscribe -np 2 "$program" --dataset dense $option
 done

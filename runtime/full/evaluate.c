@@ -317,16 +317,47 @@ done:
     return st;
 }
 
+/* Sources were written in main memory: what GPUs have of them is of before. */
+static enum sl_status forget_copies(const struct sl_shards *shards)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t q = sl_halo_begin(shards->halo); q < sl_halo_end(shards->halo); q++) {
+        starpu_data_handle_t sources = shards->part[q].graph.sources;
+        SL_TRY(st, sl_handle_acquire(sources, STARPU_MAIN_RAM, STARPU_RW), done);
+        starpu_data_release_on_node(sources, STARPU_MAIN_RAM);
+    }
+done:
+    return st;
+}
+
+/* No task runs. */
+static enum sl_status enter(const struct sl_shards *shards)
+{
+    if (shards->halo == NULL) {
+        return SL_OK;
+    }
+    sl_halo_enter(shards->halo, &shards->partition->graph);
+    return forget_copies(shards);
+}
+
+static enum sl_status leave(const struct sl_shards *shards)
+{
+    if (shards->halo == NULL) {
+        return SL_OK;
+    }
+    starpu_task_wait_for_all();
+    sl_halo_leave(shards->halo, &shards->partition->graph);
+    return forget_copies(shards);
+}
+
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_metrics_scores *scores_out)
 {
-    struct sl_full a;
+    struct sl_full a = {0};
     struct tally t = {0};
     uint32_t last = model->n_layers - 1;
     enum sl_status st;
-    if (shards->halo != NULL) {
-        sl_halo_enter(shards->halo, &shards->partition->graph);
-    }
+    SL_TRY(st, enter(shards), done);
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, sl_full_layer(&a, i), done);
@@ -343,12 +374,9 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
 done:
     finish_scores(&t);
     sl_full_close(&a);
-    if (shards->halo != NULL) {
-        starpu_task_wait_for_all();
-        sl_halo_leave(shards->halo, &shards->partition->graph);
-    }
     sl_free(t.counts);
     sl_free(t.margins);
     sl_free(t.handles);
-    return st;
+    enum sl_status left = leave(shards);
+    return st == SL_OK ? left : st;
 }

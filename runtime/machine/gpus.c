@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/ranks.h"
+#include "support/file.h"
+
 #define SCRATCH_SHARE 16                    /* of a device's memory, one part is for launchers */
 #define LIBRARY_BYTES ((uint64_t)512 << 20) /* kernels' code, cuBLAS, cuSPARSE and what they keep */
 #define NCCL_BYTES ((uint64_t)1 << 30)      /* its channels' buffers */
@@ -59,7 +62,7 @@ enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl)
     for (uint32_t gpu = 0; gpu < n && getenv("STARPU_LIMIT_CUDA_MEM") == NULL; gpu++) {
         char name[LIMIT_BYTES];
         char megabytes[24];
-        name_limit(gpu, name);
+        name_limit(gpus[gpu].device, name);
         if (getenv(name) != NULL) {
             continue;
         }
@@ -78,11 +81,38 @@ void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus)
 {
     for (uint32_t gpu = 0; gpu < n; gpu++) {
         char name[LIMIT_BYTES];
-        name_limit(gpu, name);
+        name_limit(gpus[gpu].device, name);
         if (gpus[gpu].limited) {
             unsetenv(name);
         }
     }
+}
+
+/* ---- ranks of one machine ---- */
+
+enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_out)
+{
+    uint64_t names[SL_RANKS_MOST_SHARED];
+    uint32_t n_names = there < SL_RANKS_MOST_SHARED ? there : SL_RANKS_MOST_SHARED;
+    struct sl_ranks_share among = {0, 1};
+    enum sl_status st;
+    for (uint32_t gpu = 0; gpu < n_names; gpu++) {
+        names[gpu] = sl_gpus_name(gpu);
+    }
+    SL_TRY(st, sl_ranks_share(n_names, names, &among), done);
+    if (getenv("STARPU_WORKERS_CUDAID") != NULL) {
+        among = (struct sl_ranks_share){0, 1};
+    }
+    *n_out = there / among.n;
+    *first_out = among.place * *n_out;
+    if (there > 0 && *n_out == 0) {
+        st = sl_fail(SL_ENODEV,
+                     "--gpus: found %u for %u processes of this machine, expected one for each at the least; start "
+                     "fewer of them there, or give --gpus 0",
+                     there, among.n);
+    }
+done:
+    return st;
 }
 
 /* ---- what CUDA says ---- */
@@ -105,6 +135,14 @@ uint32_t sl_gpus_count(void)
         return 0;
     }
     return n < STARPU_MAXCUDADEVS ? (uint32_t)n : STARPU_MAXCUDADEVS;
+}
+
+uint64_t sl_gpus_name(uint32_t gpu)
+{
+    struct cudaDeviceProp properties;
+    bool told = cudaGetDeviceProperties(&properties, (int)gpu) == cudaSuccess;
+    cudaGetLastError();
+    return told ? sl_checksum(0, &properties.uuid, sizeof properties.uuid) : 0;
 }
 
 void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
@@ -159,8 +197,11 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
     if (error != cudaSuccess) {
         return refused(gpu, "start there", error);
     }
-    *out = (struct sl_gpu){
-        .bytes = bytes, .free_bytes = free_bytes, .has_pools = has_pools != 0, .has_tf32 = properties.major >= 8};
+    *out = (struct sl_gpu){.device = gpu,
+                           .bytes = bytes,
+                           .free_bytes = free_bytes,
+                           .has_pools = has_pools != 0,
+                           .has_tf32 = properties.major >= 8};
     snprintf(out->name, sizeof out->name, "%.60s", properties.name);
     return SL_OK;
 }
@@ -213,6 +254,12 @@ bool sl_gpus_built(void)
 
 uint32_t sl_gpus_count(void)
 {
+    return 0;
+}
+
+uint64_t sl_gpus_name(uint32_t gpu)
+{
+    (void)gpu;
     return 0;
 }
 

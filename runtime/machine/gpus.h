@@ -15,6 +15,7 @@
 
 /* One of them. */
 struct sl_gpu {
+    uint32_t device; /* CUDA's number */
     char name[64];
     uint64_t bytes;      /* of memory */
     uint64_t free_bytes; /* of them that nobody has taken, this process's CUDA included */
@@ -28,6 +29,14 @@ bool sl_gpus_built(void);
 
 /* How many there are, no more than StarPU was built for; 0 where there is no driver. Starts CUDA, which takes a moment. */
 uint32_t sl_gpus_count(void);
+
+/* A number that tells GPU number `gpu` from others of this machine, in whatever order a process sees them; 0 where CUDA does not say. */
+uint64_t sl_gpus_name(uint32_t gpu);
+
+/* Of `there` GPUs that this rank sees, those that are its own: the ranks that see the same ones share them evenly (codelets/ranks.h,
+ * sl_ranks_share), each those next to the last one's. All are where $STARPU_WORKERS_CUDAID names those to use. One rank has all.
+ * Collective. SL_ENODEV: there are fewer than ranks that share them. */
+enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_out);
 
 /* What GPU number `gpu` is, into `out`: "NVIDIA H100 80GB HBM3, 79.2 GiB". Empty where CUDA does not say. */
 void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes);
@@ -52,7 +61,7 @@ enum sl_status sl_gpus_check_workers(void);
  * buffers; with_nccl: NCCL's, too. */
 uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl);
 
-/* Let StarPU, which is not up yet, fill no more than that: sets $STARPU_LIMIT_CUDA_i_MEM for each of n GPUs, unless the user has
+/* Let StarPU, which is not up yet, fill no more than that: sets $STARPU_LIMIT_CUDA_i_MEM, i being its device, for each of n GPUs, unless the user has
  * set that or $STARPU_LIMIT_CUDA_MEM. sl_gpus_unlimit puts the environment back once StarPU has read it. SL_ENOMEM. */
 enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl);
 void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus);

@@ -53,21 +53,21 @@ static enum sl_status set_variable(const char *name, const char *value)
     return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set the environment");
 }
 
-/* The GPUs that StarPU will use. */
+/* The GPUs that StarPU will use, or may where $STARPU_WORKERS_CUDAID says which. */
 struct gpus {
-    uint32_t n;
+    uint32_t first, n;
     struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* of a StarPU without CUDA there are none */
 };
 
-/* Of those that are there, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
+/* Of those that are this rank's, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
 static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
     enum sl_status st;
     SL_TRY(st, n > 0 ? sl_gpus_check_workers() : SL_OK, done);
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
-        SL_TRY(st, sl_gpus_read(i, &out->gpu[i]), done);
-        SL_TRY(st, sl_gpus_check(i, &out->gpu[i], settings->precision == SL_PRECISION_TF32), done);
+        SL_TRY(st, sl_gpus_read(out->first + i, &out->gpu[i]), done);
+        SL_TRY(st, sl_gpus_check(out->first + i, &out->gpu[i], settings->precision == SL_PRECISION_TF32), done);
     }
 done:
     return st;
@@ -141,24 +141,32 @@ static enum sl_status load_kernels_early(const struct sl_settings *settings)
     return wanted && getenv("CUDA_MODULE_LOADING") == NULL ? set_variable("CUDA_MODULE_LOADING", "EAGER") : SL_OK;
 }
 
-/* Of those that are there, as many as were asked for. */
-static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *out)
+/* Of those that are this rank's, as many as were asked for. */
+static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *first_out, uint32_t *n_out)
 {
     uint32_t asked = settings->gpus;
     uint32_t there = asked > 0 ? sl_gpus_count() : 0;
-    if (asked != SL_GPUS_ALL && asked > there) {
-        return sl_gpus_built()
-                   ? sl_fail(SL_ENODEV,
-                             "--gpus: found %u, expected at most %u, the devices that CUDA finds; does nvidia-smi list "
-                             "them, and does $CUDA_VISIBLE_DEVICES hide none?",
-                             asked, there)
-                   : sl_fail(SL_ENOTSUP,
-                             "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
-                             "leave out --gpus",
-                             asked);
+    uint32_t own = 0;
+    enum sl_status st;
+    SL_TRY(st, sl_gpus_share(there, first_out, &own), done);
+    if (asked != SL_GPUS_ALL && asked > own) {
+        st = !sl_gpus_built()
+                 ? sl_fail(SL_ENOTSUP,
+                           "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
+                           "leave out --gpus",
+                           asked)
+             : own < there ? sl_fail(SL_ENODEV,
+                                     "--gpus: found %u, expected at most %u: processes of this machine share the %u "
+                                     "devices that CUDA finds",
+                                     asked, own, there)
+                           : sl_fail(SL_ENODEV,
+                                     "--gpus: found %u, expected at most %u, the devices that CUDA finds; does "
+                                     "nvidia-smi list them, and does $CUDA_VISIBLE_DEVICES hide none?",
+                                     asked, there);
     }
-    *out = asked < there ? asked : there;
-    return SL_OK;
+    *n_out = asked < own ? asked : own;
+done:
+    return st;
 }
 
 /* Of the processors that several ranks share; where there are many, one of each rank's is for messages. */
@@ -170,7 +178,7 @@ static uint32_t share_of(const struct sl_topology *topology)
 }
 
 /* Ranks that share processors do not bind their workers, which would all be bound to the first ones. */
-static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_cpus)
+static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_threads)
 {
     enum sl_status st = SL_OK;
     if (sl_ranks_sharing() > 1) {
@@ -178,7 +186,7 @@ static enum sl_status share_processors(const struct sl_topology *topology, uint3
     }
     if (sl_n_ranks() > 1) {
         SL_TRY(st, set_variable("STARPU_MPI_NOBIND", "1"), done);
-        sl_ranks_spare((n_cpus + 1) * sl_ranks_sharing() <= topology->n_workers);
+        sl_ranks_spare((n_threads + 1) * sl_ranks_sharing() <= topology->n_workers);
     }
 done:
     return st;
@@ -204,6 +212,16 @@ static void leave_memory_uncounted(void)
         if (starpu_node_get_kind(node) == STARPU_CPU_RAM) {
             starpu_malloc_on_node_set_default_flags(node, STARPU_MALLOC_PINNED);
         }
+    }
+}
+
+/* StarPU takes the first ones by itself, and those of $STARPU_WORKERS_CUDAID before all. */
+static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
+{
+    conf->ncuda = (int)n;
+    conf->use_explicit_workers_cuda_gpuid = first > 0;
+    for (uint32_t i = 0; i < n; i++) {
+        conf->workers_cuda_gpuid[i] = first + i;
     }
 }
 
@@ -252,13 +270,13 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
-    SL_TRY(st, count_gpus(settings, &machine.n_gpus), failed);
+    SL_TRY(st, count_gpus(settings, &gpus.first, &machine.n_gpus), failed);
     SL_TRY(st, read_gpus(settings, machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
     SL_TRY(st, check_sched(machine.sched), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
-    SL_TRY(st, share_processors(&machine.topology, n_cpus), failed);
+    SL_TRY(st, share_processors(&machine.topology, n_cpus + machine.n_gpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
     SL_TRY(st, check_threads(n_cpus + machine.n_gpus), failed);
     SL_TRY(st, sl_environment_home_open(&machine.home), failed);
@@ -266,7 +284,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     conf.precedence_over_environment_variables = 1;
     conf.sched_policy_name = machine.sched;
     conf.ncpus = (int)n_cpus;
-    conf.ncuda = (int)machine.n_gpus;
+    choose_gpus(gpus.first, machine.n_gpus, &conf);
     conf.nopencl = 0;
     conf.catch_signals = 0;
     if (machine.n_gpus == 0) {

@@ -172,8 +172,9 @@ static uint32_t in_flight(const void *own)
 static uint64_t others(const struct sl_work *work, const struct sl_steps *steps)
 {
     uint64_t n_gpus = work->run->n_gpus;
-    uint64_t n_pes = n_gpus == 0 ? 0 : (work->plan->n_pes + n_gpus - 1) / n_gpus;
-    return work->gpu_bytes + sl_steps_slot_bytes(steps) / work->plan->n_pes * n_pes;
+    uint64_t n_own = work->plan->end_pe - work->plan->first_pe;
+    uint64_t n_pes = n_gpus == 0 ? 0 : (n_own + n_gpus - 1) / n_gpus;
+    return work->gpu_bytes + sl_steps_slot_bytes(steps) / n_own * n_pes;
 }
 
 static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out)

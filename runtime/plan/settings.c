@@ -198,7 +198,8 @@ static const struct sl_option options[] = {
      .help = "CPU workers; 0: one per core of the cpuset, fewer under a processor quota, or, where GPUs are used, one for the "
              "few tasks that GPUs cannot do, unless $STARPU_NCPU names a number. Other numbers beside GPUs: CPUs and GPUs share all work"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
-     .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA; 0: CPUs alone"},
+     .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA, and of several processes on a machine each its "
+                                              "share; 0: CPUs alone"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
      .argument = "NAME", .help = "StarPU's scheduler: lws without GPUs and dmdas with them, unless $STARPU_SCHED names another"},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),

@@ -41,8 +41,9 @@ uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
 static struct sl_feature_room room_of(const struct sl_settings *settings, const struct sl_run *run,
                                       const struct sl_shards *shards, uint64_t other_bytes)
 {
+    uint32_t n_gpus = run->n_gpus * sl_n_ranks();
     struct sl_feature_room room = {.device_bytes = run->gpu_bytes,
-                                   .n_pes = (settings->pes + run->n_gpus - 1) / run->n_gpus,
+                                   .n_pes = (settings->pes + n_gpus - 1) / n_gpus,
                                    .other_bytes = other_bytes,
                                    .n_parts = shards->n_parts,
                                    .n_columns = shards->n_features};

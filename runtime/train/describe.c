@@ -10,9 +10,12 @@
 
 static void describe_gpus(const struct sl_machine *machine, FILE *stream)
 {
-    for (uint32_t gpu = 0; gpu < machine->n_gpus; gpu++) {
+    int devices[STARPU_MAXCUDADEVS + 1];
+    int nodes[STARPU_MAXCUDADEVS + 1];
+    uint32_t n = sl_gpus_list(devices, nodes);
+    for (uint32_t i = 0; i < n; i++) {
         char text[96];
-        sl_gpus_describe(gpu, text, sizeof text);
+        sl_gpus_describe((uint32_t)devices[i], text, sizeof text);
         fprintf(stream, "gpu       %s%s\n", text,
                 machine->gpus_first ? "; CPUs do what it cannot" : "; CPUs share all work");
     }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "codelets/ranks.h"
 #include "codelets/rows.h"
 #include "partition/partition.h"
 #include "runtime/full/full.h"
@@ -519,7 +520,7 @@ uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struc
     if (run->n_gpus == 0) {
         return 0;
     }
-    struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus);
+    struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus * sl_n_ranks());
     /* An evaluation that fits the GPU at all must not have to move the caches away. */
     return !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
 }

@@ -57,7 +57,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
                                         const struct sl_plan *plan, const struct sl_partition *partition,
                                         uint32_t n_workers);
 
-/* The same of one GPU where n_gpus share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
+/* The same of one GPU where n_gpus, of all ranks, share the PEs evenly: what StarPU may have to hold there at a time, without the dense features
  * of its parts, and without the slots of the ring. Everything is rounded up to StarPU's classes of sizes.
  * training: parts, blocks, one step's rows, weights and gradients. evaluation: all vertices' rows at the widest layer, that
  * one's output, what the chunks at work need beside, and parts. Both: the pieces. */
@@ -70,7 +70,7 @@ struct sl_gpu_need {
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
                                       uint32_t n_gpus);
 
-/* The larger of both for which GPUs are used; 0: there is no GPU. */
+/* The larger of both for which GPUs are used, each rank having as many; 0: there is no GPU. */
 uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struct sl_shards *shards,
                                  const struct sl_run *run);
 

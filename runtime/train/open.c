@@ -49,23 +49,28 @@ static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine
 /* What the command line may leave open: GPUs, PEs, groups, chunks, placement. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
+    uint32_t n_gpus = machine->n_gpus; /* of all ranks */
+    enum sl_status st;
+    SL_TRY(st, sl_ranks_add_up(1, &n_gpus), done);
     s->gpus = machine->n_gpus;
     if (s->pes == 0) {
-        s->pes = s->gpus > 0 ? s->gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = n_gpus > 0 ? n_gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
         s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
         /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
-        s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= s->gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
+        s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
     }
     if (s->chunks == 0) {
         /* Blocks of rows for every worker, twice; a GPU alone takes all rows at once. */
-        uint32_t wanted = machine->gpus_first ? s->gpus : 2 * machine->n_workers;
+        uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
         s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
     }
-    return sl_settings_check(s);
+    st = sl_settings_check(s);
+done:
+    return st;
 }
 
 static struct sl_dataset_options dataset_options(const struct sl_settings *s)
@@ -228,7 +233,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     if (found == 0) {
         return SL_OK;
     }
-    t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus);
+    t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus * t->plan.n_ranks);
     t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
     return found >= SL_GPU_PIECES_BYTES
                ? SL_OK

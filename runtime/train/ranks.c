@@ -9,7 +9,6 @@
 
 #include "codelets/ranks.h"
 #include "config.h"
-#include "runtime/machine/gpus.h"
 #include "support/file.h"
 #include "support/memory.h"
 
@@ -46,9 +45,7 @@ enum sl_status sl_together_check(const struct sl_settings *s)
         return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
                        n);
     }
-    return s->gpus == 0 || (s->gpus == SL_GPUS_ALL && sl_gpus_count() == 0)
-               ? SL_OK
-               : sl_fail(SL_ENOTSUP, "--gpus: expected 0 in %u processes of one run, which use CPUs only", n);
+    return SL_OK;
 }
 
 enum sl_status sl_process_join(const struct sl_settings *settings)

@@ -41,6 +41,7 @@ enum { ALIGNMENT = 256, GUARD_BYTES = 256, RUBBISH = 0xa5, MOST_GPUS = 32, PAGE 
 constexpr uintptr_t SMALL = 1 << 20; /* no address ends in a number below: where GPUs have theirs, for certain */
 
 struct Gpu {
+    size_t number;                   /* the machine's */
     char *base;                      /* the addresses that the program has: always closed */
     char *behind;                    /* the same memory, for the GPU's own work */
     size_t bytes, used, next;        /* next: where to look for room first */
@@ -78,27 +79,33 @@ size_t number_from(const char *name, size_t otherwise)
     return text == nullptr ? otherwise : strtoul(text, nullptr, 10);
 }
 
-size_t count_visible(size_t n)
+/* The machine's numbers of those that the program sees. */
+std::vector<size_t> see(size_t n)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (visible == nullptr) {
-        return n;
+    std::vector<size_t> seen;
+    for (size_t g = 0; visible == nullptr && g < n; g++) {
+        seen.push_back(g);
     }
-    size_t listed = *visible != '\0';
-    for (; *visible != '\0'; visible++) {
-        listed += *visible == ',';
+    for (const char *at = visible; at != nullptr && *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
+        size_t g = strtoul(at, nullptr, 10);
+        if (g >= n) { /* CUDA, too, sees none after one that is not there */
+            break;
+        }
+        seen.push_back(g);
     }
-    return listed < n ? listed : n;
+    return seen;
 }
 
 void begin()
 {
-    size_t n = count_visible(number_from("SL_EMULATED_GPUS", 1));
-    if (n > MOST_GPUS) {
-        stop("more of them than there can be", n);
+    const std::vector<size_t> seen = see(number_from("SL_EMULATED_GPUS", 1));
+    if (seen.size() > MOST_GPUS) {
+        stop("more of them than there can be", seen.size());
     }
-    gpus = std::vector<Gpu>(n);
+    gpus = std::vector<Gpu>(seen.size());
     for (size_t g = 0; g < gpus.size(); g++) {
+        gpus[g].number = seen[g];
         gpus[g].bytes = number_from("SL_EMULATED_GPU_MIB", 2048) << 20;
         if (gpus[g].bytes + SMALL > UINT64_C(1) << 32) {
             stop("more memory than it can have", gpus[g].bytes);
@@ -507,6 +514,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
     out->canMapHostMemory = 1;
     out->unifiedAddressing = 1;
     out->pciBusID = gpu + 1;
+    memcpy(out->uuid.bytes, &gpus[(size_t)gpu].number, sizeof(size_t));
     return cudaSuccess;
 }
 

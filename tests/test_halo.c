@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/halo.h: the rows that a list names, from few chunks and from more than a launch takes. */
+#include "codelets/halo.h"
+
+#include <string.h>
+
+#include "codelets/aggregate.h"
+
+#include "tests/starpu_fixture.h"
+
+enum { ROWS = 1203, LISTED = 700, FIRST = 9 };
+
+/* Rows of the list from entry FIRST on, of chunks of 2^shift rows. */
+static void check_pack(uint32_t shift, uint32_t n_columns)
+{
+    uint32_t list[LISTED];
+    sl_real *x = noisy((size_t)ROWS * n_columns, 1);
+    sl_real *got = poisoned((size_t)(LISTED - FIRST) * n_columns);
+    sl_real *wanted = noisy((size_t)(LISTED - FIRST) * n_columns, 2);
+    struct sl_split split = sl_split_rows(ROWS, SL_MAX_FULL_CHUNKS, shift);
+    struct sl_rows rows;
+    for (uint32_t i = 0; i < LISTED; i++) {
+        list[i] = (uint32_t)((uint64_t)i * ROWS / LISTED);
+    }
+    for (uint32_t i = FIRST; i < LISTED; i++) {
+        memcpy(wanted + (size_t)(i - FIRST) * n_columns, x + (size_t)list[i] * n_columns, n_columns * sizeof *x);
+    }
+    expect_ok(sl_rows_register_over(&split, n_columns, sizeof *x, x, &rows));
+    starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list), rows_of(got, LISTED - FIRST, n_columns)};
+    expect_ok(sl_halo_pack_submit(&head, &rows, handles[0], FIRST, handles[1]));
+    sl_rows_drop(&rows);
+    UNREGISTER(handles);
+    starpu_task_wait_for_all();
+    expect_no_failure();
+    expect_same("packed", (size_t)(LISTED - FIRST) * n_columns, sizeof *got, got, wanted);
+    free(x);
+    free(got);
+    free(wanted);
+}
+
+static void test_pack(void **state)
+{
+    (void)state;
+    fixture_start(2);
+    for (uint32_t shift = 1; shift <= 11; shift += 2) {
+        check_pack(shift, 7);
+        check_pack(shift, 8);
+    }
+    fixture_stop();
+}
+
+/* A list that ends before, and rows of another width. */
+static void test_refused(void **state)
+{
+    uint32_t list[4] = {0, 1, 2, 3};
+    sl_real *x = noisy(8 * 3, 1);
+    struct sl_split split = sl_split_rows(8, 1, 0);
+    struct sl_rows rows;
+    (void)state;
+    fixture_start(1);
+    expect_ok(sl_rows_register_over(&split, 3, sizeof *x, x, &rows));
+    starpu_data_handle_t handles[] = {vector_of(list, 4, sizeof *list), rows_of(x, 3, 3), rows_of(x, 2, 4)};
+    assert_int_equal(sl_halo_pack_submit(&head, &rows, handles[0], 2, handles[1]), SL_EINVAL);
+    assert_int_equal(sl_halo_pack_submit(&head, &rows, handles[0], 0, handles[2]), SL_EINVAL);
+    sl_rows_drop(&rows);
+    UNREGISTER(handles);
+    fixture_stop();
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pack), cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+#
+# GPUs in several processes: the losses, scores and files of one process with as many GPUs, to the bit; which GPUs are whose. For
+# `make check-gpu` on a machine with two GPUs or more, and `make check-made-up-gpu`, which names the programs; elsewhere it skips.
+
+set -u
+[[ ${SL_TEST_DEVICE:-} == cuda ]] || { echo "make check-gpu and make check-made-up-gpu run this"; exit 77; }
+program=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
+pipe=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") || exit 99
+maker=$(realpath "$top_builddir/apps/starling_data") || exit 99
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+unset STARLING_DATA
+cd "$folder" || exit 99
+failed=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+if ! nm -D "$top_builddir/.libs/libstarling.so" 2>/dev/null | grep -q ' T MPI_Test'; then
+    echo "this build has no MPI"
+    exit 77
+fi
+mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
+    { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
+
+complain()
+{
+    printf '%s\n\n' "$*"
+    failed=1
+}
+
+# Two GPUs.
+IFS=, read -ra gpu <<<"${CUDA_VISIBLE_DEVICES:-0,1}"
+[[ ${#gpu[@]} -ge 2 ]] || { echo "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"; exit 77; }
+export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
+
+"$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
+    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null || exit 99
+common=(--cache none --epochs 2 --hidden 12 --layers 2 --quiet)
+sampled=(--batch-size 40 --chunks 2)
+
+"$program" "${common[@]}" "${sampled[@]}" --dataset dense --epochs 1 --gpus 2 >stdout 2>&1 ||
+    { echo "there are no two GPUs: $(tail -n 1 stdout)"; exit 77; }
+
+# ranks N PROGRAM ARGUMENT ...: in N processes.
+ranks()
+{
+    local n=$1
+    shift
+    timeout 300 mpirun -q --oversubscribe --bind-to none -np "$n" "$@" </dev/null
+}
+
+# figures FILE: all that the metrics tell of a run but its machine and its time.
+figures()
+{
+    grep -E '"event": ?"(step|epoch|summary)"' "$1" |
+        sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
+}
+
+# same NAME PROGRAM ARGUMENT ...: one process with two GPUs, and two with one each.
+same()
+{
+    local name=$1
+    shift
+    "$1" "${common[@]}" --gpus 2 --metrics-steps --metrics one --predict one.scores --embed one.rows --save one.model "${@:2}" 2>stderr ||
+        complain "$name: $(cat stderr)"
+    ranks 2 "$1" "${common[@]}" --gpus 1 --metrics-steps --metrics many --predict many.scores --embed many.rows --save many.model "${@:2}" \
+        >stdout 2>&1 || complain "$name on two ranks: $(tail -n 1 stdout)"
+    figures one >one.figures
+    figures many >many.figures
+    (($(grep -c '"step"' one.figures) > 1)) || complain "$name: no losses: $(cat one)"
+    cmp -s one.figures many.figures || complain "$name: two ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
+    for file in scores rows model; do
+        cmp -s "one.$file" "many.$file" || complain "$name: two ranks give other $file"
+    done
+    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+}
+
+# ---- the same bits ----
+
+while read -r name options; do
+    # shellcheck disable=SC2086 # the options are words
+    same "$name" "$program" "${sampled[@]}" $options
+done <<'RUNS'
+sage --dataset dense --pes 4 --dropout 0.3
+gcn --dataset sparse --pes 3 --model gcn --norm batch
+gat --dataset dense --pes 4 --model gat --heads 3 --norm layer
+gcnii --dataset dense --pes 2 --model gcnii --layers 3
+cached --dataset dense --pes 4 --feature-cache 40 --residual
+groups --dataset dense --pes 4 --group-size 2 --sampler labor --kappa 3
+gossip --dataset dense --pes 4 --group-size 1 --sync dissemination
+RUNS
+while read -r name options; do
+    # shellcheck disable=SC2086 # the options are words
+    same "$name" "$pipe" $options
+done <<'RUNS'
+stages --dataset dense --model resgcn --layers 4 --stages 2 --ways 1 --chunks 4
+ways --dataset dense --model gcn --stages 1 --ways 4 --chunks 4
+RUNS
+
+# ---- which GPUs are whose ----
+
+# refuse PATTERN COMMAND ...: it fails, and all that it says is lines that match; ranks that fail at once may all say so.
+refuse()
+{
+    local pattern=$1 status
+    shift
+    timeout 60 "$@" >stdout 2>stderr </dev/null
+    status=$?
+    [[ $status -eq 1 || $status -eq 2 ]] || complain "$*: expected exit code 1 or 2, found $status"
+    [[ -s stderr ]] && ! grep -Ev -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
+}
+
+start=(mpirun -q --oversubscribe --bind-to none)
+run=("$program" "${common[@]}" "${sampled[@]}" --dataset dense)
+# A process has the GPUs beside the last one's: only rank 1's is short of memory.
+refuse 'rank 1: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 "${start[@]}" -np 2 "${run[@]}" --gpus 1
+refuse 'rank 0: a GPU: expected room' env STARPU_LIMIT_CUDA_0_MEM=8 "${start[@]}" -np 2 "${run[@]}" --gpus 1
+refuse 'rank [01]: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 STARPU_WORKERS_CUDAID=1 "${start[@]}" -np 2 "${run[@]}" --gpus 1
+refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${start[@]}" -np 2 "${run[@]}"
+refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${start[@]}" -np 2 "${run[@]}" --gpus 2
+refuse '--transport: found nccl in 2 processes' "${start[@]}" -np 2 "${run[@]}" --gpus 1 --transport nccl
+# Each may have one of its own, and some none.
+"${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" >stdout 2>&1 ||
+    complain "each process with a GPU of its own: $(tail -n 1 stdout)"
+grep -q '"pes": *2' many || complain "a PE for each GPU of all processes: $(head -n 1 many)"
+"${start[@]}" -np 1 "${run[@]}" --gpus 1 : -np 1 "${run[@]}" --gpus 0 >stdout 2>&1 || complain "a GPU in one of two: $(tail -n 1 stdout)"
+
+exit $failed
