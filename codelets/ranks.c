@@ -122,7 +122,7 @@ uint32_t sl_ranks_number(void)
 
 #define NAP_NS 20000
 #define SLACK_NS 1000
-#define PATIENCE_NS 100000 /* for which a worker that finds no task goes on looking */
+#define PATIENCE_NS 5000000 /* for which a worker that finds no task goes on looking */
 
 static atomic_bool spare;
 
