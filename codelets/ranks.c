@@ -375,6 +375,7 @@ void sl_ranks_abort(int code)
  * end. */
 static struct {
     bool on;
+    bool batch; /* the thread that submits has become a batch thread */
     int idle_hook;
     starpu_data_handle_t sent, awaited;
     uint32_t word[2];
@@ -404,8 +405,10 @@ static void send_end(void)
 static void wait_for_turns(bool on)
 {
     const struct sched_param none = {0};
-    if (sched_getscheduler(0) == (on ? SCHED_OTHER : SCHED_BATCH)) {
-        sched_setscheduler(0, on ? SCHED_BATCH : SCHED_OTHER, &none);
+    if (on) {
+        driving.batch = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+    } else if (driving.batch) {
+        sched_setscheduler(0, SCHED_OTHER, &none);
     }
 }
 
@@ -444,7 +447,9 @@ int sl_ranks_start_starpu(struct starpu_conf *conf)
 void sl_ranks_stop_starpu(void)
 {
     if (driving.on) {
-        starpu_idle_hook_deregister(driving.idle_hook);
+        if (driving.idle_hook >= 0) {
+            starpu_idle_hook_deregister(driving.idle_hook);
+        }
         send_end();
         wait_for_turns(false);
         driving.on = false;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/ranks.h"
 #include "codelets/rows.h"
 #include "codelets/waits.h"
 #include "support/clock.h"
@@ -556,15 +555,15 @@ static int set_buffers(struct starpu_task *out, const struct sl_task *task)
 
 /* With several ranks a sample comes first, so that its messages take their time beside compute tasks of the steps before, and not
  * when these are done. */
-static int wished(enum sl_priority priority)
+static int wished(const struct sl_run *run, enum sl_priority priority)
 {
-    return priority == SL_PRIORITY_SAMPLE && sl_n_ranks() > 1 ? SL_PRIORITY_SEND : (int)priority;
+    return priority == SL_PRIORITY_SAMPLE && run->sample_first ? SL_PRIORITY_SEND : (int)priority;
 }
 
 static void set_options(struct starpu_task *out, const struct sl_task_args *args, enum sl_priority priority)
 {
     const struct sl_run *run = args->run;
-    int wish = wished(priority);
+    int wish = wished(run, priority);
     out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
     /* A GPU's task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which

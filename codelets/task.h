@@ -54,7 +54,7 @@ const char *sl_stage_name(enum sl_stage stage);
 unsigned sl_stage_colour(enum sl_stage stage);
 
 /* StarPU's range is asked for at run time; these are its wishes. SEND: of what other PEs or ranks wait for, so that it travels
- * while the rest is computed. */
+ * while the rest is computed; SAMPLE is as urgent where a run says so. */
 enum sl_priority { SL_PRIORITY_SAMPLE = -1, SL_PRIORITY_NORMAL = 0, SL_PRIORITY_COMPUTE = 1, SL_PRIORITY_SEND = 2 };
 
 /* One executed sampling or gathering task, or the compute span of one step; see sl_run_overlap. */
@@ -104,8 +104,9 @@ struct sl_run {
     bool bf16;         /* --precision bf16: products take their factors so; CPU workers alone */
     bool tf32;         /* --precision tf32: GPUs multiply so */
     bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
-    bool stop_wanted; /* several ranks: this one was asked to stop */
-    bool stop_agreed; /* and all have agreed that the step in hand is the last */
+    bool sample_first; /* several ranks: samples go before compute tasks */
+    bool stop_wanted;  /* several ranks: this one was asked to stop */
+    bool stop_agreed;  /* and all have agreed that the step in hand is the last */
 };
 
 /* Prepare a run; StarPU is up. SL_ENOMEM. */

@@ -178,7 +178,7 @@ static double seconds_until_seen(int way, uint32_t seconds, double limit_s)
     double start = steady_s();
     atomic_store(&seen, false);
     atomic_store(&direction, way);
-    assert_ok(sl_watchdog_start(seconds, &run, see));
+    assert_ok(sl_watchdog_start(seconds, true, &run, see));
     while (!atomic_load(&seen) && steady_s() - start < limit_s) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }

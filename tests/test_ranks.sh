@@ -39,7 +39,7 @@ common=(--cache none --epochs 2 --batch-size 40 --hidden 12 --layers 2 --cpus 1 
 # ---- a launcher that MPI knows nothing of ----
 
 refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$program" --dataset dense "${common[@]}"
-refuse 'no MPI|MPI found 1|srun --mpi=pmix' 2 env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}"
+refuse 'no MPI|without PMIx' 2 env -u PMIX_RANK SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}"
 env SLURM_NTASKS=4 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}" 2>stderr || complain "in a batch script of Slurm's: $(cat stderr)"
 env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$program" --dataset dense "${common[@]}" 2>stderr ||
     complain "the only rank of its launcher: $(cat stderr)"
@@ -326,8 +326,11 @@ long_run()
 }
 
 long_run
-# Where ranks have no processor to spare the thread of messages naps, for as long as it asks for: with the 50 us that the system may add
-# each message would take the longer. Of another process only who may set its priority gets to read that.
+# Where ranks have no processor to spare the thread of messages is the first worker, and has its name.
+names=$(for task in /proc/"$last"/task/*; do cat "$task/comm"; done 2>/dev/null | sort | xargs -d '\n')
+(($(nproc) >= 4)) || [[ $names == *"CPU 0"* && $names != *MPI* ]] || complain "threads of a rank without a processor to spare: $names"
+# Threads that nap do so for as long as they ask for: with the 50 us that the system may add each message would take the longer. Of
+# another process only who may set its priority gets to read that.
 if [[ -r /proc/$last/timerslack_ns ]] && (($(nproc) < 4)); then
     slacks=$(for task in /proc/"$last"/task/*; do cat "/proc/${task##*/}/timerslack_ns"; done 2>/dev/null | sort -u | xargs)
     [[ -z $slacks || " $slacks " == *" 1000 "* ]] || complain "threads of a rank sleep longer than they ask for by: $slacks ns"
@@ -351,8 +354,8 @@ start=$SECONDS
 kill -STOP "$last"
 kill -TERM "$(pgrep -P "$launcher" | head -n 1)"
 wait "$launcher" && complain "a run that was asked to stop when a rank had hung ended well"
-((SECONDS - start <= 10)) || complain "a run that was asked to stop when a rank had hung ended after $((SECONDS - start)) s"
-grep -Eq '^coop_sage: rank 0: no task has ended and no message has come for 5 s since a signal came: no worker' stderr ||
+((SECONDS - start <= 15)) || complain "a run that was asked to stop when a rank had hung ended after $((SECONDS - start)) s"
+grep -Eq '^coop_sage: rank 0: no task has ended and no message has come for 8 s after SIGTERM: no worker' stderr ||
     complain "a rank that has hung when the other was asked to stop: $(cat stderr)"
 
 # And one that hangs while all evaluate, which here is all that they do: seconds after the first line of the metrics.

@@ -40,8 +40,11 @@ export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
 common=(--cache none --epochs 2 --hidden 12 --layers 2 --quiet)
 sampled=(--batch-size 40 --chunks 2)
 
-"$program" "${common[@]}" "${sampled[@]}" --dataset dense --epochs 1 --gpus 2 >stdout 2>&1 ||
-    { echo "there are no two GPUs: $(tail -n 1 stdout)"; exit 77; }
+if ! "$program" "${common[@]}" "${sampled[@]}" --dataset dense --epochs 1 --gpus 2 >stdout 2>&1; then
+    tail -n 1 stdout
+    grep -q -e '--gpus: found 2' stdout && exit 77
+    exit 1
+fi
 
 # ranks N PROGRAM ARGUMENT ...: in N processes.
 ranks()

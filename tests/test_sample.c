@@ -1295,12 +1295,14 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
         struct sl_task_args here = head;
         here.hop = 0;
         open_phase(partition, p, n_seeds + 2, order, block->n_edges + 1, 7, &phase);
+        head.run->stop_wanted = p % 2 == 1;
         expect_ok(sl_seed_submit(&here, phase.order, 1, n_seeds + 1, &phase.frontier));
         expect_ok(sl_sample_submit(&here, &phase.part, &rules[0], SEED, &phase.frontier, &phase.marks, &phase.block));
         starpu_task_wait_for_all();
         expect_no_failure();
         bring_home(phase.n, phase.all);
         assert_int_equal(phase.counts_data[sl_counts_rows(0)], pe->n_rows[0]);
+        assert_int_equal(phase.counts_data[sl_counts_stop(1)] != 0, p % 2 == 1);
         assert_int_equal(phase.counts_data[sl_counts_edges(1, 0)], block->n_edges);
         expect_same("frontier", pe->n_rows[0], 4, phase.frontier_data, pe->frontier);
         expect_same("edge offsets", pe->n_rows[0] + 1, 4, phase.block_data[0], block->edge_offsets);

@@ -5,6 +5,7 @@
 #include "runtime/machine/watchdog.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <starpu.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,12 +16,13 @@
 #include "support/clock.h"
 
 #define LOOK_NS 200000000
-#define SECONDS_AFTER_A_SIGNAL 5
+#define SECONDS_AFTER_SIGTERM 8
 
 static struct {
     bool started;
     pthread_t thread;
     uint32_t seconds;
+    bool in_step; /* ranks wait for each other in each step */
     const struct sl_run *run;
     void (*lost)(void);
     atomic_bool ends, rests;
@@ -48,13 +50,12 @@ static bool waits_for_nothing(const struct signs *now)
     return atomic_load(&watch.rests) || (sl_n_ranks() == 1 && now->n_submitted == 0);
 }
 
-/* A signal may be a launcher's, as another rank has died: then a rank whose workers are at nothing waits in vain. */
-static uint32_t patience(void)
+/* SIGTERM may be a launcher's, as another rank has died: a rank whose workers are at nothing then waits in vain. */
+static bool waits_in_vain(void)
 {
     char at_work[600];
-    bool soon = sl_n_ranks() > 1 && sl_signals_seen() != 0 && watch.seconds > SECONDS_AFTER_A_SIGNAL &&
-                !sl_run_at_work(watch.run, at_work, sizeof at_work);
-    return soon ? SECONDS_AFTER_A_SIGNAL : watch.seconds;
+    return watch.in_step && sl_n_ranks() > 1 && sl_signals_seen() == SIGTERM && watch.seconds > SECONDS_AFTER_SIGTERM &&
+           !sl_run_at_work(watch.run, at_work, sizeof at_work);
 }
 
 static void tell(uint32_t seconds)
@@ -66,22 +67,26 @@ static void tell(uint32_t seconds)
     }
     sl_fail(SL_EIO, "no task has ended%s for %u s%s: %s; --watchdog sets how long to wait",
             sl_n_ranks() > 1 ? " and no message has come" : "", seconds,
-            seconds < watch.seconds ? " since a signal came" : "", at_work);
+            seconds < watch.seconds ? " after SIGTERM" : "", at_work);
 }
 
 static void *guard(void *unused)
 {
     struct signs last = look();
     double last_s = sl_clock_s();
+    double vain_s = last_s; /* since when it waits in vain, if it does */
     (void)unused;
     while (!atomic_load(&watch.ends)) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         struct signs now = look();
+        double now_s = sl_clock_s();
         if (moved(&last, &now) || waits_for_nothing(&now)) {
             last = now;
-            last_s = sl_clock_s();
-        } else if (sl_clock_s() - last_s > patience()) {
-            tell(patience());
+            last_s = vain_s = now_s;
+        }
+        vain_s = waits_in_vain() ? vain_s : now_s;
+        if (now_s - last_s > watch.seconds || now_s - vain_s > SECONDS_AFTER_SIGTERM) {
+            tell(now_s - last_s > watch.seconds ? watch.seconds : SECONDS_AFTER_SIGTERM);
             watch.lost();
             break;
         }
@@ -89,9 +94,10 @@ static void *guard(void *unused)
     return NULL;
 }
 
-enum sl_status sl_watchdog_start(uint32_t seconds, const struct sl_run *run, void (*lost)(void))
+enum sl_status sl_watchdog_start(uint32_t seconds, bool in_step, const struct sl_run *run, void (*lost)(void))
 {
     watch.seconds = seconds;
+    watch.in_step = in_step;
     watch.run = run;
     watch.lost = lost;
     atomic_store(&watch.ends, false);

@@ -217,7 +217,7 @@ static const struct sl_option options[] = {
     {.name = "watchdog", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(watchdog), .initial = "auto",
      .word = "auto", .max = UINT32_MAX - 1, .argument = "N|auto", .unit = "seconds",
      .help = "Give up where no task ends and no message comes for so long, and name the tasks that workers are at; 0: never; "
-             "auto: 300 over several processes, never in one"},
+             "auto: 300 over several processes, never in one. 8 after SIGTERM in a process of several that waits with idle workers"},
 };
 /* clang-format on */
 

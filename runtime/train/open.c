@@ -261,6 +261,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
+    t->run.sample_first = sl_n_ranks() > 1;
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.bf16 = s->precision == SL_PRECISION_BF16;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
@@ -395,7 +396,8 @@ done:
     return st;
 }
 
-/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep. */
+/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep (one that looks after messages, too, a
+ * little at a time, codelets/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
@@ -436,7 +438,8 @@ static enum sl_status watch(const struct sl_session *t)
     void (*lost)(void) = sl_ranks_failure_hook();
     enum sl_status st = SL_OK;
     if (seconds > 0 && lost != NULL) {
-        st = sl_watchdog_start(seconds, &t->run, lost);
+        bool in_step = t->settings->schedule != SL_SCHEDULE_PIPE && !sl_plan_apart(&t->plan);
+        st = sl_watchdog_start(seconds, in_step, &t->run, lost);
         sl_watchdog_rest(true);
     }
     return st;
