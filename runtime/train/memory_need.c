@@ -256,7 +256,12 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     return terms;
 }
 
-#define PROCESS_BYTES ((uint64_t)20 << 20) /* programs and libraries */
+/* Programs and libraries, of which CUDA's are most, whether or not there is a GPU. */
+#if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
+#define PROCESS_BYTES ((uint64_t)220 << 20)
+#else
+#define PROCESS_BYTES ((uint64_t)20 << 20)
+#endif
 #define WORKER_BYTES ((uint64_t)3 << 19)   /* a worker's stack, its tasks and what libraries pack products for it in */
 
 static uint64_t least(uint64_t a, uint64_t b)
