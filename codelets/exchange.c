@@ -44,7 +44,7 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
     for (uint32_t p = 0; p < n_parts; p++) {
         const uint32_t *ids = sl_list_of(requests->list[p], n_parts, owner);
         for (uint32_t i = 0; i < sl_list_count(requests->list[p], owner); i++) {
-            rows[n++] = row_of[ids[i] - first];
+            rows[n++] = requests->of_part ? ids[i] - first : row_of[ids[i] - first];
         }
         inverse_out[p + 1] = n;
     }
@@ -80,6 +80,7 @@ struct merge_args {
     uint32_t n_parts, n_owners;
     struct merging {
         uint32_t owner;
+        bool of_part;
         uint32_t part_first, part_end;
     } merging[SL_MAX_PES]; /* submitted up to merging[n_owners - 1] only */
 };
@@ -135,6 +136,7 @@ static void merge_cpu_task(void *buffers[], void *cl_arg)
         struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
         uint32_t *counts = sl_buffer_data(own[2]);
         requests.owner = args->merging[i].owner;
+        requests.of_part = args->merging[i].of_part;
         counts[sl_counts_rows(level + 1)] =
             sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(own[3]));
     }
@@ -194,6 +196,7 @@ static void merge_cuda_task(void *buffers[], void *cl_arg)
         void **own = buffers + OWNER_BUFFERS * i;
         struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
         requests.owner = args->merging[i].owner;
+        requests.of_part = args->merging[i].of_part;
         st = sl_merge_cuda(starpu_cuda_get_local_stream(), &requests, args->head.hop, sl_buffer_data(own[2]), &frontier,
                            sl_buffer_data(own[3]));
     }
@@ -303,7 +306,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
         task.status = task.status == SL_OK ? check_merging(n_parts, &owners[i]) : task.status;
-        args.merging[i] = (struct merging){owners[i].owner, frontier->first, frontier->end};
+        args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
         args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
         sl_task_add(&task, frontier->ids, STARPU_RW);
         sl_task_add(&task, frontier->index, STARPU_RW);

@@ -10,7 +10,8 @@
  * merge at owner q: the ids that the PEs of the group request of q, and that q's frontier does not hold yet, are appended to it
  * in ascending order; inverse[p][i], entry i of requester p in q's inverse, is the frontier row of the i-th id that p requests
  * of q. The frontier of the next level thus starts with the old one; across PEs frontiers are disjoint and their union is that
- * of a single PE.
+ * of a single PE. Where the rows asked for are read out of the part's own table, the entry is the row there: the id less the part's
+ * first.
  *
  * pack at owner q for requester p: P[i] = H[inverse[p][i]]. Its adjoint, and that of the block's own sources, is accumulate
  * (codelets/aggregate.h). The packed buffer, one for each pair of PEs or of sets of PEs that live together, is what travels: StarPU
@@ -31,6 +32,7 @@
 struct sl_requests {
     uint32_t n_parts; /* G */
     uint32_t owner;   /* the PE asked, which merges */
+    bool of_part;     /* the inverse is of rows of the part, not of the frontier */
     const uint32_t *list[SL_MAX_PES];
 };
 
@@ -77,6 +79,7 @@ SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint3
 /* Which PE of the group merges, and what it writes. */
 struct sl_merging {
     uint32_t owner;
+    bool of_part; /* the inverse is of rows of the part */
     struct sl_frontier_handles frontier;
     starpu_data_handle_t inverse;
 };

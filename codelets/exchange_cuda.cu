@@ -53,7 +53,7 @@ static __global__ void answer(struct sl_requests request, uint32_t first, const 
         const uint32_t *ids = sl_list_of(request.list[p], request.n_parts, request.owner);
         const uint32_t n = sl_list_count(request.list[p], request.owner);
         for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-            rows[begin + i] = row_of[ids[i] - first];
+            rows[begin + i] = request.of_part ? ids[i] - first : row_of[ids[i] - first];
         }
         if (sl_thread() == 0) {
             inverse_out[p] = begin;

@@ -157,6 +157,13 @@ static enum sl_status shape_pairs(const struct sl_at *at, bool back, uint32_t n_
     return st;
 }
 
+/* PE p's rows of the input level, as its own inverse counts them. */
+static const struct sl_rows *own_rows(const struct sl_at *at, uint32_t p)
+{
+    const struct sl_steps *s = steps_of(at);
+    return at->i == 0 && sl_step_in_place(s, p) ? &s->tables[p] : sl_at_travels(at, p);
+}
+
 /* PE `owner` packs the rows that the other PEs of its group asked it for. */
 static enum sl_status pack(const struct sl_at *at, uint32_t owner)
 {
@@ -172,7 +179,7 @@ static enum sl_status pack(const struct sl_at *at, uint32_t owner)
         n += packed[n].n_rows > 0;
     }
     return n == 0 ? SL_OK
-                  : sl_pack_submit(&head, sl_at_travels(at, owner), n_parts, block_of(at, owner)->inverse, n, requester,
+                  : sl_pack_submit(&head, own_rows(at, owner), n_parts, block_of(at, owner)->inverse, n, requester,
                                    packed);
 }
 
@@ -279,7 +286,7 @@ static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, c
     return (struct sl_source_handles){.n_owners = n_parts,
                                       .own = sl_plan_part(s->plan, p),
                                       .first = first_source(at, p),
-                                      .rows = sl_at_travels(at, p),
+                                      .rows = own_rows(at, p),
                                       .inverse = block_of(at, p)->inverse,
                                       .packed = packed,
                                       .weights = weights};

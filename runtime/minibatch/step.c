@@ -94,8 +94,10 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
             request[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].block[hop].request;
         }
         for (n = 0; n < s->team && sl_plan_part(s->plan, p) + n < n_parts; n++) {
-            owners[n] = (struct sl_merging){sl_plan_part(s->plan, p) + n, frontier_of(s, slot, p + n),
-                                            slot->pe[p + n].block[hop].inverse};
+            owners[n] = (struct sl_merging){.owner = sl_plan_part(s->plan, p) + n,
+                                            .of_part = hop + 1 == s->plan->n_layers && sl_step_in_place(s, p + n),
+                                            .frontier = frontier_of(s, slot, p + n),
+                                            .inverse = slot->pe[p + n].block[hop].inverse};
         }
         st = sl_merge_submit(&head, n_parts, request, n, owners);
     }
@@ -161,6 +163,18 @@ static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, 
                                   sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
 }
 
+/* The rows of PE p's last frontier that are copied: all, or those of the destinations, which are its first. */
+static struct sl_split gathered(const struct sl_steps *s, uint32_t p)
+{
+    const struct sl_split *split = &s->pass.pe[p].split[s->plan->n_layers];
+    struct sl_split some = *split;
+    if (sl_step_in_place(s, p)) {
+        some.n_rows = split[-1].n_rows;
+        some.n_chunks = (uint32_t)(((uint64_t)some.n_rows + (1u << split->shift) - 1) >> split->shift);
+    }
+    return some;
+}
+
 /* Every owner reads the features of its last frontier. */
 static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
@@ -168,7 +182,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; !s->shards->is_sparse && p < s->plan->end_pe; p++) {
         struct sl_pass_pe *pe = &s->pass.pe[p];
-        const struct sl_split *split = &pe->split[level];
+        struct sl_split split = gathered(s, p);
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
@@ -179,10 +193,10 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .dropout = s->settings->input_dropout,
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
-        SL_TRY(st, sl_rows_reshape(split, s->shards->n_features, s->shards->row_element, &pe->features), done);
+        SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_element, &pe->features), done);
         SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
-        for (uint32_t c = 0; c < split->n_chunks; c++) {
-            SL_TRY(st, sl_gather_submit(&head, &features, c << split->shift, pe->features.chunk[c]), done);
+        for (uint32_t c = 0; c < split.n_chunks; c++) {
+            SL_TRY(st, sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]), done);
         }
     }
 done:

@@ -21,6 +21,11 @@ struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
                                    .kappa = s->settings->kappa};
 }
 
+bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
+{
+    return s->model->layer[0].training.in_place && sl_feature_cache_of(&s->cache, p) == NULL;
+}
+
 /* ---- clearing up ---- */
 
 /* Lists of partial gradients. */
@@ -155,6 +160,19 @@ static void close_pes(struct sl_steps *s)
     sl_free(s->slot_rows);
 }
 
+static enum sl_status open_tables(struct sl_steps *s)
+{
+    enum sl_status st = sl_alloc_zero(s->plan->n_pes, sizeof *s->tables, "tables of features", &s->tables);
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+        struct sl_shard *part = sl_step_shard(s, p);
+        s->tables[p] = (struct sl_rows){.split = {.n_rows = part->end - part->first, .shift = 31, .n_chunks = 1},
+                                        .n_columns = s->shards->n_features,
+                                        .room = 1,
+                                        .chunk = &part->features};
+    }
+    return st;
+}
+
 static enum sl_status open_slots(struct sl_steps *s)
 {
     struct sl_slot_shape shape = {.plan = s->plan, .shards = s->shards};
@@ -229,6 +247,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
     SL_TRY(st, sl_alloc_zero(plan->n_groups, sizeof *out->pass.group, "groups", &out->pass.group), undo);
     SL_TRY(st, sl_alloc((size_t)plan->n_parts * plan->n_parts, sizeof *out->parcels, "parcels", &out->parcels), undo);
     SL_TRY(st, open_pes(out), undo);
+    SL_TRY(st, open_tables(out), undo);
     SL_TRY(st, open_orders(out), undo);
     SL_TRY(st, open_slots(out), undo);
     SL_TRY(st, sl_replicas_open(&out->replicas), undo);
@@ -251,6 +270,7 @@ void sl_steps_close(struct sl_steps *steps)
     }
     sl_handle_close(steps->keys);
     close_pes(steps);
+    sl_free(steps->tables);
     close_partials(steps);
     for (uint32_t r = 0; steps->pass.group != NULL && r < steps->plan->n_groups; r++) {
         close_group(&steps->pass.group[r]);

@@ -40,10 +40,11 @@ struct sl_steps {
     struct sl_model *model; /* the plan's replicas of it (runtime/sync/replicas.h); shapes are read off the first */
     struct sl_door *door;
     struct sl_feature_cache cache; /* empty, or opened and closed by who opens the steps */
-    uint32_t max_fanout;           /* of any hop */
-    uint64_t n_sampled;            /* steps whose sampling phase has been submitted */
-    struct sl_slot *slot;          /* depth of them; step i samples into slot i mod depth */
-    sl_vertex *order[2];           /* training ids of even and odd epochs, in their order */
+    struct sl_rows *tables; /* the features of each PE's part as rows of one chunk, whose handles are the shards' */
+    uint32_t max_fanout;    /* of any hop */
+    uint64_t n_sampled;     /* steps whose sampling phase has been submitted */
+    struct sl_slot *slot;   /* depth of them; step i samples into slot i mod depth */
+    sl_vertex *order[2];    /* training ids of even and odd epochs, in their order */
     starpu_data_handle_t order_handle[2];
     starpu_data_handle_t keys;     /* scratch of the permutation */
     uint64_t n_ordered;            /* epochs whose order has been submitted */
@@ -82,6 +83,11 @@ static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uin
 {
     return (struct sl_task_args){.run = steps->run, .step = step, .pe = pe, .hop = hop};
 }
+
+/* Whether PE p's first layer, and who asks PE p for rows of it, read features in the part's table: a mean of sampled in-neighbours reads
+ * few rows more than once, which are not worth a copy. Then those of the destinations alone are gathered. Not where features are dropped
+ * on the way, or come out of a cache. The same for all steps. */
+bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
 /* How hop is sampled: hop 0, at the seeds, uses the last entry of --fanout. */
 struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);

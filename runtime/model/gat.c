@@ -77,7 +77,8 @@ done:
 static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 {
     layer->n_heads = layer->last ? 1 : settings->heads;
-    layer->training = layer->evaluation = (struct sl_layer_order){true, layer->n_out + 2 * layer->n_heads};
+    layer->training = layer->evaluation =
+        (struct sl_layer_order){.project_first = true, .travels = layer->n_out + 2 * layer->n_heads};
 }
 
 /* Names and shapes as in both libraries' GATConv. */

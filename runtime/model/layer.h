@@ -114,6 +114,7 @@ struct sl_model_kind {
 /* In which order a layer multiplies and sums. */
 struct sl_layer_order {
     bool project_first; /* rows are multiplied by their weights before they travel to the PEs that sum them */
+    bool in_place;      /* means of features are taken where those lie (runtime/minibatch/steps.h) */
     uint32_t travels;   /* width of the rows that travel */
 };
 

@@ -109,7 +109,8 @@ done:
 
 static struct sl_layer_order order_of(const struct sl_layer *layer, bool project_first)
 {
-    return (struct sl_layer_order){project_first, project_first ? layer->n_out : layer->n_in};
+    return (struct sl_layer_order){.project_first = project_first,
+                                   .travels = project_first ? layer->n_out : layer->n_in};
 }
 
 /* A layer that narrows sums the fewer numbers if it multiplies first, but multiplies the rows of its in-neighbours and not those of
@@ -120,6 +121,8 @@ static void order_layer(const struct sl_settings *settings, bool first, bool spa
     bool narrows = layer->n_in > layer->n_out || (first && sparse);
     bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all rows that travel are then as wide as the hidden ones */
     layer->training = order_of(layer, first && (narrows || pipe));
+    layer->training.in_place = first && !layer->training.project_first && layer->from != layer->level &&
+                               layer->kind->weigh == SL_WEIGH_MEAN && settings->input_dropout == 0;
     layer->evaluation = pipe ? layer->training : order_of(layer, narrows);
 }
 

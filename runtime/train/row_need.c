@@ -149,7 +149,9 @@ static void add_ahead(struct tally *t)
 {
     const struct sl_layer *first = &t->of->model->layer[0];
     if (!t->of->sparse) {
-        add_rows(t, first->from, first->n_in, row_element(t->of));
+        uint32_t cache = t->of->settings->feature_cache;
+        bool in_place = first->training.in_place && (cache == 0 || cache == SL_FEATURE_CACHE_AUTO);
+        add_rows(t, in_place ? first->level : first->from, first->n_in, row_element(t->of));
     }
     if (sums_ahead(first)) {
         add_rows(t, first->level, first->n_in, row_element(t->of));
