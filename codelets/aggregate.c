@@ -271,13 +271,31 @@ SL_CLONES void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint
     }
 }
 
+/* Row `row` of g, to which is added: a row is cleared just before it gets its first term, while it then is in the cache. */
+SL_INLINE sl_real *begin_row(const struct sl_gradient *g, uint32_t row)
+{
+    sl_real *out = g->rows + (size_t)row * g->n_columns;
+    const uint64_t bit = (uint64_t)1 << row % 64;
+    if (g->begun != NULL && (g->begun[row / 64] & bit) == 0) {
+        memset(out, 0, g->n_columns * sizeof *out);
+        g->begun[row / 64] |= bit;
+    }
+    return out;
+}
+
+void sl_accumulate_end_cpu(const struct sl_gradient *g)
+{
+    for (uint32_t i = 0; g->begun != NULL && i < g->n_rows; i++) {
+        begin_row(g, i);
+    }
+}
+
 SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,
                                       const struct sl_gradient *g)
 {
     for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
         sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
-        add_scaled(SL_OF_REAL, g->n_columns, g->rows + (size_t)i * g->n_columns,
-                   sl_view_row(gm, g->row0 + i, g->n_columns), weight);
+        add_scaled(SL_OF_REAL, g->n_columns, begin_row(g, i), sl_view_row(gm, g->row0 + i, g->n_columns), weight);
     }
 }
 
@@ -287,8 +305,7 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0; /* wraps below row0, and is then too large */
         if (row < g->n_rows) {
-            add_scaled(SL_OF_REAL, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns,
-                       1);
+            add_scaled(SL_OF_REAL, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
         }
     }
 }
@@ -299,8 +316,7 @@ SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
-            add_scaled(SL_OF_BF16, g->n_columns, g->rows + (size_t)row * g->n_columns, sent + (size_t)i * g->n_columns,
-                       1);
+            add_scaled(SL_OF_BF16, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
         }
     }
 }
@@ -315,7 +331,7 @@ SL_INLINE void sum_own(const struct sl_transposed *block, const struct sl_weight
         uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
             walk.known = walk.known < begin ? begin : walk.known;
-            add_back(&walk, weights, t0 + i, g->n_columns, g->rows + (size_t)row * g->n_columns);
+            add_back(&walk, weights, t0 + i, g->n_columns, begin_row(g, row));
         }
     }
 }
@@ -635,7 +651,7 @@ static void backward_cpu_task(void *buffers[], void *cl_arg)
 }
 
 /* All shares in turn. */
-static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
+static enum sl_status accumulate_cpu(const struct accumulate_args *args, void *buffers[])
 {
     const sl_real *bases[SL_MAX_CHUNKS];
     struct sl_weights weights;
@@ -643,8 +659,11 @@ static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
     struct sl_gradient g = gradient_of(args, buffers[3]);
     const uint32_t *inverse = sl_buffer_data(buffers[4]);
     struct sl_view gm = {bases, args->shift, NULL};
+    enum sl_status st = sl_alloc_zero(((size_t)g.n_rows + 63) / 64, sizeof *g.begun, "marks of rows", &g.begun);
+    if (st != SL_OK) {
+        return st;
+    }
     chunk_bases(buffers + 5, args->n_chunks, bases);
-    memset(g.rows, 0, (size_t)g.n_rows * g.n_columns * sizeof *g.rows);
     if (block.weights != NULL) {
         sl_accumulate_self_cpu(block.weights, args->n_gm, &gm, &g);
     }
@@ -659,6 +678,9 @@ static void accumulate_cpu(const struct accumulate_args *args, void *buffers[])
             sl_accumulate_sent_cpu(sent->n_rows, rows, sl_slice_data(buffers, sent), &g);
         }
     }
+    sl_accumulate_end_cpu(&g);
+    sl_free(g.begun);
+    return SL_OK;
 }
 
 static void accumulate_cpu_task(void *buffers[], void *cl_arg)
@@ -668,8 +690,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    accumulate_cpu(args, buffers);
-    sl_task_leave(&args->head, start_s);
+    leave(&args->head, accumulate_cpu(args, buffers), start_s);
 }
 
 static void full_cpu_task(void *buffers[], void *cl_arg)

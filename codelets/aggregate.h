@@ -92,7 +92,8 @@ struct sl_transposed {
 /* Rows row0 .. row0 + n_rows - 1 of the owner's frontier, whose gradients are summed. */
 struct sl_gradient {
     uint32_t row0, n_rows, n_columns;
-    sl_real *rows; /* [n_rows x n_columns], the first is row row0 */
+    sl_real *rows;   /* [n_rows x n_columns], the first is row row0 */
+    uint64_t *begun; /* CPU: a bit a row, of 64 a word: it holds a sum, and not yet anything; NULL: all rows do */
 };
 
 /* ---- kernels, CPU ---- */
@@ -117,6 +118,9 @@ void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint32_t n_colu
 /* Items t0 .. t0 + n - 1 of the transposed block, into out [n x n_columns], overwritten. gm: rows of GM, all chunks. */
 void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
                                const struct sl_view *gm, sl_real *out);
+
+/* Rows that have not begun become zeros. What follows begins those that it adds to. */
+void sl_accumulate_end_cpu(const struct sl_gradient *g);
 
 /* Symmetric weights: to each row of g that is a destination, those below n_gm, add its own term. */
 void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,

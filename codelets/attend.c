@@ -779,7 +779,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     const sl_real *sides[SL_MAX_CHUNKS];
     void **sides_buffers = buffers + 5 + args->n_chunks;
     struct sl_gradient gradient = {args->row0, sl_buffer_rows(buffers[3]), sl_buffer_columns(buffers[3]),
-                                   sl_buffer_data(buffers[3])};
+                                   sl_buffer_data(buffers[3]), NULL};
     chunk_bases(buffers + 5, args->n_chunks, gz);
     chunk_bases(sides_buffers, args->n_chunks, sides);
     struct sl_attend_back block = {.heads =
@@ -924,7 +924,7 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
                                           .gz = device_rows(gz, args->n_chunks, args->shift),
                                           .sides = device_rows(sides, args->n_chunks, args->shift)};
     struct sl_attend_device_own own = {args->n_own, args->t0, args->n_peers, args->own, sl_buffer_data(buffers[2])};
-    struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu};
+    struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu, NULL};
     enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
     if (st == SL_OK) {
         st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), u, gu);

@@ -79,9 +79,9 @@ SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint3
 /* Which PE of the group merges, and what it writes. */
 struct sl_merging {
     uint32_t owner;
-    bool of_part; /* the inverse is of rows of the part */
     struct sl_frontier_handles frontier;
     starpu_data_handle_t inverse;
+    bool of_part; /* the inverse is of rows of the part */
 };
 
 /* Sampling phase: one task for n_owners PEs of a group of n_parts, of which head->pe is one. request: one handle per PE of the group,

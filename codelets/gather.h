@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 5, gather: the feature rows of a PE's last frontier, read from the part's table by their owner and nobody else.
+ * Stage 5, gather: the feature rows of a PE's last frontier, read from the part's table by their owner and nobody else; of its
+ * destinations alone, which are the first of them, where the first layer's means read the others in the table
+ * (runtime/minibatch/steps.h).
  *   before: codelets/exchange.h (merge) gives the frontier      after: pack, aggregate, dense of the first layer
  *
  *   X[i] = table[frontier[row0 + i] - first] * mask, input dropout's mask of (step, hop = L, vertex, column), if any

@@ -236,17 +236,20 @@ static void add_share(const struct group *group, uint32_t hop, uint32_t p, uint3
 
 static struct sl_gradient chunk_of(const struct rows *rows, uint32_t c)
 {
-    return (struct sl_gradient){c << rows->split.shift, sl_split_size(&rows->split, c), rows->n_columns, rows->base[c]};
+    return (struct sl_gradient){c << rows->split.shift, sl_split_size(&rows->split, c), rows->n_columns, rows->base[c],
+                                NULL};
 }
 
-/* Zeros, and the own terms of q's destinations. */
+/* Zeros, at once or row by row as terms come, and the own terms of q's destinations. */
 static void begin_chunk(const struct group *group, uint32_t hop, uint32_t q, const struct level *gm,
                         const struct sl_gradient *g)
 {
     struct sl_view view = view_of(&gm->pe[q], NULL);
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(group, hop, q, &room);
-    memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof(sl_real));
+    for (size_t i = 0; i < (size_t)g->n_rows * g->n_columns; i++) {
+        g->rows[i] = g->begun == NULL ? 0 : POISON;
+    }
     if (weights != NULL) {
         sl_accumulate_self_cpu(weights, gm->pe[q].split.n_rows, &view, g);
     }
@@ -257,17 +260,22 @@ static void backward(const struct group *group, uint32_t hop, const struct level
 {
     for (uint32_t q = 0; q < group->n_parts; q++) {
         struct rows *out = &g->pe[q];
+        struct sl_gradient chunk[SL_MAX_CHUNKS];
         for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-            struct sl_gradient chunk = chunk_of(out, c);
-            begin_chunk(group, hop, q, gm, &chunk);
+            chunk[c] = chunk_of(out, c);
+            chunk[c].begun = (c + q) % 2 == 0 ? need(chunk[c].n_rows / 64 + 1, sizeof *chunk[c].begun) : NULL;
+            begin_chunk(group, hop, q, gm, &chunk[c]);
         }
         for (uint32_t p = 0; p < group->n_parts; p++) {
             sl_real *sent = p == q ? NULL : send_back(group, hop, p, q, gm);
             for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-                struct sl_gradient chunk = chunk_of(out, c);
-                add_share(group, hop, p, q, gm, sent, &chunk);
+                add_share(group, hop, p, q, gm, sent, &chunk[c]);
             }
             free(sent);
+        }
+        for (uint32_t c = 0; c < out->split.n_chunks; c++) {
+            sl_accumulate_end_cpu(&chunk[c]);
+            free(chunk[c].begun);
         }
     }
 }
@@ -634,7 +642,7 @@ static void test_own_terms(void **state)
     sl_aggregate_forward_cpu(&edges, 1, &x, 0, m);
     for (uint32_t row0 = 0; row0 < 4; row0++) {
         sl_real g[2] = {1, 1};
-        sl_accumulate_self_cpu(&weights, 2, &own, &(struct sl_gradient){row0, 2, 1, g});
+        sl_accumulate_self_cpu(&weights, 2, &own, &(struct sl_gradient){row0, 2, 1, g, NULL});
         assert_true(g[0] == (row0 < 2 ? 1 + wanted[row0] : 1) && g[1] == (row0 < 1 ? 1 + wanted[row0 + 1] : 1));
     }
 }

@@ -229,7 +229,7 @@ static void accumulate(const struct at *at, uint32_t q, uint32_t c, sl_real *sen
         if (p == q) {
             sl_attend_own_cpu(&block, n, hosts->request[q], rows, row0, n_rows, s->u.pe[q].base[c], out->base[c]);
         } else {
-            struct sl_gradient gradient = {row0, n_rows, out->n_columns, out->base[c]};
+            struct sl_gradient gradient = {row0, n_rows, out->n_columns, out->base[c], NULL};
             sl_accumulate_sent_cpu(n, rows, sent[p][q], &gradient);
         }
     }

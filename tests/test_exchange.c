@@ -19,6 +19,7 @@
 /* A part with some rows in its frontier, and what the PEs of a group ask of it. */
 struct ask {
     uint32_t first, n_part, n_parts, owner, n_rows;
+    bool of_part; /* the inverse is to be of rows of the part */
     sl_vertex *frontier;
     uint32_t *row_of;
     uint64_t *words;
@@ -48,10 +49,11 @@ static uint32_t *make_request(const struct ask *ask, uint32_t p, double density)
     return request;
 }
 
-/* Half as many ids as are asked for are in the frontier already. */
+/* Half as many ids as are asked for are in the frontier already. Of an odd number of vertices the inverse is of rows of the part. */
 static struct ask make_ask(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
 {
     struct ask ask = {.first = first, .n_part = n_part, .n_parts = n_parts, .owner = n_parts / 2};
+    ask.of_part = n_part % 2 == 1;
     ask.frontier = need(n_part, 4);
     ask.row_of = need(n_part, 4);
     ask.words = need(((size_t)n_part + 63) / 64, 8);
@@ -115,7 +117,7 @@ static uint32_t expected_rows(const struct ask *ask, sl_vertex *frontier, uint32
 
 static uint32_t merge(struct ask *ask)
 {
-    struct sl_requests requests = {.n_parts = ask->n_parts, .owner = ask->owner};
+    struct sl_requests requests = {.n_parts = ask->n_parts, .owner = ask->owner, .of_part = ask->of_part};
     struct sl_frontier frontier = {
         .first = ask->first, .n_part = ask->n_part, .ids = ask->frontier, .row_of = ask->row_of, .words = ask->words};
     for (uint32_t p = 0; p < ask->n_parts; p++) {
@@ -141,7 +143,8 @@ static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_parts, doubl
         const uint32_t *ids = sl_list_of(ask.request[p], n_parts, ask.owner);
         assert_int_equal(sl_list_count(ask.inverse, p), sl_list_count(ask.request[p], ask.owner));
         for (uint32_t i = 0; i < sl_list_count(ask.inverse, p); i++) {
-            assert_int_equal(frontier[sl_list_of(ask.inverse, n_parts, p)[i]], ids[i]);
+            uint32_t row = sl_list_of(ask.inverse, n_parts, p)[i];
+            assert_int_equal(ask.of_part ? first + row : frontier[row], ids[i]);
         }
     }
     free(frontier);
@@ -389,7 +392,7 @@ static void check_merge_launcher(uint32_t first, uint32_t n_part, uint32_t n_par
 {
     struct ask ask = make_ask(first, n_part, n_parts, density);
     const size_t n_words = ((size_t)n_part + 63) / 64;
-    struct sl_requests requests = {.n_parts = n_parts, .owner = ask.owner};
+    struct sl_requests requests = {.n_parts = n_parts, .owner = ask.owner, .of_part = ask.of_part};
     uint32_t counts[4] = {77, ask.n_rows, 77, 77};
     for (uint32_t p = 0; p < n_parts; p++) {
         requests.list[p] = on_device(ask.request[p], (n_parts + 1 + ask.request[p][n_parts]) * 4);
@@ -553,7 +556,7 @@ static void check_merge_submission(uint32_t first, uint32_t n_part)
                                            .n_hops = 2,
                                            .first = first,
                                            .end = first + n_part};
-    struct sl_merging owner = {ask.owner, frontier, handles[3]};
+    struct sl_merging owner = {ask.owner, frontier, handles[3], ask.of_part};
     expect_ok(sl_merge_submit(&here, 3, handles + 4, 1, &owner));
     unregister(7, handles);
     expect_no_failure();
@@ -749,7 +752,7 @@ static void submit_piped(const struct sl_partition *partition, const struct sl_s
         struct sl_merging owners[PARTS];
         for (uint32_t p = 0; p < PARTS; p++) {
             request[p] = pes[p].block[hop].request;
-            owners[p] = (struct sl_merging){p, frontier_of(partition, p, &pes[p]), pes[p].block[hop].inverse};
+            owners[p] = (struct sl_merging){p, frontier_of(partition, p, &pes[p]), pes[p].block[hop].inverse, false};
         }
         for (uint32_t q = 0, n = 1; q < PARTS; q += n) {
             n = hop == 0 ? 1 : PARTS - q < 3 ? PARTS - q : 3; /* alone, or three in one task */
@@ -843,7 +846,7 @@ static void check_outputs(const struct sl_partition *partition, struct piped *pe
     const starpu_data_handle_t merged[] = {pe->frontier, pe->index, pe->counts, block->inverse};
     const starpu_data_handle_t requests[] = {block->request, block->request, block->request, block->request};
     hold(block->request);
-    const struct sl_merging owner = {0, frontier, block->inverse};
+    const struct sl_merging owner = {0, frontier, block->inverse, false};
     expect_ok(sl_merge_submit(&here, PARTS, requests, 1, &owner));
     release(block->request, 4, merged);
     expect_no_failure();
@@ -898,7 +901,7 @@ static void test_refusals_and_failure(void **state)
     const struct sl_slice to = slice_of(handles[7]);
     struct sl_rows all = {.split = sl_split_rows(8, 1, 3), .n_columns = 6, .chunk = &handles[8]};
     struct sl_merging owner = {
-        0, {.ids = h[0], .index = h[1], .counts = h[2], .n_hops = 2, .first = 10, .end = 75}, h[3]};
+        0, {.ids = h[0], .index = h[1], .counts = h[2], .n_hops = 2, .first = 10, .end = 75}, h[3], false};
     assert_int_equal(sl_merge_submit(&head, 1, h + 4, 1, &owner), SL_EINVAL);
     expect_message(sl_message(), "10 to 75", "264 bytes");
     owner.frontier.end = 9;

@@ -184,7 +184,7 @@ static void submit_hop(const struct data *data, const struct sl_slot_shape *shap
         for (uint32_t i = 0; i < n_parts; i++) {
             request[i] = group[i].block[hop].request;
         }
-        struct sl_merging owner = {p % n_parts, frontier, slot->pe[p].block[hop].inverse};
+        struct sl_merging owner = {p % n_parts, frontier, slot->pe[p].block[hop].inverse, false};
         expect_ok(sl_merge_submit(&here, n_parts, request, 1, &owner));
     }
 }

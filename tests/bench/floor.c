@@ -148,9 +148,10 @@ static void count_sampling(const struct at *a)
     add_copy(a->out, "sl_merge", (int)a->hop, 16 * a->references, 16 * a->references, n_tasks);
 }
 
+/* The rows of all inputs, or of the first layer's destinations where its means read the others in the table. */
 static void count_gather(const struct bench_shape *s, struct bench_floor *out)
 {
-    double rows = (double)s->vertices[s->n_layers];
+    double rows = (double)s->vertices[at_layer(s, 0, out).project_first ? s->n_layers : s->n_layers - 1];
     struct bench_work work = {.codelet = "sl_gather", .layer = -1, .limit = BENCH_ROWS};
     work.units = 2 * REAL * rows * s->width[0];
     work.floor_units = work.units;
@@ -172,7 +173,8 @@ static void count_forward(const struct at *a)
     }
     double averaged = a->width * (a->edges + a->below);
     add_rows(a, "sl_pack", a->remote, a->above, 2 * a->width * a->remote, 0);
-    add_rows(a, "sl_aggregate_forward", a->edges, a->above, averaged, averaged);
+    double table = a->first && !a->project_first ? (double)a->shape->n_vertices * a->shape->n_steps : a->above;
+    add_rows(a, "sl_aggregate_forward", a->edges, table, averaged, averaged);
 }
 
 /* The adjoint of the average is shared by those who send gradients back and the owner who adds them up, who also has to write
