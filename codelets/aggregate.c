@@ -26,13 +26,6 @@ struct term {
     sl_vertex id; /* of that vertex, with symmetric weights only */
 };
 
-SL_INLINE void fetch_row(enum sl_entries of, const void *row, uint32_t n_columns)
-{
-    for (size_t at = 0; at < sl_entries_bytes(of, n_columns); at += 64) {
-        __builtin_prefetch((const char *)row + at);
-    }
-}
-
 SL_INLINE void add_scaled(enum sl_entries of, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
                           sl_real weight)
 {
@@ -112,7 +105,7 @@ SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const st
         uint32_t position = walk->positions[walk->known];
         struct term *term = &walk->ring[walk->known % RING];
         term->row = source_row(of, walk->x, position, n_columns);
-        fetch_row(of, term->row, n_columns);
+        sl_row_fetch(term->row, sl_entries_bytes(of, n_columns));
         if (weights != NULL) {
             term->id = sl_weights_source(weights, position);
             term->weight = sl_weights_factor(weights, term->id);
@@ -213,7 +206,7 @@ SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights
         uint32_t degree = edge_offsets[d + 1] - edge_offsets[d];
         struct term *term = &walk->ring[walk->known % RING];
         term->row = sl_view_row(walk->gm, d, n_columns);
-        fetch_row(SL_OF_REAL, term->row, n_columns);
+        sl_row_fetch(term->row, n_columns * sizeof(sl_real));
         if (weights == NULL) {
             term->weight = 1 / (sl_real)degree;
         } else {

@@ -146,13 +146,6 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
 #define KEPT 64  /* edges of a list whose rows are looked up once */
 #define AHEAD 24 /* edges whose rows are on their way while one is met */
 
-SL_INLINE void fetch_row(enum sl_entries of, const void *row, uint32_t n_columns)
-{
-    for (size_t at = 0; at < sl_entries_bytes(of, n_columns); at += 64) {
-        __builtin_prefetch((const char *)row + at);
-    }
-}
-
 /* All lists, one after the other. */
 struct walk {
     const struct sl_attend_rows *at;
@@ -192,7 +185,7 @@ SL_INLINE void meet(enum sl_entries of, struct walk *walk, struct list *list, sl
     for (uint64_t e = list->first; e < list->end; e++) {
         uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
         for (; walk->known < ahead; walk->known++) {
-            fetch_row(of, source_row(of, walk->at, walk->known), sl_heads_row(heads));
+            sl_row_fetch(source_row(of, walk->at, walk->known), sl_entries_bytes(of, sl_heads_row(heads)));
         }
         const void *row = source_row(of, walk->at, e);
         const sl_real *restrict el = el_of(of, heads, row, room);
@@ -440,8 +433,9 @@ SL_INLINE void add_back(enum sl_entries of, const struct sl_attend_back *block, 
     for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
         if (n - e > AHEAD) {
             uint32_t next = block->rows[e + AHEAD];
-            fetch_row(SL_OF_REAL, sl_view_row(&block->gz, next, block->heads.n_columns), block->heads.n_columns);
-            fetch_row(SL_OF_REAL, side_row(block, next), 4 * block->heads.n_heads);
+            sl_row_fetch(sl_view_row(&block->gz, next, block->heads.n_columns),
+                         block->heads.n_columns * sizeof(sl_real));
+            sl_row_fetch(side_row(block, next), 4 * block->heads.n_heads * sizeof(sl_real));
         }
         if (block->rows[e] != self) {
             add_back_term(of, block, block->rows[e], u, &batch, gu);

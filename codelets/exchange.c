@@ -51,19 +51,27 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
     return n_rows;
 }
 
+#define AHEAD 12 /* rows on their way from memory while one is copied */
+
+SL_INLINE void pack(enum sl_entries of, uint32_t n, uint32_t n_columns, const struct sl_view *rows, char *packed_out)
+{
+    const size_t bytes = sl_entries_bytes(of, n_columns);
+    for (uint32_t i = 0; i < n; i++) {
+        if (n - i > AHEAD) {
+            sl_row_fetch(sl_view_row_of(of, rows, i + AHEAD, n_columns), bytes);
+        }
+        memcpy(packed_out + i * bytes, sl_view_row_of(of, rows, i, n_columns), bytes);
+    }
+}
+
 void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        memcpy(packed_out + (size_t)i * n_columns, sl_view_row(rows, i, n_columns), n_columns * sizeof *packed_out);
-    }
+    pack(SL_OF_REAL, n, n_columns, rows, (char *)packed_out);
 }
 
 void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_bf16 *packed_out)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        memcpy(packed_out + (size_t)i * n_columns, sl_view_row_bf16(rows, i, n_columns),
-               n_columns * sizeof *packed_out);
-    }
+    pack(SL_OF_BF16, n, n_columns, rows, (char *)packed_out);
 }
 
 void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out)

@@ -28,13 +28,6 @@ static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8
 
 #define AHEAD 12 /* rows on their way from memory while one is copied */
 
-static inline void fetch_row(uint32_t n, const sl_real *row)
-{
-    for (uint32_t c = 0; c < n; c += 64 / sizeof *row) {
-        __builtin_prefetch(row + c);
-    }
-}
-
 SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
 {
     uint32_t vertex = from->ids[i] - from->first;
@@ -102,10 +95,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
-            const char *row = (const char *)bf16_row_of(rows, a);
-            for (size_t at = 0; at < bytes; at += 64) {
-                __builtin_prefetch(row + at);
-            }
+            sl_row_fetch(bf16_row_of(rows, a), bytes);
         }
         if (rows->threshold > 0) {
             mask_bf16_rows(rows, i, n, x_out);
@@ -122,7 +112,7 @@ SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
-            fetch_row(n_columns, row_of(rows, a));
+            sl_row_fetch(row_of(rows, a), n_columns * sizeof *x_out);
         }
         if (rows->threshold > 0) {
             mask_rows(rows, i, n, x_out);

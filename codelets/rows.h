@@ -153,6 +153,14 @@ static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32
     return (const sl_bf16 *)chunk + (size_t)(r & ((1u << view->shift) - 1)) * n_columns;
 }
 
+/* Ask for a row that will be read soon, into the second-level cache: many more lines may be on their way there than into the first. */
+SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += 64) {
+        __builtin_prefetch((const char *)row + at, 0, 2);
+    }
+}
+
 /* Of which numbers rows are. Kernels of both are written once, over one of these that their callers know as a constant. */
 enum sl_entries { SL_OF_REAL, SL_OF_BF16 };
 

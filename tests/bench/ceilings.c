@@ -60,7 +60,7 @@ static void rows(const struct trial *t)
     for (uint32_t i = 0; i < t->m; i++) {
         const float *next = t->a + (size_t)t->index[i + AHEAD < t->m ? i + AHEAD : i] * t->n;
         for (uint32_t c = 0; c < t->n; c += LINE_WORDS) {
-            __builtin_prefetch(next + c);
+            __builtin_prefetch(next + c, 0, 2);
         }
         memcpy(t->c + (size_t)i * t->n, t->a + (size_t)t->index[i] * t->n, t->n * sizeof *t->c);
     }
