@@ -36,13 +36,6 @@ struct walk {
     struct entry ring[RING];
 };
 
-SL_INLINE void fetch(const sl_real *row, uint32_t n_columns)
-{
-    for (uint32_t c = 0; c < n_columns; c += 64 / sizeof *row) {
-        __builtin_prefetch(row + c);
-    }
-}
-
 SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights weights, sl_vertex u)
 {
     const struct sl_pull_lists *lists = walk->lists;
@@ -78,7 +71,7 @@ SL_INLINE void know_one(struct walk *walk, enum sl_pull_weights weights)
         fetch_numbers(walk, weights, walk->known + BEFORE);
         struct entry entry = entry_of(walk, weights, walk->lists->vertices[walk->known]);
         if (entry.row != NULL) {
-            fetch(entry.row, walk->columns.n);
+            sl_row_fetch(entry.row, walk->columns.n * sizeof(sl_real));
         }
         walk->ring[walk->known++ % RING] = entry;
     }
