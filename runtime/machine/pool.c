@@ -2,7 +2,10 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Free lists by size class. Sizes differ a little from step to step, so that a class that has run out borrows from the larger
- * ones; each block knows the class it goes back to. */
+ * ones; each block knows the class it goes back to.
+ *
+ * Blocks larger than a huge page have huge pages of their own; smaller ones lie side by side in arenas of them, since a core finds far
+ * fewer small pages at a time, and copies into them, of rows that travel above all, take longer. */
 #include "runtime/machine/pool.h"
 
 #include <errno.h>
@@ -13,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "codelets/ranks.h"
 
@@ -22,13 +26,23 @@
 #define NEAR_CLASSES_LEAST 2 /* or of a quarter more (sl_pool_lend_near) */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
+#define ARENA_BYTES ((size_t)16 << 20) /* of address space; only what is used of it is memory, huge page by huge page */
 
 /* jemalloc's, where the program was linked with it. */
 extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes) __attribute__((weak));
 
+/* Huge pages that blocks are cut from, one after the other. */
+struct arena {
+    struct arena *next;
+    char *memory;
+    size_t used;
+    uint32_t n_blocks, n_free; /* n_free: while blocks are given back */
+};
+
 /* What stands in the line before each block. */
 struct header {
     struct header *next; /* in its free list */
+    struct arena *arena; /* NULL: memory of its own */
     size_t bytes;        /* without this line */
     unsigned class;
     bool used; /* ever: only then it takes up memory */
@@ -37,6 +51,7 @@ struct header {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
 static struct header *reserve_lists[SL_POOL_CLASSES]; /* never */
+static struct arena *arenas;                          /* blocks are cut from the first */
 static unsigned n_near_classes = NEAR_CLASSES_LARGE;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
@@ -86,7 +101,7 @@ void sl_pool_purge(void)
     }
 }
 
-static struct header *fresh_block(unsigned class, size_t bytes)
+static struct header *own_block(unsigned class, size_t bytes)
 {
     void *header = NULL;
     size_t whole = bytes + LINE_BYTES;
@@ -95,6 +110,42 @@ static struct header *fresh_block(unsigned class, size_t bytes)
     }
     *(struct header *)header = (struct header){.bytes = bytes, .class = class};
     return header;
+}
+
+/* One more arena, the first. The lock is held. */
+static bool add_arena(void)
+{
+    void *memory = NULL;
+    struct arena *arena = malloc(sizeof *arena);
+    if (arena == NULL || posix_memalign(&memory, HUGE_PAGE, ARENA_BYTES) != 0) {
+        free(arena);
+        return false;
+    }
+    madvise(memory, ARENA_BYTES, MADV_HUGEPAGE);
+    *arena = (struct arena){.next = arenas, .memory = memory};
+    arenas = arena;
+    return true;
+}
+
+/* A block that is smaller than a huge page, out of an arena, or NULL. The lock is held. */
+static struct header *cut_block(unsigned class, size_t bytes)
+{
+    size_t whole = bytes + LINE_BYTES;
+    if ((arenas == NULL || ARENA_BYTES - arenas->used < whole) && !add_arena()) {
+        return NULL;
+    }
+    struct header *header = (struct header *)(void *)(arenas->memory + arenas->used);
+    *header = (struct header){.bytes = bytes, .class = class, .arena = arenas};
+    arenas->used += whole;
+    arenas->n_blocks++;
+    return header;
+}
+
+/* A block that will be used at once. The lock is held. */
+static struct header *fresh_block(unsigned class, size_t bytes)
+{
+    struct header *header = bytes + LINE_BYTES < HUGE_PAGE ? cut_block(class, bytes) : NULL;
+    return header != NULL ? header : own_block(class, bytes);
 }
 
 /* A block is about to be used: only now it may take up huge pages, of which one would hold a whole unused block's header. */
@@ -132,24 +183,94 @@ static struct header *take_free(unsigned class)
     return header;
 }
 
-/* Give the blocks of these lists back to the system. The lock is held. */
+/* How many blocks of each arena are on the lists. */
+static void count_free(struct header *const *lists)
+{
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        for (const struct header *header = lists[c]; header != NULL; header = header->next) {
+            if (header->arena != NULL) {
+                header->arena->n_free++;
+            }
+        }
+    }
+}
+
+/* Give the pages that a block alone lies in back to the system; it is as if it had never been used. */
+static void empty_block(struct header *header)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)header + LINE_BYTES + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)header + LINE_BYTES + header->bytes) / page * page;
+    if (header->used && first < end) {
+        madvise((char *)header + (first - (uintptr_t)header), end - first, MADV_DONTNEED);
+    }
+    header->used = false;
+}
+
+/* Give the blocks of these lists back to the system. Of those in an arena that others are in use of, only the pages go: they come into
+ * reserve. The lock is held. */
 static void release_lists(struct header **lists)
 {
+    struct header *stay[SL_POOL_CLASSES] = {NULL};
     for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
         while (lists[c] != NULL) {
             struct header *header = lists[c];
             lists[c] = header->next;
+            if (header->arena != NULL && header->arena->n_free < header->arena->n_blocks) {
+                empty_block(header);
+                header->next = stay[c];
+                stay[c] = header;
+                continue;
+            }
             n_bytes -= header->bytes;
-            free(header);
+            if (header->arena == NULL) {
+                free(header);
+            }
         }
     }
+    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+        while (stay[c] != NULL) {
+            struct header *header = stay[c];
+            stay[c] = header->next;
+            header->next = reserve_lists[c];
+            reserve_lists[c] = header;
+        }
+    }
+}
+
+/* Arenas of which all blocks have been given back go, too. The lock is held. */
+static void release_arenas(void)
+{
+    for (struct arena **at = &arenas; *at != NULL;) {
+        struct arena *arena = *at;
+        if (arena->n_free == arena->n_blocks) {
+            *at = arena->next;
+            free(arena->memory);
+            free(arena);
+        } else {
+            arena->n_free = 0;
+            at = &arena->next;
+        }
+    }
+}
+
+/* The reserve. The lock is held. */
+static void release_reserve(void)
+{
+    count_free(reserve_lists);
+    release_lists(reserve_lists);
+    release_arenas();
+    sl_pool_purge();
 }
 
 /* All free blocks. The lock is held. */
 static void release_free_blocks(void)
 {
+    count_free(free_lists);
+    count_free(reserve_lists);
     release_lists(free_lists);
     release_lists(reserve_lists);
+    release_arenas();
     n_free_bytes = 0;
     sl_pool_purge();
 }
@@ -277,7 +398,7 @@ void sl_pool_trim(void)
 static bool add_block(unsigned class)
 {
     size_t bytes = (size_t)(8 + class % 8) << (class / 8 - 3);
-    struct header *header = fresh_block(class, bytes);
+    struct header *header = own_block(class, bytes);
     if (header == NULL) {
         return false;
     }
@@ -299,8 +420,7 @@ void sl_pool_reserve(void)
     }
     if (!more) {
         memset(n_unmatched, 0, sizeof n_unmatched);
-        release_lists(reserve_lists);
-        sl_pool_purge();
+        release_reserve();
     }
     pthread_mutex_unlock(&lock);
 }
