@@ -6,6 +6,9 @@
  */
 #include "tests/run_fixture.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "partition/load.h"
 
 #include "runtime/machine/pool.h"
@@ -182,6 +185,64 @@ static void test_trim(void **state)
     sl_pool_trim();
 }
 
+/* Whether the page in the middle of a block is there. */
+static bool is_resident(const unsigned char *block, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char there;
+    uintptr_t middle = ((uintptr_t)block + bytes / 2) / page * page;
+    assert_int_equal(mincore((void *)middle, page, &there), 0);
+    return (there & 1) != 0;
+}
+
+/* Blocks that share huge pages: those that are given back lose their pages although others of them are in use, which lose nothing, and
+ * are there again. */
+static void test_side_by_side(void **state)
+{
+    enum { N = 40 };
+    const size_t bytes = 700 << 10;
+    const size_t many = (size_t)SL_POOL_KEPT_BYTES + 4096;
+    unsigned char *blocks[N];
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    unsigned char *large = take(many); /* that there is something to be trimmed */
+    uint64_t before = sl_pool_bytes();
+    int n_beside = 0;
+    for (int i = 0; i < N; i++) {
+        blocks[i] = take(bytes);
+        memset(blocks[i], i + 1, bytes);
+        n_beside += i > 0 && blocks[i] > blocks[i - 1] && blocks[i] - blocks[i - 1] < 1 << 20;
+    }
+    assert_true(n_beside > N / 2);
+    for (int i = 0; i < N; i++) {
+        if (i % 8 != 0) {
+            give(blocks[i], bytes);
+        }
+    }
+    give(large, many);
+    uint64_t n = sl_pool_blocks();
+    sl_pool_trim();
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(is_resident(blocks[i], bytes), i % 8 == 0);
+        assert_int_equal(i % 8 == 0 ? blocks[i][bytes - 1] : i + 1, i + 1);
+    }
+    for (int i = 0; i < N; i++) {
+        if (i % 8 != 0) {
+            blocks[i] = take(bytes);
+            memset(blocks[i], i + 1, bytes);
+        }
+    }
+    assert_int_equal(sl_pool_blocks(), n);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(blocks[i][0], i + 1);
+        assert_int_equal(blocks[i][bytes - 1], i + 1);
+        give(blocks[i], bytes);
+    }
+    give(take(many), many);
+    sl_pool_trim();
+    assert_true(sl_pool_bytes() <= before - many);
+}
+
 /* Every block taken is matched once, and blocks of the reserve serve. */
 static void test_reserve(void **state)
 {
@@ -284,8 +345,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reserve_last), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again),
         cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_lent_near),
-        cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),         cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),         cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);
 }
