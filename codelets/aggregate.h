@@ -18,7 +18,8 @@
  * row of d: frontiers nest (codelets/rows.h), row r of the block's destinations is row r of the level below.
  *
  * Sources are addressed by position among the block's T distinct sources, owner by owner (codelets/sample.h): the PE's own are
- * rows of its next frontier, found through the inverse that merge wrote; another owner's are the rows of the buffer it packed.
+ * rows of its next frontier, or of its part's table, found through the inverse that merge wrote; another owner's are the rows of the
+ * buffer it packed.
  * Backward has two submissions: `backward` fills the buffer that goes back to an owner, `accumulate` adds at the owner what all
  * PEs of the group send, in PE order, each row's terms in a fixed order, without atomics.
  * Sums run along the edges in order, in sl_real; so they do where X, or what a sum is written to, is of bf16 (rounded once,
@@ -230,7 +231,7 @@ struct sl_source_handles {
     uint32_t n_owners;                     /* G */
     uint32_t own;                          /* which owner this PE is */
     const uint32_t *first;                 /* G + 1 positions */
-    const struct sl_rows *rows;            /* own rows of the next level, all chunks */
+    const struct sl_rows *rows;            /* own rows of the next level, all chunks, or of the part */
     starpu_data_handle_t inverse;          /* own; entry position - first[own] of requester own is the row */
     const struct sl_slice *packed;         /* G; none where own or empty */
     const struct sl_edge_weights *weights; /* NULL: the mean */

@@ -3,7 +3,8 @@
  *
  * Stages 4 and 6, exchange: ids to their owners, and owners' rows to those who asked.
  *   merge  before: codelets/sample.h of the same hop on all PEs of the group   after: sample of the next hop, or gather
- *   pack   before: gather or activate has the owner's rows                     after: codelets/aggregate.h at the requester
+ *   pack   before: gather or activate has the owner's rows, or they lie in     after: codelets/aggregate.h at the requester
+ *          the part's table
  *
  * Requests and inverses are lists by PE (codelets/sample.h), one per PE and hop.
  *
@@ -13,7 +14,7 @@
  * of a single PE. Where the rows asked for are read out of the part's own table, the entry is the row there: the id less the part's
  * first.
  *
- * pack at owner q for requester p: P[i] = H[inverse[p][i]]. Its adjoint, and that of the block's own sources, is accumulate
+ * pack at owner q for requester p: P[i] = H[inverse[p][i]], H the rows of q's frontier, or the part's table. Its adjoint, and that of the block's own sources, is accumulate
  * (codelets/aggregate.h). The packed buffer, one for each pair of PEs or of sets of PEs that live together, is what travels: StarPU
  * moves it to where aggregate runs.
  *

@@ -39,6 +39,13 @@ static inline uint32_t sl_split_size(const struct sl_split *split, uint32_t c)
     return rest < (1u << split->shift) ? rest : 1u << split->shift;
 }
 
+/* The first n_rows of a split, which has as many or more, cut at the same rows. */
+static inline struct sl_split sl_split_first(const struct sl_split *split, uint32_t n_rows)
+{
+    uint64_t n_chunks = ((uint64_t)n_rows + (1u << split->shift) - 1) >> split->shift;
+    return (struct sl_split){n_rows, split->shift, (uint32_t)n_chunks};
+}
+
 /* n_rows x n_columns of `element` bytes, one matrix handle per chunk (row major, leading dimension n_columns). */
 struct sl_rows {
     struct sl_split split;

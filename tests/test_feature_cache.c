@@ -115,7 +115,14 @@ static void test_need(void **state)
     /* The first layer narrows: projected rows and what comes of them. */
     assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
     assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));
-    settings.hidden = 400; /* now the features themselves */
+    settings.hidden =
+        400; /* now the features themselves, of all rows of a sample where there may be a cache, else of destinations */
+    struct sl_gpu_need open = sl_memory_need_gpu(&settings, &shards, 4);
+    settings.feature_cache = 1;
+    assert_int_equal(sl_memory_need_gpu(&settings, &shards, 4).training, open.training);
+    settings.feature_cache = 0;
+    assert_true(sl_memory_need_gpu(&settings, &shards, 4).training < open.training);
+    settings.feature_cache = SL_FEATURE_CACHE_AUTO;
     assert_true(sl_memory_need_gpu(&settings, &shards, 4).evaluation > pieces + (100 + 400) * 3000 * sizeof(sl_real));
     sl_shards_close(&shards);
     sl_settings_free(&settings);

@@ -109,6 +109,13 @@ static void rows(void **state)
     expect_shape("sl_aggregate_forward", 0, 90 / 8, 6, 500);
     expect_shape("sl_aggregate_forward", 1, 30 / 8, 8, 40 / 4);
     expect_shape("sl_accumulate", 0, 24 / 8, 8, 10 / 4);
+    expect_shape("sl_pack", 0, 14 / 8, 6, 500);
+    expect_shape("sl_pack", 1, 1, 8, 40 / 4);
+    struct bench_shape groups = small; /* of two PEs each */
+    groups.n_pes = 4;
+    bench_floor_count(&groups, &counted);
+    expect_shape("sl_gather", 0, 40 / 16, 6, 500);
+    expect_shape("sl_aggregate_forward", 0, 90 / 16, 6, 500);
 }
 
 static void sampling(void **state)

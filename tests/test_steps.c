@@ -198,6 +198,52 @@ static void test_handles_are_kept(void **state)
     close_world(&settings, &d, &w);
 }
 
+/* Rows of features that PE p has a copy of in the first step: of all the input level, or of its destinations. */
+static void check_gathered(double input_dropout, uint32_t hidden, uint32_t feature_cache, bool all)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 500, .n_columns = 10, .seed = 7};
+    struct sl_settings settings;
+    struct sl_step_sizes sizes;
+    struct sl_dataset d;
+    struct world w;
+    starpu_data_handle_t loss;
+    make_dataset(&shape, &d);
+    expect_ok(sl_settings_init(&settings));
+    settings.hidden = hidden;
+    settings.pes = 2;
+    settings.chunks = 3;
+    settings.batch_size = 8;
+    settings.input_dropout = input_dropout;
+    settings.feature_cache = feature_cache;
+    world_open(&d, &settings, 1, &w);
+    struct sl_adam adam = adam_of(&settings, 0);
+    expect_ok(sl_matrix_register(1, 1, sizeof(double), &loss));
+    expect_ok(sl_step_submit(w.steps, 0, &adam, loss, &sizes));
+    starpu_data_unregister_no_coherency(loss);
+    starpu_task_wait_for_all();
+    for (uint32_t p = 0; p < 2; p++) {
+        const struct sl_pass_pe *pe = &w.steps->slot_rows[p];
+        const struct sl_split *split = &pe->split[w.plan.n_layers];
+        uint32_t n_rows = 0;
+        for (uint32_t c = 0; c < pe->features.room; c++) { /* small ones are kept */
+            n_rows += pe->features.chunk[c] == NULL ? 0 : sl_handle_rows(pe->features.chunk[c]);
+        }
+        assert_true(split[-1].n_rows < split[0].n_rows);
+        assert_int_equal(n_rows, all ? split[0].n_rows : split[-1].n_rows);
+    }
+    world_healthy(&w);
+    close_world(&settings, &d, &w);
+}
+
+static void test_gathered(void **state)
+{
+    (void)state;
+    check_gathered(0, 16, 0, false);
+    check_gathered(0.2, 16, 0, true);
+    check_gathered(0, 8, 0, true); /* narrows: all rows are multiplied first */
+    check_gathered(0, 16, 20, true);
+}
+
 /* ---- the sizes of a step ---- */
 
 /* Row by row, what the PEs read of the features in a step whose frontiers may now be looked at. */
@@ -272,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partials),
         cmocka_unit_test(test_handles_are_kept),
+        cmocka_unit_test(test_gathered),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, group_up, group_down);

@@ -4,8 +4,9 @@
  * Free lists by size class. Sizes differ a little from step to step, so that a class that has run out borrows from the larger
  * ones; each block knows the class it goes back to.
  *
- * Blocks larger than a huge page have huge pages of their own; smaller ones lie side by side in arenas of them, since a core finds far
- * fewer small pages at a time, and copies into them, of rows that travel above all, take longer. */
+ * Blocks larger than a huge page have huge pages of their own; smaller ones lie side by side in arenas of them, but for those of the
+ * reserve, which have memory of their own so that they take up none before they are used. A core finds far fewer small pages at a time, and copies into
+ * them, of rows that travel above all, take longer. */
 #include "runtime/machine/pool.h"
 
 #include <errno.h>
@@ -381,7 +382,6 @@ void sl_pool_remove(void)
     release_free_blocks();
     sl_pool_lend_near(false);
     n_blocks = 0;
-    n_bytes = 0;
     memset(n_unmatched, 0, sizeof n_unmatched);
 }
 

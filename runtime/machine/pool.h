@@ -67,7 +67,8 @@ unsigned sl_pool_largest(unsigned class);
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);
 
-/* Bytes the pool holds: of those blocks, less what was given back. Thread safe. */
+/* Bytes the pool holds: of those blocks, less those that were given back; not those of which the pages alone were, as they lie in huge
+ * pages beside blocks in use. Thread safe. */
 uint64_t sl_pool_bytes(void);
 
 #endif

@@ -28,7 +28,7 @@ static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t ho
     return layer;
 }
 
-/* Bytes of the feature rows that PE p reads: dense rows, or the sparse rows' columns and values. */
+/* Bytes of the feature rows that PE p's sample has: dense rows, or the sparse rows' columns and values. */
 static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
 {
     const uint32_t *counts = s->pe[p].counts;

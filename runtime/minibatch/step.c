@@ -167,12 +167,7 @@ static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, 
 static struct sl_split gathered(const struct sl_steps *s, uint32_t p)
 {
     const struct sl_split *split = &s->pass.pe[p].split[s->plan->n_layers];
-    struct sl_split some = *split;
-    if (sl_step_in_place(s, p)) {
-        some.n_rows = split[-1].n_rows;
-        some.n_chunks = (uint32_t)(((uint64_t)some.n_rows + (1u << split->shift) - 1) >> split->shift);
-    }
-    return some;
+    return sl_step_in_place(s, p) ? sl_split_first(split, split[-1].n_rows) : *split;
 }
 
 /* Every owner reads the features of its last frontier. */

@@ -43,7 +43,7 @@ enum sl_role {
  * submitted; sl_rows_reshape). */
 struct sl_pass_pe {
     struct sl_split split[SL_MAX_LAYERS + 1]; /* by level */
-    struct sl_rows features;                  /* of the first layer; empty where they are sparse */
+    struct sl_rows features;                  /* of the first layer, perhaps its destinations' alone, which are the first; empty where they are sparse */
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
 

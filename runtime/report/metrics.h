@@ -43,8 +43,8 @@ struct sl_metrics_config {
     uint64_t parameter_bytes;          /* of all of them */
 };
 
-/* Bytes that went between PEs in an epoch, all PEs together; weights: gradients and weights (runtime/sync/replicas.h); features:
- * gathered. Seeds on a ring count as ids. */
+/* Bytes that went between PEs in an epoch, all PEs together; weights: gradients and weights (runtime/sync/replicas.h); features: of
+ * the samples' input rows. Seeds on a ring count as ids. */
 struct sl_metrics_bytes {
     uint64_t ids;
     uint64_t rows;

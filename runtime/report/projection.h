@@ -26,7 +26,8 @@
  * projected epoch, all stages scaled alike so that the first run's idle time is in it.
  *
  *   sample     edges                              exchange   bytes between PEs (of the first run that exchanged)
- *   gather     input rows                         loss       seeds
+ *   gather     input rows, all of them, though    loss       seeds
+ *              of some only means are taken
  *   aggregate  edges by columns of the sources    sync       PEs and steps
  *   dense,     vertices by columns in and out     optimise   models and steps: with gossip one of each PE, else of each machine
  *   backward

@@ -67,7 +67,7 @@ static void choose(const struct sl_settings *settings, const struct sl_run *run,
     }
 }
 
-/* The rows that a task which gathers has to find on a GPU: its part's, or its cache's, where the user has said so. */
+/* The rows that a task which reads features has to find on a GPU: its part's, or its cache's, where the user has said so. */
 static enum sl_status check_rows(const struct sl_settings *settings, const struct sl_run *run,
                                  const struct sl_shards *shards)
 {

@@ -262,7 +262,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
 #else
 #define PROCESS_BYTES ((uint64_t)20 << 20)
 #endif
-#define WORKER_BYTES ((uint64_t)3 << 19)   /* a worker's stack, its tasks and what libraries pack products for it in */
+#define WORKER_BYTES ((uint64_t)3 << 19) /* a worker's stack, its tasks and what libraries pack products for it in */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -492,6 +492,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
                                       uint32_t n_gpus)
 {
     struct sl_dataset outline = outline_of(shards);
+    struct sl_settings cached = *settings;
     uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* of one GPU */
     double share = (double)n_pes / settings->pes;
     double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
@@ -501,7 +502,11 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double partials = share * partial_bytes(settings, &model, shards->n_vertices);
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
-    struct sl_rows_of of = {.settings = settings,
+    if (settings->feature_cache == SL_FEATURE_CACHE_AUTO) {
+        cached.feature_cache =
+            1; /* whether there is one is decided by this; with one all rows of a sample are gathered */
+    }
+    struct sl_rows_of of = {.settings = &cached,
                             .model = &model,
                             .reach = &b,
                             .n_vertices = shards->n_vertices,

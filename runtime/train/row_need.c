@@ -107,19 +107,33 @@ static void add_split(struct tally *t, const struct sl_split *split, double row_
     }
 }
 
-/* A role's rows of all PEs. Where few rows less mean smaller chunks there will be both, in different steps. */
-static void add_rows(struct tally *t, uint32_t level, double width, size_t element)
+static uint32_t whole_rows(double n)
+{
+    return (uint32_t)fmin(n, UINT32_MAX);
+}
+
+/* Rows of `level` of all PEs, cut as those of level `by` are. Where few rows less mean smaller chunks there will be both, in different
+ * steps. */
+static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double width, size_t element)
 {
     const struct sl_settings *s = t->of->settings;
     double n_rows = t->of->reach->vertices[level] / s->group_size;
+    double n_cut = t->of->reach->vertices[by] / s->group_size;
     double uneven = s->group_size > 1 ? UNEVEN : 1;
-    struct sl_split most =
-        sl_split_rows((uint32_t)fmin(ceil(uneven * n_rows), UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
-    struct sl_split least = sl_split_rows((uint32_t)fmin(n_rows / UNEVEN, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
+    struct sl_split most = sl_split_rows(whole_rows(ceil(uneven * n_cut)), s->chunks, SL_MIN_CHUNK_SHIFT);
+    struct sl_split least = sl_split_rows(whole_rows(n_cut / UNEVEN), s->chunks, SL_MIN_CHUNK_SHIFT);
+    most = sl_split_first(&most, whole_rows(ceil(uneven * n_rows)));
+    least = sl_split_first(&least, whole_rows(n_rows / UNEVEN));
     add_split(t, &most, width * (double)element);
     if (least.shift != most.shift && level > 0) {
         add_split(t, &least, width * (double)element);
     }
+}
+
+/* A role's rows of all PEs. */
+static void add_rows(struct tally *t, uint32_t level, double width, size_t element)
+{
+    add_rows_cut(t, level, level, width, element);
 }
 
 /* Bytes of a number of the rows that --precision halves. */
@@ -151,7 +165,7 @@ static void add_ahead(struct tally *t)
     if (!t->of->sparse) {
         uint32_t cache = t->of->settings->feature_cache;
         bool in_place = first->training.in_place && (cache == 0 || cache == SL_FEATURE_CACHE_AUTO);
-        add_rows(t, in_place ? first->level : first->from, first->n_in, row_element(t->of));
+        add_rows_cut(t, in_place ? first->level : first->from, first->from, first->n_in, row_element(t->of));
     }
     if (sums_ahead(first)) {
         add_rows(t, first->level, first->n_in, row_element(t->of));

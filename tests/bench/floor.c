@@ -171,9 +171,11 @@ static void count_forward(const struct at *a)
         add_product(a, "sl_dense_forward", BENCH_PRODUCT, a->below);
         add_product(a, "sl_dense_forward", BENCH_PRODUCT, neighbours);
     }
+    const struct bench_shape *s = a->shape;
+    bool in_place = a->first && !a->project_first; /* a part's rows for each of its PEs, in each step */
+    double table = in_place ? (double)s->n_vertices * s->n_steps * s->n_pes / s->n_parts : a->above;
     double averaged = a->width * (a->edges + a->below);
-    add_rows(a, "sl_pack", a->remote, a->above, 2 * a->width * a->remote, 0);
-    double table = a->first && !a->project_first ? (double)a->shape->n_vertices * a->shape->n_steps : a->above;
+    add_rows(a, "sl_pack", a->remote, table, 2 * a->width * a->remote, 0);
     add_rows(a, "sl_aggregate_forward", a->edges, table, averaged, averaged);
 }
 
