@@ -142,10 +142,12 @@ static struct header *cut_block(unsigned class, size_t bytes)
     return header;
 }
 
-/* A block that will be used at once. The lock is held. */
+/* A block that will be used at once. What is never touched of it takes memory in a huge page alone: not where little is to be wasted. The
+ * lock is held. */
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
-    struct header *header = bytes + LINE_BYTES < HUGE_PAGE ? cut_block(class, bytes) : NULL;
+    bool beside = bytes + LINE_BYTES < HUGE_PAGE && n_near_classes != NEAR_CLASSES_LEAST;
+    struct header *header = beside ? cut_block(class, bytes) : NULL;
     return header != NULL ? header : own_block(class, bytes);
 }
 

@@ -35,8 +35,8 @@ void sl_pool_report(struct sl_failure *failure);
  * runs, after an epoch. */
 void sl_pool_reserve(void);
 
-/* Whether blocks are lent to sizes near theirs alone, large ones with a quarter wasted at the most instead of half: for runs whose steps
- * take blocks of the same sizes, again and again. When no task runs; false at first. */
+/* Whether blocks are lent to sizes near theirs alone, large ones with a quarter wasted at the most instead of half, and none lie side by
+ * side in huge pages: for runs whose steps take blocks of the same sizes, again and again. When no task runs; false at first. */
 void sl_pool_lend_near(bool near);
 
 /* The smallest block. */
