@@ -383,7 +383,11 @@ void sl_pool_remove(void)
     sl_pool_report(NULL);
     release_free_blocks();
     sl_pool_lend_near(false);
+    /* What StarPU keeps, with CUDA 32 MB, is lost, and so are free blocks in one arena with it. */
+    memset(reserve_lists, 0, sizeof reserve_lists);
+    arenas = NULL;
     n_blocks = 0;
+    n_bytes = 0;
     memset(n_unmatched, 0, sizeof n_unmatched);
 }
 
