@@ -14,9 +14,9 @@
  * of a single PE. Where the rows asked for are read out of the part's own table, the entry is the row there: the id less the part's
  * first.
  *
- * pack at owner q for requester p: P[i] = H[inverse[p][i]], H the rows of q's frontier, or the part's table. Its adjoint, and that of the block's own sources, is accumulate
- * (codelets/aggregate.h). The packed buffer, one for each pair of PEs or of sets of PEs that live together, is what travels: StarPU
- * moves it to where aggregate runs.
+ * pack at owner q for requester p: P[i] = H[inverse[p][i]], H the rows of q's frontier, or the part's table. Its adjoint, and that of the
+ * block's own sources, is accumulate (codelets/aggregate.h). The packed buffer, one for each pair of PEs or of sets of PEs that live
+ * together, is what travels: StarPU moves it to where aggregate runs.
  *
  * unpack puts rows back where they were packed: H[rows[i]] = P[i], and the other rows stay.
  */

@@ -115,8 +115,8 @@ static void test_need(void **state)
     /* The first layer narrows: projected rows and what comes of them. */
     assert_true(four.evaluation > pieces + (16 + 16) * 3000 * sizeof(sl_real));
     assert_true(four.evaluation < pieces + (100 + 16) * 3000 * sizeof(sl_real));
-    settings.hidden =
-        400; /* now the features themselves, of all rows of a sample where there may be a cache, else of destinations */
+    /* Now the features themselves: of all rows of a sample where there may be a cache, else of destinations. */
+    settings.hidden = 400;
     struct sl_gpu_need open = sl_memory_need_gpu(&settings, &shards, 4);
     settings.feature_cache = 1;
     assert_int_equal(sl_memory_need_gpu(&settings, &shards, 4).training, open.training);

@@ -5,8 +5,8 @@
  * ones; each block knows the class it goes back to.
  *
  * Blocks larger than a huge page have huge pages of their own; smaller ones lie side by side in arenas of them, but for those of the
- * reserve, which have memory of their own so that they take up none before they are used. A core finds far fewer small pages at a time, and copies into
- * them, of rows that travel above all, take longer. */
+ * reserve, which have memory of their own so that they take up none before they are used. A core finds far fewer small pages at a time,
+ * and copies into them, of rows that travel above all, take longer. */
 #include "runtime/machine/pool.h"
 
 #include <errno.h>
@@ -46,12 +46,12 @@ struct header {
     struct arena *arena; /* NULL: memory of its own */
     size_t bytes;        /* without this line */
     unsigned class;
-    bool used; /* ever: only then it takes up memory */
+    bool used; /* only then it takes up memory */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
-static struct header *reserve_lists[SL_POOL_CLASSES]; /* never */
+static struct header *reserve_lists[SL_POOL_CLASSES]; /* never, or not since their pages were given back */
 static struct arena *arenas;                          /* blocks are cut from the first */
 static unsigned n_near_classes = NEAR_CLASSES_LARGE;
 static uint64_t n_blocks;
@@ -214,15 +214,15 @@ static void empty_block(struct header *header)
  * reserve. The lock is held. */
 static void release_lists(struct header **lists)
 {
-    struct header *stay[SL_POOL_CLASSES] = {NULL};
+    struct header *stay = NULL;
     for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
         while (lists[c] != NULL) {
             struct header *header = lists[c];
             lists[c] = header->next;
             if (header->arena != NULL && header->arena->n_free < header->arena->n_blocks) {
                 empty_block(header);
-                header->next = stay[c];
-                stay[c] = header;
+                header->next = stay;
+                stay = header;
                 continue;
             }
             n_bytes -= header->bytes;
@@ -231,13 +231,11 @@ static void release_lists(struct header **lists)
             }
         }
     }
-    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
-        while (stay[c] != NULL) {
-            struct header *header = stay[c];
-            stay[c] = header->next;
-            header->next = reserve_lists[c];
-            reserve_lists[c] = header;
-        }
+    while (stay != NULL) {
+        struct header *header = stay;
+        stay = header->next;
+        header->next = reserve_lists[header->class];
+        reserve_lists[header->class] = header;
     }
 }
 

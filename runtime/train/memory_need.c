@@ -503,8 +503,8 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of what is exchanged: where it is packed and where it has arrived */
     if (settings->feature_cache == SL_FEATURE_CACHE_AUTO) {
-        cached.feature_cache =
-            1; /* whether there is one is decided by this; with one all rows of a sample are gathered */
+        /* Whether there is one is decided by this; with one all rows of a sample are gathered. */
+        cached.feature_cache = 1;
     }
     struct sl_rows_of of = {.settings = &cached,
                             .model = &model,
