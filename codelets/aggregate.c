@@ -72,13 +72,14 @@ SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_r
 }
 
 /* The row of the source at a position. */
-SL_INLINE const void *source_row(enum sl_entries of, const struct sl_sources *x, uint32_t position, uint32_t n_columns)
+SL_INLINE const void *source_row(enum sl_entries of, const struct sl_sources *x, const uint32_t *widths,
+                                 uint32_t position, uint32_t n_columns)
 {
     uint32_t q = 0;
     for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
         q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
-    return sl_view_row_of(of, &x->view[q], position - x->first[q], n_columns);
+    return sl_view_row_of(of, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
 }
 
 /* Sums over a list of edges that is walked once, from its first to its last: the rows of the next ones are on their way from
@@ -98,13 +99,13 @@ struct sum {
 };
 
 /* The rows of the edges up to `end` - 1, on their way. */
-SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights, uint64_t end,
-                            uint32_t n_columns)
+SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
+                            const uint32_t *widths, uint64_t end, uint32_t n_columns)
 {
     for (; walk->known < end; walk->known++) {
         uint32_t position = walk->positions[walk->known];
         struct term *term = &walk->ring[walk->known % RING];
-        term->row = source_row(of, walk->x, position, n_columns);
+        term->row = source_row(of, walk->x, widths, position, n_columns);
         sl_row_fetch(term->row, sl_entries_bytes(of, n_columns));
         if (weights != NULL) {
             term->id = sl_weights_source(weights, position);
@@ -114,13 +115,13 @@ SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const st
 }
 
 /* out += the rows of a sum's edges, in order, each with its weight. */
-SL_INLINE void add_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights, struct sum sum,
-                           uint32_t n_columns, sl_real *out)
+SL_INLINE void add_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
+                           const uint32_t *widths, struct sum sum, uint32_t n_columns, sl_real *out)
 {
     for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
         uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
         uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
-        know_sources(of, walk, weights, ahead, n_columns);
+        know_sources(of, walk, weights, widths, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
@@ -132,28 +133,31 @@ SL_INLINE void add_sources(enum sl_entries of, struct edge_walk *walk, const str
 }
 
 /* The own row of destination d of the frontier. */
-SL_INLINE const void *own_row(enum sl_entries of, const struct sl_sources *x, uint32_t d, sl_vertex id,
-                              uint32_t n_columns)
+SL_INLINE const void *own_row(enum sl_entries of, const struct sl_sources *x, const uint32_t *widths, uint32_t d,
+                              sl_vertex id, uint32_t n_columns)
 {
-    return x->own != NULL ? sl_view_row_of(of, x->own, d, n_columns) : source_row(of, x, id, n_columns);
+    return x->own != NULL ? sl_view_row_of(of, x->own, d, n_columns) : source_row(of, x, widths, id, n_columns);
 }
 
-/* Destination d, of the edges first .. end - 1: their mean, or by weights. */
-SL_INLINE void sum_of_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights, uint32_t d,
-                              uint64_t first, uint64_t end, uint32_t n_columns, sl_real *out)
+/* Destination d, of the edges first .. end - 1: their mean, or by weights. widths: of each owner's rows, of which n_columns are added;
+ * NULL: these are all. */
+SL_INLINE void sum_of_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
+                              const uint32_t *widths, uint32_t d, uint64_t first, uint64_t end, uint32_t n_columns,
+                              sl_real *out)
 {
     struct sum sum = {.first = first, .end = end};
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, d);
-        add_scaled(of, n_columns, out, own_row(of, walk->x, d, sum.id, n_columns), sl_weights_self(weights, sum.id));
+        add_scaled(of, n_columns, out, own_row(of, walk->x, widths, d, sum.id, n_columns),
+                   sl_weights_self(weights, sum.id));
     }
     if (first < end) {
         sum.factor = weights == NULL ? 1 / (sl_real)(end - first) : sl_weights_share(weights, sum.id, end - first);
-        add_sources(of, walk, weights, sum, n_columns, out);
+        add_sources(of, walk, weights, widths, sum, n_columns, out);
     }
 }
 
-/* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them. */
+/* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them; likewise widths. */
 SL_INLINE void sum_edges(enum sl_entries of, const struct sl_edges *edges, const struct sl_weights *weights,
                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
@@ -164,7 +168,7 @@ SL_INLINE void sum_edges(enum sl_entries of, const struct sl_edges *edges, const
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(of, &walk, weights, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
+        sum_of_sources(of, &walk, weights, NULL, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
     }
 }
 
@@ -344,6 +348,8 @@ struct full_edges {
     uint32_t row0, n_rows;
     const uint64_t *offsets; /* of the part */
     const sl_vertex *sources;
+    const uint32_t *widths; /* of each part's rows */
+    uint32_t m_width;       /* of the sums' */
 };
 
 SL_INLINE void sum_full(enum sl_entries of, const struct full_edges *edges, const struct sl_weights *weights,
@@ -354,12 +360,12 @@ SL_INLINE void sum_full(enum sl_entries of, const struct full_edges *edges, cons
                              .positions = edges->sources + (offsets[0] - edges->offsets[0]),
                              .n = offsets[edges->n_rows] - offsets[0]};
     for (uint32_t i = 0; i < edges->n_rows; i++) {
-        sl_real *out = m_out + (size_t)i * n_columns;
+        sl_real *out = m_out + (size_t)i * edges->m_width;
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(of, &walk, weights, edges->row0 + i, offsets[i] - offsets[0], offsets[i + 1] - offsets[0],
-                       n_columns, out);
+        sum_of_sources(of, &walk, weights, edges->widths, edges->row0 + i, offsets[i] - offsets[0],
+                       offsets[i + 1] - offsets[0], n_columns, out);
     }
 }
 
@@ -437,6 +443,9 @@ struct full_args {
     enum sl_entries of;          /* the sources' rows */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
+    uint32_t first_column, n_columns; /* of the sums' rows */
+    uint32_t column[SL_MAX_PES];      /* where these begin in each part's rows, */
+    uint32_t width[SL_MAX_PES];       /* which are so wide */
 };
 
 /* ---- task wrappers ---- */
@@ -540,11 +549,15 @@ static enum sl_status full_rounded(const struct full_edges *edges, const struct 
         struct full_edges some = *edges;
         some.row0 += i;
         some.n_rows = rows_at_once(edges->n_rows, i);
-        sl_bf16 *m = m_out + (size_t)i * n_columns;
-        size_t n = (size_t)some.n_rows * n_columns;
-        sl_bf16_widen(beta ? n : 0, m, room);
+        some.m_width = n_columns;
+        sl_bf16 *m = m_out + (size_t)i * edges->m_width;
+        for (uint32_t r = 0; beta && r < some.n_rows; r++) {
+            sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
+        }
         aggregate_full_bf16(&some, weights, n_columns, x, beta, room);
-        sl_bf16_round(n, room, m);
+        for (uint32_t r = 0; r < some.n_rows; r++) {
+            sl_bf16_round(n_columns, room + (size_t)r * n_columns, m + (size_t)r * edges->m_width);
+        }
     }
     sl_free(room);
     return SL_OK;
@@ -686,6 +699,17 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
     leave(&args->head, accumulate_cpu(args, buffers), start_s);
 }
 
+/* The bases of all parts' chunks, which are buffers 4 and on, where the columns in hand begin. */
+static void full_bases(const struct full_args *args, void *buffers[], const sl_real **bases_out)
+{
+    const size_t bytes = sl_entries_bytes(args->of, 1);
+    for (uint32_t q = 0, next = 0; q < args->n_parts; q++) {
+        for (uint32_t c = 0; c < args->chunks[q]; c++, next++) {
+            bases_out[next] = (const void *)((const char *)sl_buffer_data(buffers[4 + next]) + args->column[q] * bytes);
+        }
+    }
+}
+
 static void full_cpu_task(void *buffers[], void *cl_arg)
 {
     const struct full_args *args = cl_arg;
@@ -698,21 +722,23 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
     uint32_t next = 0;
     for (uint32_t q = 0; q < args->n_parts; q++) {
         view[q] = (struct sl_view){bases + next, args->shift[q], NULL};
-        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }
-    struct full_edges edges = {args->row0, sl_buffer_rows(buffers[3]), sl_buffer_data(buffers[0]),
-                               sl_buffer_data(buffers[1])};
+    full_bases(args, buffers, bases);
+    struct full_edges edges = {
+        args->row0,  sl_buffer_rows(buffers[3]),   sl_buffer_data(buffers[0]), sl_buffer_data(buffers[1]),
+        args->width, sl_buffer_columns(buffers[3])};
     struct sl_sources x = {args->n_parts, sl_buffer_data(buffers[2]), view, NULL};
     struct sl_weights room;
     const struct sl_weights *weights = weights_of(&args->weights, buffers, &room);
-    const uint32_t n_columns = sl_buffer_columns(buffers[3]);
     enum sl_status st = SL_OK;
     if (sl_buffer_is_bf16(buffers[3])) {
-        st = full_rounded(&edges, weights, n_columns, &x, args->beta, sl_buffer_data(buffers[3]));
+        st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
+                          (sl_bf16 *)sl_buffer_data(buffers[3]) + args->first_column);
     } else {
-        (args->of == SL_OF_BF16 ? aggregate_full_bf16 : aggregate_full)(&edges, weights, n_columns, &x, args->beta,
-                                                                        sl_buffer_data(buffers[3]));
+        (args->of == SL_OF_BF16 ? aggregate_full_bf16
+                                : aggregate_full)(&edges, weights, args->n_columns, &x, args->beta,
+                                                  (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
     }
     leave(&args->head, st, start_s);
 }
@@ -867,10 +893,10 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
     struct sl_device_part parts[SL_MAX_PES];
     uint32_t next = 0;
     for (uint32_t q = 0; q < args->n_parts; q++) {
-        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q], bases + next};
-        chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
+        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q], args->width[q], bases + next};
         next += args->chunks[q];
     }
+    full_bases(args, buffers, bases);
     struct sl_weights weights;
     struct sl_full_edges edges = {.row0 = args->row0,
                                   .n_rows = sl_buffer_rows(buffers[3]),
@@ -879,8 +905,9 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
                                   .n_parts = args->n_parts,
                                   .first = sl_buffer_data(buffers[2]),
                                   .weights = weights_of(&args->weights, buffers, &weights)};
-    enum sl_status st = sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]),
-                                               parts, args->beta, sl_buffer_data(buffers[3]));
+    enum sl_status st = sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, args->n_columns, parts,
+                                               args->beta, sl_buffer_columns(buffers[3]),
+                                               (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -1130,37 +1157,61 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
+/* Whether all parts' rows, and the sums', have the columns in hand. */
+static enum sl_status check_full(const struct sl_full_sources *what, starpu_data_handle_t m)
+{
+    const struct sl_full_columns *columns = &what->columns;
+    uint64_t n_chunks = 0;
+    if (what->n_parts > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts (at most %d)", what->n_parts, SL_MAX_PES);
+    }
+    for (uint32_t q = 0; q < what->n_parts; q++) {
+        uint32_t at = columns->at[q];
+        n_chunks += what->rows[q].split.n_chunks;
+        if ((uint64_t)at + columns->n > what->rows[q].n_columns ||
+            (uint64_t)columns->first + columns->n > sl_handle_columns(m)) {
+            return sl_fail(
+                SL_EINVAL,
+                "sl_aggregate_full: columns %u + %u of width %u, from column %u of part %u's rows of width %u",
+                columns->first, columns->n, sl_handle_columns(m), at, q, what->rows[q].n_columns);
+        }
+    }
+    return n_chunks <= SL_MAX_FULL_CHUNKS ? SL_OK
+                                          : sl_fail(SL_EINVAL, "sl_aggregate_full: %llu chunks (at most %d)",
+                                                    (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS);
+}
+
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
                                         uint32_t row0, int beta, starpu_data_handle_t m)
 {
-    struct full_args args = {.head = *head, .row0 = row0, .n_parts = what->n_parts, .beta = beta};
+    const struct sl_full_columns *columns = &what->columns;
+    struct full_args args = {.head = *head,
+                             .row0 = row0,
+                             .n_parts = what->n_parts,
+                             .beta = beta,
+                             .first_column = columns->first,
+                             .n_columns = columns->n};
     const struct sl_rows *rows = what->rows;
     struct sl_task task;
-    uint64_t n_chunks = 0;
     enum sl_status st;
-    for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
-        n_chunks += rows[q].split.n_chunks;
-    }
-    if (what->n_parts > SL_MAX_PES || n_chunks > SL_MAX_FULL_CHUNKS || sl_handle_columns(m) != rows[0].n_columns) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts, %llu chunks (at most %d), width %u of rows of width %u",
-                       what->n_parts, (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS, sl_handle_columns(m),
-                       rows[0].n_columns);
-    }
+    SL_TRY(st, check_full(what, m), done);
     SL_TRY(st, sl_parts_entries("sl_aggregate_full", what->n_parts, rows, &args.of), done);
     SL_TRY(st, check_sums("sl_aggregate_full", args.of, m), done);
     sl_task_begin(&task, &full_cl);
     sl_task_add(&task, what->offsets, STARPU_R);
     sl_task_add(&task, what->sources, STARPU_R);
     sl_task_add(&task, what->first, STARPU_R);
-    sl_task_add(&task, m, beta ? STARPU_RW : STARPU_W);
+    sl_task_add(&task, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
     for (uint32_t q = 0; q < what->n_parts; q++) {
         args.chunks[q] = rows[q].split.n_chunks;
         args.shift[q] = rows[q].split.shift;
+        args.column[q] = columns->at[q];
+        args.width[q] = rows[q].n_columns;
         add_chunks(&task, &rows[q]);
     }
     args.weights = add_factors(&task, what->weights, what->first_id);
     args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
-    args.head.work = sum_bytes(what->n_edges, sl_handle_rows(m), sl_handle_columns(m));
+    args.head.work = sum_bytes(what->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:
     return st;

@@ -196,7 +196,8 @@ SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const str
 /* The rows of one part of the graph. */
 struct sl_device_part {
     uint32_t n_chunks, shift;
-    const sl_real *const *chunk; /* on the host: the chunks' addresses on the device */
+    uint32_t width;              /* of a row */
+    const sl_real *const *chunk; /* on the host: where the columns in hand of each chunk begin on the device */
 };
 
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
@@ -209,10 +210,10 @@ struct sl_full_edges {
     const struct sl_weights *weights; /* NULL: the mean */
 };
 
-/* At most SL_MAX_FULL_CHUNKS chunks. */
+/* n_columns columns of rows of width m_width, from m_out on. At most SL_MAX_FULL_CHUNKS chunks. */
 SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
                                                   uint32_t n_columns, const struct sl_device_part *parts, int beta,
-                                                  sl_real *m_out);
+                                                  uint32_t m_width, sl_real *m_out);
 #endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
@@ -279,6 +280,12 @@ struct sl_accumulate {
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
 
+/* Columns that sums are taken of: columns first .. first + n - 1 of the sums, those from at[q] on of part q's rows. */
+struct sl_full_columns {
+    uint32_t first, n;
+    const uint32_t *at; /* n_parts */
+};
+
 /* Evaluation over whole parts: what the sums over a part's lists read. */
 struct sl_full_sources {
     starpu_data_handle_t offsets, sources; /* of the part: 64-bit offsets, ids */
@@ -288,9 +295,11 @@ struct sl_full_sources {
     uint64_t n_edges;                      /* roughly how many the destinations have, for the model */
     sl_vertex first_id;                    /* of the part; with weights only */
     const struct sl_edge_weights *weights; /* NULL: the mean */
+    struct sl_full_columns columns;
 };
 
-/* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F]. Precisions as above. */
+/* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F], or into some of its columns: with beta 0 those from column 0 on come
+ * first, and begin the chunk anew. Precisions as above. */
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
                                         uint32_t row0, int beta, starpu_data_handle_t m);
 

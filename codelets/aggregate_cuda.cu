@@ -150,30 +150,32 @@ struct part_means : plain_list {
     const uint32_t *first;
     const sl_real *const *chunk;
     sl_real *m;
+    uint32_t m_width;
     uint32_t row0;
     uint32_t n_parts;
     uint16_t base[SL_MAX_PES];
     uint8_t shift[SL_MAX_PES];
+    uint32_t width[SL_MAX_PES];
 
-    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    __device__ struct item of(uint32_t i, uint32_t) const
     {
         uint64_t origin = __ldg(offsets);
         uint64_t begin = __ldg(offsets + row0 + i) - origin;
         uint64_t end = __ldg(offsets + row0 + i + 1) - origin;
-        return {begin, end, m + (size_t)i * n_columns, 1 / (sl_real)(end - begin), 0, 0, nullptr};
+        return {begin, end, m + (size_t)i * m_width, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
+    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t, sl_real *) const
     {
-        return row_of(__ldg(sources + e), n_columns);
+        return row_of(__ldg(sources + e));
     }
-    __device__ const sl_real *row_of(sl_vertex id, uint32_t n_columns) const
+    __device__ const sl_real *row_of(sl_vertex id) const
     {
         uint32_t q = 0;
         for (uint32_t k = 1; k < n_parts; k++) {
             q += id >= __ldg(first + k);
         }
         uint32_t r = id - __ldg(first + q);
-        return chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * n_columns;
+        return chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width[q];
     }
 };
 
@@ -190,14 +192,14 @@ struct part_sums : plain_list {
         it.id = sl_weights_destination(&weights, part.row0 + i);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
-        it.self = part.row_of(it.id, n_columns);
+        it.self = part.row_of(it.id);
         return it;
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t, sl_real *weight) const
     {
         const sl_vertex id = __ldg(part.sources + e);
         *weight = weight_of(it, sl_weights_factor(&weights, id), id);
-        return part.row_of(id, n_columns);
+        return part.row_of(id);
     }
 };
 
@@ -549,15 +551,15 @@ static enum sl_status launch(const char *name, cudaStream_t stream, const Work &
     }
 }
 
-/* As few lanes as a row needs, so that narrow rows share a warp. */
+/* As few lanes as a row of n_wanted vectors needs, so that narrow rows share a warp. */
 template <typename V, typename Work>
 static enum sl_status launch_in(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
-                                int beta)
+                                uint32_t n_wanted, int beta)
 {
     uint32_t n_vectors = n_columns / (uint32_t)(sizeof(V) / sizeof(sl_real));
-    return n_vectors <= 8    ? launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta)
-           : n_vectors <= 16 ? launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta)
-                             : launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
+    return n_wanted <= 8    ? launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta)
+           : n_wanted <= 16 ? launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta)
+                            : launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
 }
 
 /* n items; addresses: the bits of all rows read or written. */
@@ -566,8 +568,19 @@ static enum sl_status start(const char *name, cudaStream_t stream, const Work &w
                             int beta, uintptr_t addresses)
 {
     return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? launch_in<float4>(name, stream, work, n, n_columns, beta)
-               : launch_in<float>(name, stream, work, n, n_columns, beta);
+               ? launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta)
+               : launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
+}
+
+/* The same for n_columns of rows of m_width: as many lanes as all of these would have, so that long lists are added in the same slices. */
+template <typename Work>
+static enum sl_status start_some(const char *name, cudaStream_t stream, const Work &work, uint32_t n,
+                                 uint32_t n_columns, uint32_t m_width, int beta, uintptr_t addresses)
+{
+    const uint32_t n_wanted = m_width % 4 == 0 ? m_width / 4 : m_width;
+    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
+               ? launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta)
+               : launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
 }
 
 /* ---- launchers ---- */
@@ -691,16 +704,18 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
-                                      const struct sl_device_part *parts, int beta, sl_real *m_out)
+                                      const struct sl_device_part *parts, int beta, uint32_t m_width, sl_real *m_out)
 {
     const char *name = "sl_aggregate_full";
     struct part_means list = {};
     const sl_real *chunks[SL_MAX_FULL_CHUNKS];
     uint32_t n = 0;
-    uintptr_t addresses = (uintptr_t)m_out;
+    uintptr_t addresses = (uintptr_t)m_out | m_width * sizeof(sl_real);
     for (uint32_t q = 0; q < edges->n_parts; q++) {
         list.base[q] = (uint16_t)n;
         list.shift[q] = (uint8_t)parts[q].shift;
+        list.width[q] = parts[q].width;
+        addresses |= parts[q].width * sizeof(sl_real); /* so that every row begins where four numbers may be read */
         for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
             chunks[n] = parts[q].chunk[c];
             addresses |= (uintptr_t)chunks[n++];
@@ -719,11 +734,13 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
     list.first = edges->first;
     list.chunk = scratch.as<const sl_real *>();
     list.m = m_out;
+    list.m_width = m_width;
     list.row0 = edges->row0;
     list.n_parts = edges->n_parts;
     return edges->weights == nullptr
-               ? start(name, stream, list, edges->n_rows, n_columns, beta, addresses)
-               : start(name, stream, part_sums{{}, list, *edges->weights}, edges->n_rows, n_columns, beta, addresses);
+               ? start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses)
+               : start_some(name, stream, part_sums{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width, beta,
+                            addresses);
 }
 
 /* ---- cuSPARSE ---- */

@@ -954,7 +954,8 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
     struct sl_device_part parts[SL_MAX_PES];
     uint32_t next = 0;
     for (uint32_t q = 0; q < args->n_parts; q++) {
-        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q], bases + next};
+        parts[q] = (struct sl_device_part){args->chunks[q], args->shift[q],
+                                           sl_buffer_columns(buffers[3]) + 2 * args->n_heads, bases + next};
         chunk_bases(buffers + 4 + next, args->chunks[q], bases + next);
         next += args->chunks[q];
     }

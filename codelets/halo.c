@@ -4,14 +4,42 @@
  * Rows of a part for another rank. */
 #include "codelets/halo.h"
 
+#include <string.h>
+
 #include "codelets/aggregate.h"
-#include "codelets/exchange.h"
 
 struct halo_args {
     struct sl_task_args head;
     uint32_t n_chunks, shift;
+    uint32_t n_columns; /* of the rows, and the first that is packed */
+    uint32_t column;
     uint32_t i0;
 };
+
+#define AHEAD 16 /* rows on their way while one is copied */
+
+/* Part of n rows, of bytes of any kind. */
+struct pieces {
+    size_t row, skipped, taken, packed; /* bytes: of a row, before the part, of the part, and of what it becomes */
+};
+
+static const char *piece(const struct sl_view *rows, const struct pieces *pieces, uint32_t i)
+{
+    uint32_t r = rows->index[i];
+    const char *chunk = (const char *)rows->chunk[r >> rows->shift];
+    return chunk + (size_t)(r & ((1u << rows->shift) - 1)) * pieces->row + pieces->skipped;
+}
+
+static void pack(const struct sl_view *rows, const struct pieces *pieces, uint32_t n, char *out)
+{
+    for (uint32_t i = 0; i < n; i++, out += pieces->packed) {
+        if (i + AHEAD < n) {
+            sl_row_fetch(piece(rows, pieces, i + AHEAD), pieces->taken);
+        }
+        memcpy(out, piece(rows, pieces, i), pieces->taken);
+        memset(out + pieces->taken, 0, pieces->packed - pieces->taken);
+    }
+}
 
 static void pack_cpu_task(void *buffers[], void *cl_arg)
 {
@@ -26,13 +54,14 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
     struct sl_view rows = {chunk, args->shift, list + args->i0};
-    const uint32_t n = sl_buffer_rows(buffers[1]);
-    const uint32_t n_columns = sl_buffer_columns(buffers[1]);
-    if (sl_buffer_is_bf16(buffers[1])) {
-        sl_pack_bf16_cpu(n, n_columns, &rows, sl_buffer_data(buffers[1]));
-    } else {
-        sl_pack_cpu(n, n_columns, &rows, sl_buffer_data(buffers[1]));
-    }
+    const size_t bytes = sl_entries_bytes(sl_buffer_is_bf16(buffers[1]) ? SL_OF_BF16 : SL_OF_REAL, 1);
+    const uint32_t width = sl_buffer_columns(buffers[1]);
+    const uint32_t rest = args->n_columns - args->column;
+    struct pieces pieces = {.row = args->n_columns * bytes,
+                            .skipped = args->column * bytes,
+                            .taken = (rest < width ? rest : width) * bytes,
+                            .packed = width * bytes};
+    pack(&rows, &pieces, sl_buffer_rows(buffers[1]), sl_buffer_data(buffers[1]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -48,9 +77,10 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         chunk[c] = sl_buffer_data(buffers[2 + c]);
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
-    const struct sl_halo_rows rows = {args->n_chunks, args->shift, chunk};
-    enum sl_status st = sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_rows(buffers[1]),
-                                          sl_buffer_columns(buffers[1]), list + args->i0, sl_buffer_data(buffers[1]));
+    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, chunk};
+    enum sl_status st =
+        sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, args->column, sl_buffer_rows(buffers[1]),
+                          sl_buffer_columns(buffers[1]), list + args->i0, sl_buffer_data(buffers[1]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -66,23 +96,27 @@ static struct starpu_codelet halo_cl = {
     .model = &halo_model,
 };
 
-enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows,
+enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t column,
                                    starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed)
 {
-    struct halo_args args = {.head = *head, .n_chunks = rows->split.n_chunks, .shift = rows->split.shift, .i0 = i0};
+    struct halo_args args = {.head = *head,
+                             .n_chunks = rows->split.n_chunks,
+                             .shift = rows->split.shift,
+                             .n_columns = rows->n_columns,
+                             .column = column,
+                             .i0 = i0};
     struct sl_task task;
     uint32_t n = sl_handle_rows(packed);
     uint64_t end = (uint64_t)i0 + n;
-    if (end > starpu_vector_get_nx(list) || sl_handle_columns(packed) != rows->n_columns ||
-        rows->split.n_chunks > SL_MAX_FULL_CHUNKS) {
-        return sl_fail(
-            SL_EINVAL,
-            "sl_halo_pack: %u x %u from entry %u of a list of %u, rows of width %u in %u chunks (at most %d)", n,
-            sl_handle_columns(packed), i0, starpu_vector_get_nx(list), rows->n_columns, rows->split.n_chunks,
-            SL_MAX_FULL_CHUNKS);
+    if (end > starpu_vector_get_nx(list) || column >= rows->n_columns || rows->split.n_chunks > SL_MAX_FULL_CHUNKS) {
+        return sl_fail(SL_EINVAL,
+                       "sl_halo_pack: %u x %u from entry %u of a list of %u and column %u, rows of width %u in %u "
+                       "chunks (at most %d)",
+                       n, sl_handle_columns(packed), i0, starpu_vector_get_nx(list), column, rows->n_columns,
+                       rows->split.n_chunks, SL_MAX_FULL_CHUNKS);
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_EXCHANGE);
-    args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * rows->n_columns;
+    args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * sl_handle_columns(packed);
     sl_task_begin(&task, &halo_cl);
     sl_task_add(&task, list, STARPU_R);
     sl_task_add(&task, packed, STARPU_W);

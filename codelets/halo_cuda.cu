@@ -15,23 +15,29 @@ struct chunks {
     const sl_real *of[CHUNKS];
 };
 
-/* Those rows of the list that are in these chunks; of n_columns of T. */
+/* In numbers of T: a row's, where its part begins and how many that has, and what it becomes. */
+struct columns {
+    uint32_t row, first, n, packed;
+};
+
+/* Those rows of the list that are in these chunks. */
 template <typename T>
-static __global__ void pack_listed(struct chunks chunks, uint32_t n, uint32_t n_columns, const uint32_t *list,
+static __global__ void pack_listed(struct chunks chunks, struct columns columns, uint32_t n, const uint32_t *list,
                                    T *packed)
 {
     const uint32_t mask = (1u << chunks.shift) - 1;
     for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
         uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* of a chunk before them: more than there are */
-        const T *from = c < chunks.n ? (const T *)chunks.of[c] + (size_t)(list[i] & mask) * n_columns : nullptr;
-        for (uint32_t k = sl_lane(); from != nullptr && k < n_columns; k += SL_WARP) {
-            packed[i * n_columns + k] = from[k];
+        const T *from =
+            c < chunks.n ? (const T *)chunks.of[c] + (size_t)(list[i] & mask) * columns.row + columns.first : nullptr;
+        for (uint32_t k = sl_lane(); from != nullptr && k < columns.packed; k += SL_WARP) {
+            packed[i * columns.packed + k] = k < columns.n ? from[k] : T();
         }
     }
 }
 
-enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t n, uint32_t n_columns,
-                                 const uint32_t *list, sl_real *packed_out)
+enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column, uint32_t n,
+                                 uint32_t width, const uint32_t *list, sl_real *packed_out)
 {
     const char *name = "sl_halo_pack";
     uintptr_t addresses = (uintptr_t)packed_out;
@@ -39,16 +45,18 @@ enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows 
     for (uint32_t c = 0; c < rows->n_chunks; c++) {
         addresses |= (uintptr_t)rows->chunk[c];
     }
-    bool quads = n_columns % 4 == 0 && addresses % sizeof(float4) == 0;
+    const uint32_t rest = rows->n_columns - column;
+    const struct columns one = {rows->n_columns, column, rest < width ? rest : width, width};
+    const struct columns four = {one.row / 4, one.first / 4, one.n / 4, one.packed / 4};
+    bool quads = (one.row | one.first | one.n | one.packed) % 4 == 0 && addresses % sizeof(float4) == 0;
     for (uint32_t c = 0; c < rows->n_chunks && st == SL_OK; c += CHUNKS) {
         struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
             some.of[i] = rows->chunk[c + i];
         }
-        st = quads ? sl_start(name, stream, sl_warp_blocks(n), pack_listed<float4>, some, n, n_columns / 4, list,
+        st = quads ? sl_start(name, stream, sl_warp_blocks(n), pack_listed<float4>, some, four, n, list,
                               (float4 *)packed_out)
-                   : sl_start(name, stream, sl_warp_blocks(n), pack_listed<sl_real>, some, n, n_columns, list,
-                              packed_out);
+                   : sl_start(name, stream, sl_warp_blocks(n), pack_listed<sl_real>, some, one, n, list, packed_out);
     }
     return st;
 }

@@ -718,7 +718,11 @@ done:
     return st;
 }
 
-enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag)
+/* starpu_mpi_isend_detached, or starpu_mpi_issend_detached. */
+typedef int send_detached(starpu_data_handle_t handle, int to, starpu_mpi_tag_t tag, MPI_Comm among,
+                          void (*over)(void *), void *ticket);
+
+static enum sl_status send_by(send_detached *by, starpu_data_handle_t handle, uint32_t to, int64_t tag)
 {
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
@@ -727,12 +731,22 @@ enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t t
     }
     SL_TRY(st, tell_when_written(handle, sl_waits_send(to, tag)), done);
     atomic_fetch_add(&n_under_way, 1);
-    st = translate(starpu_mpi_isend_detached(handle, (int)to, tag, MPI_COMM_WORLD, is_over, NULL));
+    st = translate(by(handle, (int)to, tag, MPI_COMM_WORLD, is_over, NULL));
     if (st != SL_OK) {
         is_over(NULL);
     }
 done:
     return st;
+}
+
+enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag)
+{
+    return send_by(starpu_mpi_isend_detached, handle, to, tag);
+}
+
+enum sl_status sl_ranks_offer(starpu_data_handle_t handle, uint32_t to, int64_t tag)
+{
+    return send_by(starpu_mpi_issend_detached, handle, to, tag);
 }
 
 static void has_come(void *ticket)
@@ -855,6 +869,12 @@ static enum sl_status no_mpi(void)
 }
 
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag)
+{
+    (void)handle, (void)to, (void)tag;
+    return no_mpi();
+}
+
+enum sl_status sl_ranks_offer(starpu_data_handle_t handle, uint32_t to, int64_t tag)
 {
     (void)handle, (void)to, (void)tag;
     return no_mpi();

@@ -107,8 +107,10 @@ uint64_t sl_ranks_moves(void);
 #define SL_RANKS_TAGS_OF_HALOS (INT64_C(1) << 62)
 #define SL_RANKS_TAGS_OF_STAGES (SL_RANKS_TAGS_OF_HALOS | INT64_C(1) << 61)
 
-/* SL_ESTARPU, SL_ENOMEM; SL_EINVAL: a message of 2 GiB or more. */
+/* What is sent may come before its receive, and takes memory of its own there until then; what is offered leaves when its receive is there.
+ * SL_ESTARPU, SL_ENOMEM; SL_EINVAL: a message of 2 GiB or more. */
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);
+enum sl_status sl_ranks_offer(starpu_data_handle_t handle, uint32_t to, int64_t tag);
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag);
 
 /* A vector of uint32 over `memory` with room for `room` of them, which holds a list by PE of n_parts (codelets/sample.h): a message of it

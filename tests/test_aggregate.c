@@ -1186,10 +1186,11 @@ static void test_launchers_empty(void **state)
     cudaFree(zeros);
 }
 
-/* Evaluation with more chunks than one launch has parameters for, and offsets beyond 2^32. */
-static void check_launcher_full(enum weighing weighing)
+/* Evaluation with more chunks than one launch has parameters for, and offsets beyond 2^32; at once, and the first columns before the
+ * others, which is to give the same bits. */
+static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t n_first)
 {
-    enum { PARTS = 7, N = 300, WIDTH = 6 };
+    enum { PARTS = 7, N = 300 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 280, .self_loops = true, .directed = true};
@@ -1197,7 +1198,8 @@ static void check_launcher_full(enum weighing weighing)
     struct sl_partition partition;
     struct group group;
     struct sl_device_rows rows[PARTS];
-    struct sl_device_part parts[PARTS];
+    struct sl_device_rows columns[2][PARTS];
+    struct sl_device_part parts[2][PARTS];
     sl_vertex everyone[N];
     uint32_t n_chunks = 0;
     make_dataset(&shape, &dataset);
@@ -1207,16 +1209,23 @@ static void check_launcher_full(enum weighing weighing)
         everyone[v] = partition.dataset_ids[v]; /* frontiers in order of new ids: row i is id first + i */
     }
     group_sample(&partition, 1, &full, SEED, 0, N, everyone, &group);
-    struct level x = make_level(&group, 0, WIDTH, 0);
-    struct level m[2] = {make_level(&group, 0, WIDTH, 3), make_level(&group, 0, WIDTH, 3)};
+    struct level x = make_level(&group, 0, width, 0);
+    struct level m[3] = {make_level(&group, 0, width, 3), make_level(&group, 0, width, 3),
+                         make_level(&group, 0, width, 3)};
     fill_level(&group, SEED, &x);
     forward(&group, 0, &x, 0, &m[0]);
     sl_vertex *first = on_device(partition.first, (PARTS + 1) * sizeof *first);
     sl_real *factors_device = on_device(factors, factors == NULL ? 0 : 2 * N * sizeof *factors);
     for (uint32_t p = 0; p < PARTS; p++) {
         rows[p] = rows_on_device(&x.pe[p]);
-        parts[p] = (struct sl_device_part){rows[p].n_chunks, rows[p].shift, rows[p].chunk};
         n_chunks += rows[p].n_chunks;
+        for (int half = 0; half < 2; half++) {
+            columns[half][p] = rows[p];
+            for (uint32_t c = 0; c < rows[p].n_chunks; c++) {
+                columns[half][p].chunk[c] += half * n_first;
+            }
+            parts[half][p] = (struct sl_device_part){rows[p].n_chunks, rows[p].shift, width, columns[half][p].chunk};
+        }
     }
     assert_true(n_chunks > 256);
     for (uint32_t p = 0; p < PARTS; p++) {
@@ -1239,14 +1248,19 @@ static void check_launcher_full(enum weighing weighing)
                                           .n_parts = PARTS,
                                           .first = first,
                                           .weights = weights_if(&weights)};
-            expect_launched(sl_aggregate_full_cuda(NULL, &edges, WIDTH, parts, 0, room));
+            expect_launched(sl_aggregate_full_cuda(NULL, &edges, width, parts[0], 0, width, room));
             from_device(out->base[c], room, chunk_bytes(out, c));
+            room = device_room(chunk_bytes(out, c));
+            expect_launched(sl_aggregate_full_cuda(NULL, &edges, n_first, parts[0], 0, width, room));
+            expect_launched(sl_aggregate_full_cuda(NULL, &edges, width - n_first, parts[1], 0, width, room + n_first));
+            from_device(m[2].pe[p].base[c], room, chunk_bytes(out, c));
         }
         cudaFree(offsets);
         cudaFree(sources);
         free(far);
     }
     expect_near_levels("mean of all", &group, &m[1], &m[0], sliced());
+    expect_same_levels("the same in two parts", &group, &m[2], &m[1]);
     cudaFree(first);
     cudaFree(factors_device);
     for (uint32_t p = 0; p < PARTS; p++) {
@@ -1255,6 +1269,7 @@ static void check_launcher_full(enum weighing weighing)
     free_level(&group, &x);
     free_level(&group, &m[0]);
     free_level(&group, &m[1]);
+    free_level(&group, &m[2]);
     group_free(&group);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
@@ -1264,8 +1279,10 @@ static void test_launcher_full(void **state)
 {
     (void)state;
     need_device();
-    check_launcher_full(SYMMETRIC);
-    check_launcher_full(MEAN);
+    check_launcher_full(SYMMETRIC, 12, 4);
+    check_launcher_full(MEAN, 12, 6);
+    check_launcher_full(SYMMETRIC, 70, 35);
+    check_launcher_full(MEAN, 128, 64);
 }
 
 #endif
@@ -1576,10 +1593,27 @@ static void test_second_implementation(void **state)
 }
 #endif
 
-/* Evaluation: the sums over all in-neighbours of whole parts are those of blocks that hold all edges. */
-static void compare_full(enum weighing weighing, const struct sl_dataset *dataset, int split, uint32_t n_parts,
-                         uint32_t shift, int beta)
+/* Columns first .. first + n - 1 of rows that have them alone, as they come from another rank, and what is no number behind them. */
+static struct level columns_of(const struct group *group, const struct level *x, uint32_t first, uint32_t n,
+                               uint32_t width)
 {
+    struct level some = make_level(group, 0, width, x->pe[0].split.shift);
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        for (uint32_t r = 0; r < x->pe[p].split.n_rows; r++) {
+            for (uint32_t j = 0; j < width; j++) {
+                *entry(&some.pe[p], r, j) = j < n ? *entry(&x->pe[p], r, first + j) : (sl_real)NAN;
+            }
+        }
+    }
+    return some;
+}
+
+/* Evaluation: the sums over all in-neighbours of whole parts are those of blocks that hold all edges. at_once: columns, of which every second
+ * part's rows have no others. */
+static void compare_full(enum weighing weighing, const struct sl_dataset *dataset, int split, uint32_t n_parts,
+                         uint32_t shift, int beta, uint32_t at_once)
+{
+    enum { WIDTH = 5 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     struct handles *h = need(1, sizeof *h);
     struct sl_partition partition;
@@ -1593,17 +1627,18 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
     }
     group_sample(&partition, 1, &full, SEED, 0, n, everyone, &group);
     weigh(&partition.graph, weighing);
-    struct level x = make_level(&group, 0, 5, shift);
+    struct level x = make_level(&group, 0, WIDTH, shift);
+    struct level some[WIDTH];
     struct level m[2];
     starpu_data_handle_t first = wrap_vector(h, partition.first, n_parts + 1);
     struct sl_edge_weights weights = {.factors = wrap_factors(h, &group), .scale = SCALE};
     fill_level(&group, SEED, &x);
     for (int i = 0; i < 2; i++) {
-        m[i] = make_level(&group, 0, 5, shift);
+        m[i] = make_level(&group, 0, WIDTH, shift);
         fill_level(&group, SEED + 1, &m[i]);
     }
-    for (uint32_t p = 0; p < n_parts; p++) {
-        rows[p] = wrap_rows(h, 0, p, &x.pe[p]);
+    for (uint32_t j = 0; j < WIDTH; j += at_once) {
+        some[j] = columns_of(&group, &x, j, WIDTH - j < at_once ? WIDTH - j : at_once, at_once);
     }
     for (uint32_t p = 0; p < n_parts; p++) {
         struct sl_sample_part part = part_of(&partition, p);
@@ -1611,22 +1646,36 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
         starpu_data_handle_t offsets = wrap(vector_of(part.offsets, n_part + 1, 8), &h->n, h->all);
         starpu_data_handle_t sources = wrap_vector(h, part.sources, (uint32_t)(part.offsets[n_part] - part.offsets[0]));
         struct sl_rows out = wrap_rows(h, 1, p, &m[1].pe[p]);
-        struct sl_full_sources what = {.offsets = offsets,
-                                       .sources = sources,
-                                       .first = first,
-                                       .n_parts = n_parts,
-                                       .rows = rows,
-                                       .n_edges = 100,
-                                       .first_id = partition.first[p],
-                                       .weights = factors == NULL ? NULL : &weights};
-        for (uint32_t c = 0; c < out.split.n_chunks; c++) {
-            expect_ok(sl_aggregate_full_submit(&head, &what, c << shift, beta, out.chunk[c]));
+        for (uint32_t j = 0; j < WIDTH; j += at_once) {
+            uint32_t at[MAX_PARTS];
+            struct sl_full_columns columns = {j, WIDTH - j < at_once ? WIDTH - j : at_once, at};
+            struct sl_full_sources what = {.offsets = offsets,
+                                           .sources = sources,
+                                           .first = first,
+                                           .n_parts = n_parts,
+                                           .rows = rows,
+                                           .n_edges = 100,
+                                           .first_id = partition.first[p],
+                                           .weights = factors == NULL ? NULL : &weights,
+                                           .columns = columns};
+            for (uint32_t q = 0; q < n_parts; q++) {
+                bool all = q % 2 == 0;
+                at[q] = all ? j : 0;
+                rows[q] = wrap_rows(h, all ? 0 : 2, q, all ? &x.pe[q] : &some[j].pe[q]);
+            }
+            for (uint32_t c = 0; c < out.split.n_chunks; c++) {
+                expect_ok(sl_aggregate_full_submit(&head, &what, c << shift, beta, out.chunk[c]));
+            }
         }
+        starpu_task_wait_for_all();
     }
     unwrap(h);
     expect_no_failure();
     forward(&group, 0, &x, beta, &m[0]);
     expect_same_levels("mean of all", &group, &m[1], &m[0]);
+    for (uint32_t j = 0; j < WIDTH; j += at_once) {
+        free_level(&group, &some[j]);
+    }
     free_level(&group, &x);
     free_level(&group, &m[0]);
     free_level(&group, &m[1]);
@@ -1637,8 +1686,11 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
 
 static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_parts, uint32_t shift, int beta)
 {
-    compare_full(SYMMETRIC, dataset, split, n_parts, shift, beta);
-    compare_full(MEAN, dataset, split, n_parts, shift, beta);
+    static const uint32_t at_once[] = {5, 2, 1};
+    for (int i = 0; i < 3; i++) {
+        compare_full(SYMMETRIC, dataset, split, n_parts, shift, beta, at_once[i]);
+        compare_full(MEAN, dataset, split, n_parts, shift, beta, at_once[i]);
+    }
 }
 
 static void test_full(void **state)
@@ -1680,8 +1732,13 @@ static void test_outputs_are_written(void **state)
     struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 6, .chunk = &h[X]};
     struct sl_rows gm = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GM]};
     struct sl_source_handles all = {1, 0, offsets, &x, h[INVERSE], &none, NULL};
-    struct sl_full_sources whole = {
-        .offsets = h[OFFSETS64], .sources = h[SOURCES], .first = h[OFFSETS], .n_parts = 1, .rows = &x, .n_edges = 4};
+    struct sl_full_sources whole = {.offsets = h[OFFSETS64],
+                                    .sources = h[SOURCES],
+                                    .first = h[OFFSETS],
+                                    .n_parts = 1,
+                                    .rows = &x,
+                                    .n_edges = 4,
+                                    .columns = {0, 6, &(uint32_t){0}}};
     struct sl_returned what = {.edge_offsets = h[OFFSETS],
                                .back_offsets = h[BACK_OFFSETS],
                                .back_rows = h[BACK_ROWS],
@@ -1734,7 +1791,10 @@ static void test_refusals(void **state)
     starpu_data_handle_t v = handles[0];
     const struct sl_slice packed = slice_of(handles[1]);
     struct sl_returned what = {.edge_offsets = v, .back_offsets = v, .back_rows = v, .gm = &rows, .n_edges = 1};
-    struct sl_full_sources whole = {.offsets = v, .sources = v, .first = v, .n_parts = 1, .rows = &rows, .n_edges = 1};
+    uint32_t no_columns[SL_MAX_PES + 1] = {0};
+    const struct sl_full_columns columns = {0, 6, no_columns};
+    struct sl_full_sources whole = {
+        .offsets = v, .sources = v, .first = v, .n_parts = 1, .rows = &rows, .n_edges = 1, .columns = columns};
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
     assert_int_equal(sl_aggregate_backward_submit(&head, &what, 1, first, &packed), SL_EINVAL);
@@ -1743,6 +1803,13 @@ static void test_refusals(void **state)
     expect_message(sl_message(), "width 6", "width 5");
     assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
+    const struct sl_full_columns wrong[] = {{5, 2, &(uint32_t){0}}, {0, 4, &(uint32_t){2}}};
+    for (int i = 0; i < 2; i++) {
+        whole.columns = wrong[i];
+        assert_int_equal(sl_aggregate_full_submit(&head, &whole, 0, 0, handles[1]), SL_EINVAL);
+    }
+    expect_message(sl_message(), "columns 0 + 4 of width 6", "column 2 of part 0's rows of width 5");
+    whole.columns = columns;
     rows.n_columns = 6;
     rows.split.n_chunks = SL_MAX_CHUNKS + 1;
     assert_int_equal(sl_aggregate_forward_submit(&head, v, v, 0, 1, &sources, 0, handles[1]), SL_EINVAL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/halo.h: the rows that a list names, from few chunks and from more than a launch takes. */
+ * codelets/halo.h: the rows that a list names, or columns of them, from few chunks and from more than a launch takes. */
 #include "codelets/halo.h"
 
 #include <string.h>
@@ -12,29 +12,31 @@
 
 enum { ROWS = 1203, LISTED = 700, FIRST = 9 };
 
-/* Rows of the list from entry FIRST on, of chunks of 2^shift rows. */
-static void check_pack(uint32_t shift, uint32_t n_columns)
+/* Columns of the rows of the list from entry FIRST on, of chunks of 2^shift rows, as many as there are of `width`. */
+static void check_pack(uint32_t shift, uint32_t n_columns, uint32_t column, uint32_t width)
 {
     uint32_t list[LISTED];
+    uint32_t n_taken = n_columns - column < width ? n_columns - column : width;
     sl_real *x = noisy((size_t)ROWS * n_columns, 1);
-    sl_real *got = poisoned((size_t)(LISTED - FIRST) * n_columns);
-    sl_real *wanted = noisy((size_t)(LISTED - FIRST) * n_columns, 2);
+    sl_real *got = poisoned((size_t)(LISTED - FIRST) * width);
+    sl_real *wanted = calloc((size_t)(LISTED - FIRST) * width, sizeof *wanted);
+    assert_non_null(wanted);
     struct sl_split split = sl_split_rows(ROWS, SL_MAX_FULL_CHUNKS, shift);
     struct sl_rows rows;
     for (uint32_t i = 0; i < LISTED; i++) {
         list[i] = (uint32_t)((uint64_t)i * ROWS / LISTED);
     }
     for (uint32_t i = FIRST; i < LISTED; i++) {
-        memcpy(wanted + (size_t)(i - FIRST) * n_columns, x + (size_t)list[i] * n_columns, n_columns * sizeof *x);
+        memcpy(wanted + (size_t)(i - FIRST) * width, x + (size_t)list[i] * n_columns + column, n_taken * sizeof *x);
     }
     expect_ok(sl_rows_register_over(&split, n_columns, sizeof *x, x, &rows));
-    starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list), rows_of(got, LISTED - FIRST, n_columns)};
-    expect_ok(sl_halo_pack_submit(&head, &rows, handles[0], FIRST, handles[1]));
+    starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list), rows_of(got, LISTED - FIRST, width)};
+    expect_ok(sl_halo_pack_submit(&head, &rows, column, handles[0], FIRST, handles[1]));
     sl_rows_drop(&rows);
     UNREGISTER(handles);
     starpu_task_wait_for_all();
     expect_no_failure();
-    expect_same("packed", (size_t)(LISTED - FIRST) * n_columns, sizeof *got, got, wanted);
+    expect_same("packed", (size_t)(LISTED - FIRST) * width, sizeof *got, got, wanted);
     free(x);
     free(got);
     free(wanted);
@@ -45,13 +47,17 @@ static void test_pack(void **state)
     (void)state;
     fixture_start(2);
     for (uint32_t shift = 1; shift <= 11; shift += 2) {
-        check_pack(shift, 7);
-        check_pack(shift, 8);
+        check_pack(shift, 7, 0, 7);
+        check_pack(shift, 8, 0, 8);
+        check_pack(shift, 7, 2, 3);
+        check_pack(shift, 7, 6, 3);
+        check_pack(shift, 12, 4, 4);
+        check_pack(shift, 12, 8, 8);
     }
     fixture_stop();
 }
 
-/* A list that ends before, and rows of another width. */
+/* A list that ends before, and a column that is not there. */
 static void test_refused(void **state)
 {
     uint32_t list[4] = {0, 1, 2, 3};
@@ -62,8 +68,8 @@ static void test_refused(void **state)
     fixture_start(1);
     expect_ok(sl_rows_register_over(&split, 3, sizeof *x, x, &rows));
     starpu_data_handle_t handles[] = {vector_of(list, 4, sizeof *list), rows_of(x, 3, 3), rows_of(x, 2, 4)};
-    assert_int_equal(sl_halo_pack_submit(&head, &rows, handles[0], 2, handles[1]), SL_EINVAL);
-    assert_int_equal(sl_halo_pack_submit(&head, &rows, handles[0], 0, handles[2]), SL_EINVAL);
+    assert_int_equal(sl_halo_pack_submit(&head, &rows, 0, handles[0], 2, handles[1]), SL_EINVAL);
+    assert_int_equal(sl_halo_pack_submit(&head, &rows, 3, handles[0], 0, handles[2]), SL_EINVAL);
     sl_rows_drop(&rows);
     UNREGISTER(handles);
     fixture_stop();

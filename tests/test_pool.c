@@ -245,6 +245,31 @@ static void test_side_by_side(void **state)
     assert_int_equal(sl_pool_bytes(), before);
 }
 
+/* Where they are not kept, free blocks have no memory, large ones and small ones, and are taken again. */
+static void test_not_kept(void **state)
+{
+    static const size_t sizes[] = {(size_t)11 << 20, (size_t)300 << 10};
+    const size_t many = (size_t)SL_POOL_KEPT_BYTES / 8 * 9; /* a whole class */
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    give(take(many), many); /* so many that all that is free goes */
+    sl_pool_trim();
+    for (int i = 0; i < 2; i++) {
+        const size_t bytes = sizes[i];
+        sl_pool_keep(false);
+        unsigned char *block = take(bytes);
+        memset(block, 1, bytes);
+        assert_true(is_resident(block, bytes));
+        give(block, bytes);
+        assert_false(is_resident(block, bytes));
+        assert_ptr_equal(take(bytes), block);
+        memset(block, 2, bytes);
+        sl_pool_keep(true);
+        give(block, bytes);
+        assert_true(is_resident(block, bytes));
+    }
+}
+
 /* Every block taken is matched once, and blocks of the reserve serve. */
 static void test_reserve(void **state)
 {
@@ -347,8 +372,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reserve_last), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again),
         cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_lent_near),
-        cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),         cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_not_kept),     cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),
+        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

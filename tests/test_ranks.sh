@@ -89,6 +89,7 @@ same()
 }
 
 "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 2 --out two >/dev/null || exit 99 # whose scores have an area
+"$maker" generate --vertices 70000 --edges 140000 --features 4 --classes 3 --out broad >/dev/null || exit 99 # rows for several messages
 
 while read -r name n options; do
     # shellcheck disable=SC2086 # the options are words
@@ -115,6 +116,16 @@ full 2 --dataset dense --pes 2 --sampler full --partition none
 cached 2 --dataset dense --pes 5 --feature-cache 40
 cached-by-degree 3 --dataset dense --pes 4 --feature-cache 40 --feature-cache-policy degree
 cached-groups 3 --dataset dense --pes 6 --group-size 2 --feature-cache 70 --feature-cache-policy degree --precision bf16
+slices 3 --dataset dense --pes 4 --hidden 130 --layers 3 --norm layer --residual
+slices-gcn 2 --dataset dense --pes 4 --hidden 260 --model gcn
+slices-gcnii 2 --dataset sparse --pes 4 --hidden 70 --model gcnii --layers 3
+slices-resgcn 4 --dataset dense --pes 5 --hidden 600 --model resgcn
+slices-bf16 3 --dataset dense --pes 4 --hidden 130 --layers 3 --precision bf16
+slices-gat 2 --dataset dense --pes 4 --hidden 132 --model gat --heads 3
+slices-projected 3 --dataset sparse --pes 4 --hidden 130
+slices-projected-bf16 2 --dataset sparse --pes 4 --hidden 130 --model gcn --precision bf16
+slices-bf16-gcnii 2 --dataset dense --pes 4 --hidden 130 --model gcnii --layers 3 --precision bf16
+slices-pieces 2 --dataset broad --pes 2 --hidden 70 --layers 3 --partition none --batch-size 4000 --fanout 2,2,2
 gossip 4 --dataset dense --pes 4 --sync dissemination --norm batch
 gossip-across 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --gossip-what weight
 gossip-across-batch 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --norm batch

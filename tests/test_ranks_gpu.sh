@@ -30,13 +30,15 @@ complain()
     failed=1
 }
 
-# Two GPUs.
+# Two GPUs, and of made-up ones as many as anybody wants.
 IFS=, read -ra gpu <<<"${CUDA_VISIBLE_DEVICES:-0,1}"
+[[ $program == *.made-up ]] && gpu=(0 1 2 3) && export SL_EMULATED_GPUS=4
 [[ ${#gpu[@]} -ge 2 ]] || { echo "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"; exit 77; }
 export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
 
 "$maker" generate --vertices 600 --edges 4000 --features 20 --classes 5 --out dense >/dev/null &&
-    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null || exit 99
+    "$maker" generate --vertices 600 --edges 4000 --features 150 --classes 5 --sparse --out sparse >/dev/null &&
+    "$maker" generate --vertices 1300 --edges 200000 --features 20 --classes 5 --out thick >/dev/null || exit 99 # hundreds of edges a vertex
 common=(--cache none --epochs 2 --hidden 12 --layers 2 --quiet)
 sampled=(--batch-size 40 --chunks 2)
 
@@ -61,15 +63,10 @@ figures()
         sed -E 's/,"(seconds|eval_seconds|overlap|peak_rss_bytes|between_ranks)": ?[^,}]*//g; s/,"(stage_seconds|messages)": ?\{[^}]*\}//g'
 }
 
-# same NAME PROGRAM ARGUMENT ...: one process with two GPUs, and two with one each.
-same()
+# compare NAME: what one process and two have left.
+compare()
 {
     local name=$1
-    shift
-    "$1" "${common[@]}" --gpus 2 --metrics-steps --metrics one --predict one.scores --embed one.rows --save one.model "${@:2}" 2>stderr ||
-        complain "$name: $(cat stderr)"
-    ranks 2 "$1" "${common[@]}" --gpus 1 --metrics-steps --metrics many --predict many.scores --embed many.rows --save many.model "${@:2}" \
-        >stdout 2>&1 || complain "$name on two ranks: $(tail -n 1 stdout)"
     figures one >one.figures
     figures many >many.figures
     (($(grep -c '"step"' one.figures) > 1)) || complain "$name: no losses: $(cat one)"
@@ -78,6 +75,30 @@ same()
         cmp -s "one.$file" "many.$file" || complain "$name: two ranks give other $file"
     done
     grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+}
+
+results=(--metrics-steps --metrics many --predict many.scores --embed many.rows --save many.model)
+
+# same NAME PROGRAM ARGUMENT ...: one process with two GPUs, and two with one each.
+same()
+{
+    local name=$1
+    shift
+    "$1" "${common[@]}" --gpus 2 "${results[@]//many/one}" "${@:2}" 2>stderr || complain "$name: $(cat stderr)"
+    ranks 2 "$1" "${common[@]}" --gpus 1 "${results[@]}" "${@:2}" >stdout 2>&1 || complain "$name on two ranks: $(tail -n 1 stdout)"
+    compare "$name"
+}
+
+# same_within NAME ARGUMENT ...: coop_sage in one process with four GPUs, and in two with two each that NCCL connects.
+same_within()
+{
+    local name=$1
+    shift
+    "$program" "${common[@]}" "${sampled[@]}" --gpus 4 "${results[@]//many/one}" "$@" 2>stderr || complain "$name: $(cat stderr)"
+    SL_EMULATED_NCCL_TELLS=1 ranks 2 "$program" "${common[@]}" "${sampled[@]}" --gpus 2 --transport nccl "${results[@]}" "$@" >stdout 2>&1 ||
+        complain "$name on two ranks: $(tail -n 1 stdout)"
+    compare "$name"
+    [[ $program != *.made-up ]] || (($(grep -c '^made-up NCCL: [1-9]' stdout) == 2)) || complain "$name: NCCL had nothing to do: $(cat stdout)"
 }
 
 # ---- the same bits ----
@@ -93,6 +114,7 @@ gcnii --dataset dense --pes 2 --model gcnii --layers 3
 cached --dataset dense --pes 4 --feature-cache 40 --residual
 groups --dataset dense --pes 4 --group-size 2 --sampler labor --kappa 3
 gossip --dataset dense --pes 4 --group-size 1 --sync dissemination
+slices --dataset thick --pes 2 --hidden 128 --layers 3 --epochs 1 --batch-size 300
 RUNS
 while read -r name options; do
     # shellcheck disable=SC2086 # the options are words
@@ -101,6 +123,22 @@ done <<'RUNS'
 stages --dataset dense --model resgcn --layers 4 --stages 2 --ways 1 --chunks 4
 ways --dataset dense --model gcn --stages 1 --ways 4 --chunks 4
 RUNS
+
+# ---- NCCL within a rank ----
+
+# Rows between the GPUs of a rank go by NCCL, those between ranks and all sums as ever: the same bits as without.
+if ((${#gpu[@]} >= 4)) && [[ $(nm -D "$top_builddir/.libs/libstarling.so") == *ncclCommInitRankConfig* ]]; then
+    while read -r name options; do
+        # shellcheck disable=SC2086 # the options are words
+        CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${gpu[*]}") same_within "$name" $options
+    done <<'RUNS'
+nccl --dataset dense --pes 8 --dropout 0.3
+nccl-groups --dataset sparse --pes 8 --group-size 4 --model gcn
+nccl-gossip --dataset dense --pes 8 --group-size 2 --sync dissemination
+RUNS
+else
+    echo "NCCL within a rank was not seen: there are ${#gpu[@]} GPUs, expected 4, and a build with NCCL"
+fi
 
 # ---- which GPUs are whose ----
 
@@ -123,7 +161,7 @@ refuse 'rank 0: a GPU: expected room' env STARPU_LIMIT_CUDA_0_MEM=8 "${start[@]}
 refuse 'rank [01]: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 STARPU_WORKERS_CUDAID=1 "${start[@]}" -np 2 "${run[@]}" --gpus 1
 refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${start[@]}" -np 2 "${run[@]}"
 refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${start[@]}" -np 2 "${run[@]}" --gpus 2
-refuse '--transport: found nccl in 2 processes' "${start[@]}" -np 2 "${run[@]}" --gpus 1 --transport nccl
+refuse '--transport: found nccl with --gpus 0' "${start[@]}" -np 2 "${run[@]}" --gpus 0 --transport nccl
 # Each may have one of its own, and some none.
 "${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" >stdout 2>&1 ||
     complain "each process with a GPU of its own: $(tail -n 1 stdout)"

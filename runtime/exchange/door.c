@@ -7,14 +7,9 @@
 static const struct sl_door_kind *const kinds[] = {
     [SL_TRANSPORT_STARPU] = &sl_door_starpu, [SL_TRANSPORT_NCCL] = &sl_door_nccl};
 
-static const struct sl_door_kind *kind_of(const struct sl_settings *settings)
-{
-    return sl_n_ranks() > 1 ? &sl_door_mpi : kinds[settings->transport];
-}
-
 enum sl_status sl_door_check(const struct sl_settings *settings)
 {
-    const struct sl_door_kind *kind = kind_of(settings);
+    const struct sl_door_kind *kind = kinds[settings->transport];
     return kind->check == NULL ? SL_OK : kind->check(settings);
 }
 
@@ -22,8 +17,15 @@ enum sl_status sl_door_open(const struct sl_settings *settings, const struct sl_
                             struct sl_door *out)
 {
     enum sl_status st = SL_OK;
-    *out = (struct sl_door){
-        .kind = kind_of(settings), .plan = plan, .n_sums = 1, .n_parameters = n_parameters, .depth = settings->depth};
+    *out = (struct sl_door){.kind = kinds[settings->transport],
+                            .plan = plan,
+                            .n_sums = 1,
+                            .n_parameters = n_parameters,
+                            .depth = settings->depth};
+    if (sl_n_ranks() > 1) {
+        out->within = out->kind;
+        out->kind = &sl_door_mpi;
+    }
     SL_TRY(st, out->kind->open == NULL ? SL_OK : out->kind->open(out), failed);
     return SL_OK;
 failed:

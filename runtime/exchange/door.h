@@ -22,6 +22,7 @@ struct sl_door_kind;
 
 struct sl_door {
     const struct sl_door_kind *kind;
+    const struct sl_door_kind *within; /* with several ranks: that of rows between PEs of one */
     const struct sl_plan *plan;
     uint32_t
         n_sums; /* lists that the partial gradients of one parameter of one replica are in, each of PEs that live together */
@@ -110,7 +111,7 @@ struct sl_door_kind {
 };
 
 /* StarPU copies what a task reads to where the task runs: nothing to do but the sums (starpu.c). NCCL between GPUs (nccl.c). MPI between
- * ranks (mpi.c). */
+ * ranks (mpi.c), and within one either of these for rows. */
 extern const struct sl_door_kind sl_door_starpu, sl_door_nccl, sl_door_mpi;
 
 /* The loss of a kind whose PEs are all of this process: one task. */

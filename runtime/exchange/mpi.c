@@ -4,6 +4,8 @@
  * Several ranks: what one reads and another has written is a message of StarPU-MPI's (codelets/ranks.h). Every rank walks through the
  * same calls in the same order, of which each picks the messages that it sends or receives.
  *
+ * Rows between PEs of one rank are another kind's.
+ *
  * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all;
  * where one process has partials of all ranks by turns, from the last on to the first again. These are the additions of one process, in
  * its order, so that the bits are those of one process, too. Losses of ranks that are apart (sl_plan_apart) are added up at the epoch's
@@ -29,18 +31,13 @@ struct mpi {
     starpu_data_handle_t loss_so_far[SL_DOOR_LOSSES];
     starpu_data_handle_t *list; /* that, and the partials of this rank */
     uint32_t room;
-    struct kept *kept; /* of ranks that are apart: by step of the epoch */
+    struct kept *kept;        /* of ranks that are apart: by step of the epoch */
+    struct sl_door within;    /* rows between PEs of this rank */
+    struct sl_parcel *parcel; /* of those of one exchange that are */
+    uint32_t parcel_room;
 };
 
 /* ---- open, close ---- */
-
-static enum sl_status check(const struct sl_settings *settings)
-{
-    return settings->transport == SL_TRANSPORT_STARPU
-               ? SL_OK
-               : sl_fail(SL_ENOTSUP, "--transport: found nccl with %u ranks, expected starpu; NCCL is for one process",
-                         sl_n_ranks());
-}
 
 static enum sl_status open_door(struct sl_door *door)
 {
@@ -48,11 +45,15 @@ static enum sl_status open_door(struct sl_door *door)
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the door to other ranks", &m), done);
     door->own = m;
-    st = sl_alloc_zero((size_t)door->n_parameters * door->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
-                       &m->so_far);
-    if (st == SL_OK && sl_plan_apart(door->plan)) {
-        st = sl_alloc_zero(door->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept);
+    SL_TRY(st,
+           sl_alloc_zero((size_t)door->n_parameters * door->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
+                         &m->so_far),
+           done);
+    if (sl_plan_apart(door->plan)) {
+        SL_TRY(st, sl_alloc_zero(door->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept), done);
     }
+    m->within = (struct sl_door){.kind = door->within, .plan = door->plan, .n_sums = 1, .depth = door->depth};
+    st = door->within->open == NULL ? SL_OK : door->within->open(&m->within);
 done:
     return st;
 }
@@ -60,6 +61,7 @@ done:
 static void close_door(struct sl_door *door)
 {
     struct mpi *m = door->own;
+    sl_door_close(&m->within);
     for (uint32_t k = 0; m->so_far != NULL && k < door->n_parameters * door->plan->n_replicas; k++) {
         sl_handle_close(m->so_far[k]);
     }
@@ -69,6 +71,7 @@ static void close_door(struct sl_door *door)
     for (uint32_t i = 0; m->kept != NULL && i < door->plan->n_per_epoch; i++) {
         sl_free(m->kept[i].part);
     }
+    sl_free(m->parcel);
     sl_free(m->kept);
     sl_free(m->so_far);
     sl_free(m->list);
@@ -122,13 +125,29 @@ done:
     return st;
 }
 
+static bool stays(const struct sl_plan *plan, const struct sl_parcel *parcel)
+{
+    return sl_plan_rank(plan, parcel->from) == plan->rank && sl_plan_rank(plan, parcel->to) == plan->rank;
+}
+
 static enum sl_status rows(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
                            struct sl_parcel *parcels)
 {
+    struct mpi *m = door->own;
+    uint32_t n_here = 0;
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, carry_rows(door, head, stage, &parcels[i]), done);
+    if (n > m->parcel_room) {
+        SL_TRY(st, sl_realloc(&m->parcel, n, sizeof *m->parcel, "rows of this rank"), done);
+        m->parcel_room = n;
     }
+    for (uint32_t i = 0; i < n; i++) {
+        if (stays(door->plan, &parcels[i])) {
+            m->parcel[n_here++] = parcels[i];
+        } else {
+            SL_TRY(st, carry_rows(door, head, stage, &parcels[i]), done);
+        }
+    }
+    st = sl_door_rows(&m->within, head, stage, n_here, m->parcel);
 done:
     return st;
 }
@@ -408,7 +427,6 @@ done:
 }
 
 const struct sl_door_kind sl_door_mpi = {.name = "mpi",
-                                         .check = check,
                                          .open = open_door,
                                          .close = close_door,
                                          .rows = rows,

@@ -8,6 +8,8 @@
  *         for each group, layer and direction
  *   sums  with --sync allreduce: the partials of each GPU's PEs are added up there, and these sums over the GPUs. With
  *         gossip sums are StarPU's, since a replica's PEs may be on any GPUs
+ *
+ * With several ranks rows between GPUs of one rank alone (mpi.c).
  */
 #ifndef SL_RUNTIME_EXCHANGE_NCCL_H
 #define SL_RUNTIME_EXCHANGE_NCCL_H

@@ -13,6 +13,7 @@
 #include "codelets/score.h"
 #include "runtime/full/full.h"
 #include "runtime/full/halo.h"
+#include "runtime/machine/pool.h"
 #include "support/memory.h"
 
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
@@ -336,6 +337,8 @@ static enum sl_status enter(const struct sl_shards *shards)
     if (shards->halo == NULL) {
         return SL_OK;
     }
+    /* A rank is there to hold little: what one layer leaves is not of the sizes that the next one takes. */
+    sl_pool_keep(false);
     sl_halo_enter(shards->halo, &shards->partition->graph);
     return forget_copies(shards);
 }
@@ -346,6 +349,7 @@ static enum sl_status leave(const struct sl_shards *shards)
         return SL_OK;
     }
     starpu_task_wait_for_all();
+    sl_pool_keep(true);
     sl_halo_leave(shards->halo, &shards->partition->graph);
     return forget_copies(shards);
 }

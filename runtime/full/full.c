@@ -16,6 +16,12 @@ struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, ui
     return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / n_parts, by_gpus ? SL_EVALUATE_GPU_SHIFT : SL_EVALUATE_SHIFT);
 }
 
+uint32_t sl_full_slices(const struct sl_layer *layer)
+{
+    uint32_t n = (layer->evaluation.travels + SL_FULL_COLUMNS - 1) / SL_FULL_COLUMNS;
+    return layer->kind->weigh == SL_WEIGH_ATTENTION ? 1 : n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
+}
+
 /* ---- the source ---- */
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
@@ -28,19 +34,32 @@ static struct sl_full *full_of(const struct sl_at *at)
     return at->pass->owner;
 }
 
+static uint32_t n_slices(const struct sl_at *at)
+{
+    return at->pass->shards->halo == NULL ? 1 : sl_full_slices(at->layer);
+}
+
+static uint32_t columns(const struct sl_at *at)
+{
+    uint32_t n = n_slices(at);
+    return (sl_at_order(at)->travels + n - 1) / n;
+}
+
 /* Rows are read where they are, but those of other ranks. */
 static enum sl_status send(const struct sl_at *at)
 {
     const struct sl_halo *halo = at->pass->shards->halo;
     const struct sl_halo_layer layer = {
-        .number = at->i, .n_columns = sl_at_order(at)->travels, .element = at->pass->shards->row_element};
+        .number = at->i, .width = columns(at), .n_slices = n_slices(at), .element = at->pass->shards->row_element};
+    uint32_t slice = at->columns.first / layer.width;
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; halo != NULL && q < halo->n_parts; q++) {
         struct sl_task_args head = sl_at_head(at, q);
-        SL_TRY(st,
-               sl_plan_here(at->pass->plan, q) ? sl_halo_send(halo, &head, &layer, q, sl_at_travels(at, q))
-                                               : sl_halo_receive(halo, &layer, q, &full_of(at)->received[q]),
-               done);
+        if (!sl_plan_here(at->pass->plan, q)) {
+            SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(at)->received[q]), done);
+        } else if (slice == 0) {
+            SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_at_travels(at, q)), done);
+        }
     }
 done:
     return st;
@@ -88,22 +107,27 @@ static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int be
     const struct sl_split *split = &at->pass->pe[q].split[at->level];
     uint32_t row = sl_at_chunk_row(at, q, at->level, c);
     struct sl_rows rows[SL_MAX_PES];
+    uint32_t first[SL_MAX_PES];
     struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                       .scale = at->layer->scale};
     struct sl_task_args head = sl_at_head(at, q);
     struct sl_full_sources what = sources_of(at, q);
     what.rows = rows;
+    what.columns = (struct sl_full_columns){at->columns.first, at->columns.n, first};
     what.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
     what.weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
-        rows[p] = sl_plan_here(at->pass->plan, p) ? *sl_at_travels(at, p) : full_of(at)->received[p];
-        rows[p].n_columns = sl_at_order(at)->travels;
+        bool here = sl_plan_here(at->pass->plan, p);
+        rows[p] = here ? *sl_at_travels(at, p) : full_of(at)->received[p];
+        rows[p].n_columns = here ? sl_at_order(at)->travels : columns(at);
+        first[p] = here ? at->columns.first : 0;
     }
     return at->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(at, q, row, &what, beta, out)
                                                         : sl_aggregate_full_submit(&head, &what, row, beta, out);
 }
 
-static const struct sl_source all_edges = {.ids = ids, .send = send, .arrived = arrived, .sum = sum};
+static const struct sl_source all_edges = {
+    .ids = ids, .columns = columns, .send = send, .arrived = arrived, .sum = sum};
 
 /* ---- the pass ---- */
 
@@ -153,10 +177,16 @@ static enum sl_role result_of(const struct sl_layer *layer)
     return layer->last ? SL_ROWS_Z : SL_ROWS_H;
 }
 
-static void drop_received(struct sl_full *full)
+/* Wait for their readers. Products of this layer are left to do. */
+static void close_received(struct sl_full *full)
 {
     for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
-        sl_rows_drop(&full->received[q]);
+        struct sl_rows *rows = &full->received[q];
+        for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+            sl_handle_close(rows->chunk[c]);
+            rows->chunk[c] = NULL;
+        }
+        sl_rows_drop(rows);
     }
 }
 
@@ -166,7 +196,6 @@ enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
     enum sl_status st;
     SL_TRY(st, sl_layer_derive(&at), done);
     SL_TRY(st, sl_layer_run(&at), done);
-    drop_received(full);
     for (uint32_t q = full->plan.first_pe; q < full->plan.end_pe; q++) {
         if (i != 1 || !at.layer->kind->reads_first) {
             sl_at_done(&at, q, SL_ROWS_INPUT);
@@ -178,6 +207,7 @@ enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
         }
     }
     sl_handle_drop(&full->group.statistics[i]);
+    close_received(full);
 done:
     return st;
 }
@@ -200,7 +230,9 @@ void sl_full_close(struct sl_full *full)
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_drop(&full->group.statistics[i]);
     }
-    drop_received(full);
+    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
+        sl_rows_drop(&full->received[q]);
+    }
     sl_free(full->received);
     sl_free(full->pass.pe);
     full->received = NULL;

@@ -16,11 +16,16 @@
 #define SL_EVALUATE_GPU_SHIFT 15
 struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
 
+/* In how many slices of its columns a layer takes the rows of other ranks, so that a few are there at a time: of at most SL_FULL_COLUMNS, since
+ * to find rows takes longer than to add narrower ones, or as many slices as there may be. Attention needs all columns. */
+#define SL_FULL_COLUMNS 64
+uint32_t sl_full_slices(const struct sl_layer *layer);
+
 /* A pass without a way back. */
 struct sl_full {
     struct sl_plan
         plan; /* a PE for each part: first_pe .. end_pe - 1 are evaluated here, by other ranks the others (shards->halo) */
-    struct sl_rows *received; /* of each part of the others: rows of the layer in hand */
+    struct sl_rows *received; /* of each part of the others: columns in hand of the rows of the layer in hand */
     struct sl_pass pass;
     struct sl_pass_group group;
 };
@@ -30,7 +35,8 @@ struct sl_full {
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                             struct sl_full *out);
 
-/* Submit layer i: all its chunks; then rows that nobody reads any more are dropped, once their readers are done.
+/* Submit layer i: all its chunks; then rows that nobody reads any more are dropped, once their readers are done. Waits for those of other
+ * ranks' rows, so that the next layer's come when these are gone.
  * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i);
 

@@ -265,10 +265,10 @@ static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_hal
                         : sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
 }
 
-/* A number for each handle that receives in a pass. */
-static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t q, uint32_t to, uint32_t piece)
+/* A number for each message of a pass. */
+static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_t q, uint32_t to, uint32_t piece)
 {
-    return SL_RANKS_TAGS_OF_HALOS + ((int64_t)layer->aside << 57 | (int64_t)layer->back << 56 |
+    return SL_RANKS_TAGS_OF_HALOS + ((int64_t)slice << 58 | (int64_t)layer->aside << 57 | (int64_t)layer->back << 56 |
                                      (int64_t)layer->number << 48 | (int64_t)piece << 32 | (int64_t)q << 16 |
                                      (int64_t)to);
 }
@@ -281,15 +281,18 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
     struct sl_split pieces = pieces_of(halo, layer, list->n);
     starpu_data_handle_t packed[N_WAITING] = {NULL};
     enum sl_status st = SL_OK;
-    for (uint32_t c = 0; c < pieces.n_chunks; c++) {
+    for (uint32_t i = 0; i < layer->n_slices * pieces.n_chunks; i++) {
+        uint32_t slice = i / pieces.n_chunks;
+        uint32_t c = i % pieces.n_chunks;
         uint32_t n = sl_split_size(&pieces, c);
-        starpu_data_handle_t *piece = &packed[c % N_WAITING];
+        starpu_data_handle_t *piece = &packed[i % N_WAITING];
         if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
             sl_handle_drop(piece);
         }
-        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, layer->n_columns, layer->element, piece) : SL_OK, done);
-        SL_TRY(st, sl_halo_pack_submit(head, rows, list->rows, c << pieces.shift, *piece), done);
-        SL_TRY(st, sl_ranks_send(*piece, list->rank, tag_of(layer, list->part, list->rank, c)), done);
+        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, layer->width, layer->element, piece) : SL_OK, done);
+        SL_TRY(st, sl_halo_pack_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece), done);
+        int64_t tag = tag_of(layer, slice, list->part, list->rank, c);
+        SL_TRY(st, (layer->whole ? sl_ranks_send : sl_ranks_offer)(*piece, list->rank, tag), done);
     }
 done:
     for (uint32_t i = 0; i < N_WAITING; i++) {
@@ -320,14 +323,14 @@ static uint32_t rank_of(const struct sl_halo *halo, uint32_t q)
 }
 
 enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t q,
-                               struct sl_rows *rows)
+                               uint32_t slice, struct sl_rows *rows)
 {
     struct sl_split pieces = pieces_of(halo, layer, sl_halo_rows(halo, q));
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
-    SL_TRY(st, sl_rows_reshape(&pieces, layer->n_columns, layer->element, rows), done);
+    SL_TRY(st, slice == 0 ? sl_rows_reshape(&pieces, layer->width, layer->element, rows) : SL_OK, done);
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
-        SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, q, halo->rank, c)), done);
+        SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, slice, q, halo->rank, c)), done);
     }
 done:
     return st;

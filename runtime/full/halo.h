@@ -5,7 +5,8 @@
  * come from, its halo. Which these are does not change: the lists are made once for a run. Evaluation has the halo of in-edges, and so has
  * full-graph training, whose way back has one of out-edges besides (runtime/pipe/graph.h).
  *
- * A message is a piece of the rows. Few pieces wait to be sent at a time: the next ones are packed into their memory.
+ * A message is a piece of the rows, and where a layer asks for that of a slice of their columns: a rank then has few columns of its halo at a
+ * time. Few pieces wait to be sent at a time: the next ones are packed into their memory.
  *
  * In a pass the rows of another rank's part q are those of the halo alone, in ascending order, and vertices are numbered by what is
  * there: part q's begin at first[q]. Edges are not held twice: for the time of a pass their sources are these numbers, in place, as
@@ -82,22 +83,26 @@ static inline uint32_t sl_halo_rows(const struct sl_halo *halo, uint32_t q)
 }
 sl_vertex sl_halo_id(const struct sl_halo *halo, uint32_t q, uint32_t r);
 
+#define SL_HALO_SLICES 8 /* messages' tags have three bits for them */
+
 /* What the messages of a layer have in common. */
 struct sl_halo_layer {
     uint32_t number;
-    uint32_t n_columns;
-    size_t element; /* bytes of a number */
-    bool back;      /* of the way back */
-    bool aside;     /* of a second pass, while the first one's messages are on their way */
-    bool whole;     /* what is needed of a part is one matrix, and one message */
+    uint32_t width;    /* columns of a message */
+    uint32_t n_slices; /* at most SL_HALO_SLICES, each of width columns but for the last, whose rows may end in zeros */
+    size_t element;    /* bytes of a number */
+    bool back;         /* of the way back */
+    bool aside;        /* of a second pass, while the first one's messages are on their way */
+    bool whole;        /* what is needed of a part is one matrix, and one message */
 };
 
 /* Submit a layer's messages. One thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM.
- * send: what others need of the rows of own part q.
- * receive: what is needed of part q, another rank's, into *rows: empty ones, or as sl_rows_keep left them. */
+ * send: what others need of the rows of own part q, all slices one after the other.
+ * receive: one slice of what is needed of part q, another rank's, into *rows: at first empty ones, or as sl_rows_keep left them; a further
+ * slice is received when those who read the one before, which have been submitted, are done. */
 enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head,
                             const struct sl_halo_layer *layer, uint32_t q, const struct sl_rows *rows);
 enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t q,
-                               struct sl_rows *rows);
+                               uint32_t slice, struct sl_rows *rows);
 
 #endif

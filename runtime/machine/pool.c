@@ -54,6 +54,7 @@ static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
 static struct header *reserve_lists[SL_POOL_CLASSES]; /* never, or not since their pages were given back */
 static struct arena *arenas;                          /* blocks are cut from the first */
 static unsigned n_near_classes = NEAR_CLASSES_LARGE;
+static bool keeps = true;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
 static uint64_t n_free_bytes;                         /* of these, on the free lists */
@@ -80,6 +81,13 @@ unsigned sl_pool_largest(unsigned class)
 void sl_pool_lend_near(bool near)
 {
     n_near_classes = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
+}
+
+void sl_pool_keep(bool keep)
+{
+    pthread_mutex_lock(&lock);
+    keeps = keep;
+    pthread_mutex_unlock(&lock);
 }
 
 static struct header *header_of(void *block)
@@ -142,11 +150,11 @@ static struct header *cut_block(unsigned class, size_t bytes)
     return header;
 }
 
-/* A block that will be used at once. What is never touched of it takes memory in a huge page alone: not where little is to be wasted. The
- * lock is held. */
+/* A block that will be used at once. What is never touched of it takes memory in a huge page alone: not where little is to be wasted, nor
+ * where its pages are to go as soon as it is free. The lock is held. */
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
-    bool beside = bytes + LINE_BYTES < HUGE_PAGE && n_near_classes != NEAR_CLASSES_LEAST;
+    bool beside = bytes + LINE_BYTES < HUGE_PAGE && n_near_classes != NEAR_CLASSES_LEAST && keeps;
     struct header *header = beside ? cut_block(class, bytes) : NULL;
     return header != NULL ? header : own_block(class, bytes);
 }
@@ -340,9 +348,15 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
         return 0;
     }
     pthread_mutex_lock(&lock);
-    header->next = free_lists[header->class];
-    free_lists[header->class] = header;
-    n_free_bytes += header->bytes;
+    if (!keeps && header->arena == NULL) {
+        empty_block(header);
+        header->next = reserve_lists[header->class];
+        reserve_lists[header->class] = header;
+    } else {
+        header->next = free_lists[header->class];
+        free_lists[header->class] = header;
+        n_free_bytes += header->bytes;
+    }
     pthread_mutex_unlock(&lock);
     return 0;
 }
@@ -381,6 +395,7 @@ void sl_pool_remove(void)
     sl_pool_report(NULL);
     release_free_blocks();
     sl_pool_lend_near(false);
+    sl_pool_keep(true);
     /* What StarPU keeps, with CUDA 32 MB, is lost, and so are free blocks in one arena with it. */
     memset(reserve_lists, 0, sizeof reserve_lists);
     arenas = NULL;

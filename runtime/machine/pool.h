@@ -39,6 +39,11 @@ void sl_pool_reserve(void);
  * side in huge pages: for runs whose steps take blocks of the same sizes, again and again. When no task runs; false at first. */
 void sl_pool_lend_near(bool near);
 
+/* Whether free blocks are kept with their memory, as at first. If not, the pages of a block go back to the system as soon as it is free,
+ * but for those in huge pages beside others, and no further blocks come to lie there: for what has much memory for a moment, and another
+ * much of other sizes in the next. Thread safe. */
+void sl_pool_keep(bool keep);
+
 /* The smallest block. */
 #define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
 

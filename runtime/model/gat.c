@@ -40,21 +40,24 @@ static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
 
 /* ---- forward, backward ---- */
 
+static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    return sl_bias(at, p, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+}
+
+static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    return at->pass->source->sum(at, p, c, 1, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+}
+
 static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, sl_project(at, SL_DERIVED), done);
-    SL_TRY(st, at->pass->source->send(at), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
         SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SCALES, at->level, at->layer->n_heads), done);
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, sl_bias(at, p, z->chunk[c]), done);
-            SL_TRY(st, at->pass->source->sum(at, p, c, 1, z->chunk[c]), done);
-        }
     }
-    at->pass->source->arrived(at);
+    st = sl_sum_chunks(at, SL_ROWS_Z, begin, combine);
 done:
     return st;
 }

@@ -12,6 +12,11 @@
 
 #define WEIGHT SL_NEIGH
 
+static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    return sl_at_order(at)->project_first ? sl_bias(at, p, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]) : SL_OK;
+}
+
 static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
 {
     struct sl_task_args head = sl_at_head(at, p);
@@ -19,19 +24,20 @@ static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
     starpu_data_handle_t sum;
     enum sl_status st;
     if (sl_at_order(at)->project_first) {
-        SL_TRY(st, sl_bias(at, p, z), done);
         return at->pass->source->sum(at, p, c, 1, z);
     }
     sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
     SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
-    st = sl_dense_forward_submit(&head, sum, 0, sl_at_value(at, p, WEIGHT), sl_at_value(at, p, SL_BIAS), 0, z);
+    if (sl_at_ends(at)) {
+        st = sl_dense_forward_submit(&head, sum, 0, sl_at_value(at, p, WEIGHT), sl_at_value(at, p, SL_BIAS), 0, z);
+    }
 done:
     return st;
 }
 
 static enum sl_status forward(const struct sl_at *at)
 {
-    return sl_convolve(at, WEIGHT, combine);
+    return sl_convolve(at, WEIGHT, begin, combine);
 }
 
 static enum sl_status backward(const struct sl_at *at)

@@ -50,19 +50,24 @@ static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
 
 /* ---- forward ---- */
 
+static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_blend_rows to = {sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c], 0};
+    return sl_blend_submit(&head, SL_STAGE_AGGREGATE, sl_handle_rows(to.handle), alpha_of(at),
+                           initial_rows(at, p, c, SL_ROWS_H), 0, to);
+}
+
 static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
 {
     struct sl_task_args head = sl_at_head(at, p);
     starpu_data_handle_t s = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
-    struct sl_blend_rows to = {s, 0};
     enum sl_status st;
-    SL_TRY(st,
-           sl_blend_submit(&head, SL_STAGE_AGGREGATE, sl_handle_rows(s), alpha_of(at),
-                           initial_rows(at, p, c, SL_ROWS_H), 0, to),
-           done);
     SL_TRY(st, at->pass->source->sum(at, p, c, 1, s), done);
-    st = sl_dense_forward_submit(&head, s, 0, sl_at_value(at, p, SL_DERIVED), NULL, 0,
-                                 sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+    if (sl_at_ends(at)) {
+        st = sl_dense_forward_submit(&head, s, 0, sl_at_value(at, p, SL_DERIVED), NULL, 0,
+                                     sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+    }
 done:
     return st;
 }
@@ -71,15 +76,7 @@ static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, at->layer->activates_input ? sl_activate_input(at) : SL_OK, done);
-    SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-            SL_TRY(st, combine(at, p, c), done);
-        }
-    }
-    at->pass->source->arrived(at);
+    st = sl_sum_chunks(at, SL_ROWS_Z, begin, combine);
 done:
     return st;
 }

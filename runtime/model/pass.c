@@ -14,7 +14,13 @@
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i)
 {
     struct sl_layer *layer = &pass->model->layer[i];
-    return (struct sl_at){pass, i, layer->from, layer->level, layer, pass->plan->end_pe - pass->plan->first_pe, NULL};
+    uint32_t n_pes = pass->plan->end_pe - pass->plan->first_pe;
+    return (struct sl_at){pass, i, layer->from, layer->level, layer, n_pes, NULL, {0}};
+}
+
+bool sl_at_ends(const struct sl_at *at)
+{
+    return at->columns.first + at->columns.n == sl_at_order(at)->travels;
 }
 
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p)
@@ -196,17 +202,26 @@ done:
     return st;
 }
 
+/* y of one PE, and what may begin of each chunk beside it. */
+static enum sl_status project(const struct sl_at *at, uint32_t p, int parameter, sl_chunk_work *beside)
+{
+    const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
+    enum sl_status st;
+    SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, sl_at_order(at)->travels), done);
+    for (uint32_t c = 0; c < y->split.n_chunks; c++) {
+        SL_TRY(st, sl_multiply(at, p, sl_at_chunk_row(at, p, at->from, c), parameter, NULL, 0, y->chunk[c]), done);
+        SL_TRY(st, beside != NULL ? beside(at, p, c) : SL_OK, done);
+    }
+done:
+    return st;
+}
+
 enum sl_status sl_project(const struct sl_at *at, int parameter)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        const struct sl_rows *y = sl_at_rows(at, p, SL_ROWS_PROJECTED);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_PROJECTED, at->from, sl_at_order(at)->travels), done);
-        for (uint32_t c = 0; c < y->split.n_chunks; c++) {
-            SL_TRY(st, sl_multiply(at, p, sl_at_chunk_row(at, p, at->from, c), parameter, NULL, 0, y->chunk[c]), done);
-        }
+    for (uint32_t k = 0, p = 0; st == SL_OK && sl_at_pe(at, k, &p); k++) {
+        st = project(at, p, parameter, NULL);
     }
-done:
     return st;
 }
 
@@ -284,23 +299,96 @@ done:
     return st;
 }
 
-enum sl_status sl_convolve(const struct sl_at *at, int parameter,
-                           enum sl_status (*combine)(const struct sl_at *at, uint32_t p, uint32_t c))
+/* The next slice of the columns that travel is in hand, or none. Before the first it is empty. */
+static bool next_slice(struct sl_at *at)
+{
+    uint32_t all = sl_at_order(at)->travels;
+    uint32_t most = at->pass->source->columns == NULL ? all : at->pass->source->columns(at);
+    uint32_t rest;
+    at->columns.first += at->columns.n;
+    rest = all - at->columns.first;
+    at->columns.n = rest < most ? rest : most;
+    return at->columns.n > 0;
+}
+
+/* What a layer sums into, and its result. */
+static enum sl_status shape_sums(const struct sl_at *at, uint32_t p, enum sl_role result)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, sl_at_order(at)->project_first ? sl_project(at, parameter) : SL_OK, done);
+    SL_TRY(st, sl_at_shape(at, p, result, at->level, at->layer->n_out), done);
+    if (!sl_at_order(at)->project_first) {
+        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
+    }
+done:
+    return st;
+}
+
+/* How a layer goes over its chunks. begun: their rows have their shape, and what comes before the sums is under way. */
+struct sums {
+    enum sl_role result;
+    bool begun;
+    sl_chunk_work *begin, *combine;
+};
+
+/* The slice of columns in hand. */
+static enum sl_status sum_slice(const struct sl_at *at, const struct sums *sums)
+{
+    bool begins = at->columns.first == 0 && !sums->begun;
+    enum sl_status st;
     SL_TRY(st, at->pass->source->send(at), done);
     for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
-        if (!sl_at_order(at)->project_first) {
-            SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
-        }
-        for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            SL_TRY(st, combine(at, p, c), done);
+        SL_TRY(st, begins ? shape_sums(at, p, sums->result) : SL_OK, done);
+        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
+            SL_TRY(st, begins && sums->begin != NULL ? sums->begin(at, p, c) : SL_OK, done);
+            SL_TRY(st, sums->combine(at, p, c), done);
         }
     }
+done:
+    return st;
+}
+
+static enum sl_status sum_slices(const struct sl_at *at, const struct sums *sums)
+{
+    struct sl_at slice = *at;
+    enum sl_status st = SL_OK;
+    while (next_slice(&slice)) {
+        SL_TRY(st, sum_slice(&slice, sums), done);
+    }
     at->pass->source->arrived(at);
+done:
+    return st;
+}
+
+enum sl_status sl_sum_chunks(const struct sl_at *at, enum sl_role result, sl_chunk_work *begin, sl_chunk_work *combine)
+{
+    struct sums sums = {.result = result, .begin = begin, .combine = combine};
+    return sum_slices(at, &sums);
+}
+
+/* With all rows at every level, as they are without a way back, a chunk's input is done with when it has been projected, and what is added
+ * to its sums has begun. */
+static enum sl_status project_and_begin(const struct sl_at *at, int parameter, sl_chunk_work *begin)
+{
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
+        SL_TRY(st, shape_sums(at, p, SL_ROWS_Z), done);
+        SL_TRY(st, project(at, p, parameter, begin), done);
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_convolve(const struct sl_at *at, int parameter, sl_chunk_work *begin, sl_chunk_work *combine)
+{
+    bool project_first = sl_at_order(at)->project_first;
+    struct sums sums = {SL_ROWS_Z, project_first && !at->pass->training, begin, combine};
+    enum sl_status st = SL_OK;
+    if (sums.begun) {
+        SL_TRY(st, project_and_begin(at, parameter, begin), done);
+    } else {
+        SL_TRY(st, project_first ? sl_project(at, parameter) : SL_OK, done);
+    }
+    st = sum_slices(at, &sums);
 done:
     return st;
 }

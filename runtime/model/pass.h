@@ -43,7 +43,8 @@ enum sl_role {
  * submitted; sl_rows_reshape). */
 struct sl_pass_pe {
     struct sl_split split[SL_MAX_LAYERS + 1]; /* by level */
-    struct sl_rows features;                  /* of the first layer, perhaps its destinations' alone, which are the first; empty where they are sparse */
+    /* Of the first layer, perhaps its destinations' alone, which are the first; empty where they are sparse. */
+    struct sl_rows features;
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
 
@@ -82,14 +83,20 @@ struct sl_pass {
     struct sl_pass_moments batch;
 };
 
+/* Columns first .. first + n - 1 of what travels: a slice of those. */
+struct sl_columns {
+    uint32_t first, n;
+};
+
 /* A layer in hand. */
 struct sl_at {
     struct sl_pass *pass;
     uint32_t i;
     uint32_t from, level; /* of what it takes in, of what it gives; the level is the hop, too */
     struct sl_layer *layer;
-    uint32_t n_pes;      /* whose rows are in hand: */
-    const uint32_t *pes; /* these, or NULL: all of this process */
+    uint32_t n_pes;            /* whose rows are in hand: */
+    const uint32_t *pes;       /* these, or NULL: all of this process */
+    struct sl_columns columns; /* forward, of what travels */
 };
 
 /* The k-th PE in hand, into *p; false beyond the last. */
@@ -114,12 +121,17 @@ struct sl_source {
     /* The PE that works for PE p at this layer, where that is another one; NULL: p itself. */
     uint32_t (*worker)(const struct sl_at *at, uint32_t p);
 
-    /* The rows that travel (sl_at_travels) go to the PEs that aggregate them; call `arrived` when all who read them in this layer
-     * have been submitted. */
+    /* How many columns of the rows that travel are sent and summed at a time, forward; NULL: all. Sums of a column do not depend on the
+     * others: a layer sends, and then sums into all its chunks, for each slice of columns (sl_sum_chunks). */
+    uint32_t (*columns)(const struct sl_at *at);
+
+    /* The rows that travel (sl_at_travels), of them the columns in hand, go to the PEs that aggregate them; call `arrived` when all who
+     * read them in this layer have been submitted. */
     enum sl_status (*send)(const struct sl_at *at);
     void (*arrived)(const struct sl_at *at);
 
-    /* Rows of chunk c of the output level = or += (beta) what the layer's edges give them of the rows that travelled. */
+    /* Rows of chunk c of the output level = or += (beta) what the layer's edges give them of the rows that travelled, in the columns in
+     * hand. */
     enum sl_status (*sum)(const struct sl_at *at, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out);
 
     /* The adjoint: what travels back (sl_at_returns) does, and every owner adds up those of its
@@ -142,6 +154,9 @@ struct sl_source {
 /* Layer i of all PEs of this process. */
 struct sl_at sl_pass_at(struct sl_pass *pass, uint32_t i);
 struct sl_task_args sl_at_head(const struct sl_at *at, uint32_t p);
+
+/* Whether the slice of columns in hand is the last. */
+bool sl_at_ends(const struct sl_at *at);
 
 /* A layer's rows, and those of its input's gradient, which are the layer's below. */
 struct sl_rows *sl_at_rows(const struct sl_at *at, uint32_t p, enum sl_role role);
@@ -199,10 +214,16 @@ void sl_project_done(const struct sl_at *at);
 enum sl_status sl_sum_back(const struct sl_at *at, int parameter);
 enum sl_status sl_sum_gradient(const struct sl_at *at, int parameter, bool with_bias);
 
-/* The forward of a layer that multiplies before or after it sums, as its widths ask for: rows travel, projected or as they are, and
- * `combine` submits Z of each chunk c of PE p, whose rows of Z, and SUM where the layer does not project first, have their shape. */
-enum sl_status sl_convolve(const struct sl_at *at, int parameter,
-                           enum sl_status (*combine)(const struct sl_at *at, uint32_t p, uint32_t c));
+/* What a layer does with chunk c of PE p, whose rows of the result, and SUM where the layer does not project first, have their shape. */
+typedef enum sl_status sl_chunk_work(const struct sl_at *at, uint32_t p, uint32_t c);
+
+/* The forward of a layer once what travels is there: of each chunk what comes before its sum (begin, or NULL), and the sum and what
+ * comes behind it (combine), which is called for each slice of columns that the source takes at a time: behind it is behind the last. */
+enum sl_status sl_sum_chunks(const struct sl_at *at, enum sl_role result, sl_chunk_work *begin, sl_chunk_work *combine);
+
+/* The forward of a layer that multiplies before or after it sums, as its widths ask for: rows travel, projected or as they are, and the
+ * result is Z. */
+enum sl_status sl_convolve(const struct sl_at *at, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
 /* The layer's bias in every row of chunk z; the gradient of it, a partial for each chunk of gz of all PEs. */
 enum sl_status sl_bias(const struct sl_at *at, uint32_t p, starpu_data_handle_t z);

@@ -21,6 +21,9 @@ static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
     struct sl_blend_rows to = {h, 0};
     enum sl_status st;
     SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
+    if (!sl_at_ends(at)) {
+        return SL_OK;
+    }
     SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, sl_at_value(at, p, SL_NEIGH), sl_at_value(at, p, SL_BIAS), 0, h),
            done);
     st = sl_blend_submit(&head, SL_STAGE_DENSE, sl_handle_rows(h), 1, from, 1, to);
@@ -32,15 +35,7 @@ static enum sl_status forward(const struct sl_at *at)
 {
     enum sl_status st;
     SL_TRY(st, sl_activate_input(at), done);
-    SL_TRY(st, at->pass->source->send(at), done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SUM, at->level, at->layer->n_in), done);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_H, at->level, at->layer->n_out), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-            SL_TRY(st, combine(at, p, c), done);
-        }
-    }
-    at->pass->source->arrived(at);
+    st = sl_sum_chunks(at, SL_ROWS_H, NULL, combine);
 done:
     return st;
 }

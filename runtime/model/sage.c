@@ -13,41 +13,47 @@
 
 /* ---- forward ---- */
 
-/* z of one chunk, from the sum. Without a way back the sum is taken first: a chunk's z needs memory only when that is done. */
-static enum sl_status combine_sum(const struct sl_at *at, uint32_t p, uint32_t c, starpu_data_handle_t z)
+/* z of one chunk, but for its sum. Without a way back a sum that does not go there is taken first: z needs memory only when that is done. */
+static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+{
+    bool first = at->pass->training || sl_at_order(at)->project_first;
+    return first ? sl_multiply(at, p, sl_at_chunk_row(at, p, at->level, c), SL_SELF, sl_at_value(at, p, SL_BIAS), 0,
+                               sl_at_rows(at, p, SL_ROWS_Z)->chunk[c])
+                 : SL_OK;
+}
+
+/* z from the sum. */
+static enum sl_status finish(const struct sl_at *at, uint32_t p, uint32_t c, starpu_data_handle_t sum)
 {
     struct sl_task_args head = sl_at_head(at, p);
-    starpu_data_handle_t sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
-    starpu_data_handle_t bias = sl_at_value(at, p, SL_BIAS);
+    starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
     starpu_data_handle_t w = sl_at_value(at, p, SL_NEIGH);
     uint32_t row = sl_at_chunk_row(at, p, at->level, c);
-    bool self_first = at->pass->training;
-    enum sl_status st = SL_OK;
-    SL_TRY(st, self_first ? sl_multiply(at, p, row, SL_SELF, bias, 0, z) : SL_OK, done);
-    SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
-    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, self_first ? NULL : bias, self_first, z), done);
-    SL_TRY(st, self_first ? SL_OK : sl_multiply(at, p, row, SL_SELF, NULL, 1, z), done);
+    bool begun = at->pass->training;
+    enum sl_status st;
+    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_at_value(at, p, SL_BIAS), begun, z), done);
+    st = begun ? SL_OK : sl_multiply(at, p, row, SL_SELF, NULL, 1, z);
 done:
     return st;
 }
 
 static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
 {
-    starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
-    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    starpu_data_handle_t sum;
     enum sl_status st;
-    if (!sl_at_order(at)->project_first) {
-        return combine_sum(at, p, c, z);
+    if (sl_at_order(at)->project_first) {
+        return at->pass->source->sum(at, p, c, 1, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
     }
-    SL_TRY(st, sl_multiply(at, p, row, SL_SELF, sl_at_value(at, p, SL_BIAS), 0, z), done);
-    st = at->pass->source->sum(at, p, c, 1, z);
+    sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
+    SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
+    st = sl_at_ends(at) ? finish(at, p, c, sum) : SL_OK;
 done:
     return st;
 }
 
 static enum sl_status forward(const struct sl_at *at)
 {
-    return sl_convolve(at, SL_NEIGH, combine);
+    return sl_convolve(at, SL_NEIGH, begin, combine);
 }
 
 /* ---- backward ---- */

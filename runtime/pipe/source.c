@@ -84,7 +84,8 @@ static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *s
     const struct sl_pipe *pipe = pipe_of(at);
     const uint32_t *slot_of = pipe->order.slot_of;
     struct sl_halo_layer layer = {.number = at->i,
-                                  .n_columns = sl_at_order(at)->travels,
+                                  .width = sl_at_order(at)->travels,
+                                  .n_slices = 1,
                                   .element = sizeof(sl_real),
                                   .back = side == &pipe->graph.out,
                                   .aside = pipe->aside,
@@ -100,7 +101,7 @@ static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *s
         }
         SL_TRY(st,
                sl_plan_here(at->pass->plan, q) ? sl_halo_send(side->halo, &head, &layer, q, rows)
-                                               : sl_halo_receive(side->halo, &layer, q, rows),
+                                               : sl_halo_receive(side->halo, &layer, q, 0, rows),
                done);
     }
 done:

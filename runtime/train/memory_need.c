@@ -386,13 +386,14 @@ static double portion(double share, double whole)
     return fmin(1, share) * whole;
 }
 
-/* The rows of other ranks that one layer reads. */
+/* The rows of other ranks that one layer reads at a time. */
 static double halo_bytes(const struct sl_model *model, size_t element, double n)
 {
-    uint32_t widest = 0;
+    double widest = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        widest = aggregates(layer) && layer->evaluation.travels > widest ? layer->evaluation.travels : widest;
+        widest =
+            aggregates(layer) ? fmax(widest, ceil((double)layer->evaluation.travels / sl_full_slices(layer))) : widest;
     }
     return CLASS_SHARE * n * widest * (double)element;
 }

@@ -37,10 +37,6 @@ enum sl_status sl_together_check(const struct sl_settings *s)
     if (n == 1 || st != SL_OK) {
         return st;
     }
-    if (s->transport == SL_TRANSPORT_NCCL) {
-        return sl_fail(SL_ENOTSUP, "--transport: found nccl in %u processes, expected starpu; NCCL is for one process",
-                       n);
-    }
     if (!pipe && s->pes > 0 && s->pes < n) {
         return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
                        n);

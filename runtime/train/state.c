@@ -15,7 +15,7 @@
 #include "support/memory.h"
 
 /* Options that must be the same for a run to go on exactly: what is trained on what, and in which order numbers are added.
- * `transport` nccl adds gradients by GPU first, StarPU's by PE; `means` fastest takes cuSPARSE's order here and there; `epochs` are
+ * `transport` nccl adds gradients by GPU first, StarPU's and that of several ranks by PE; `means` fastest takes cuSPARSE's order here and there; `epochs` are
  * what a schedule of the learning rate is stretched over.
  *
  * Not here: where and when tasks run, and where rows lie (sched, placement, depth, feature-cache), as each sum has an order of its
