@@ -139,20 +139,19 @@ SL_INLINE const void *own_row(enum sl_entries of, const struct sl_sources *x, co
     return x->own != NULL ? sl_view_row_of(of, x->own, d, n_columns) : source_row(of, x, widths, id, n_columns);
 }
 
-/* Destination d, of the edges first .. end - 1: their mean, or by weights. widths: of each owner's rows, of which n_columns are added;
- * NULL: these are all. */
+/* Destination d, of the edges sum.first .. sum.end - 1: their mean, or by weights. widths: of each owner's rows, of which n_columns are
+ * added; NULL: these are all. */
 SL_INLINE void sum_of_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
-                              const uint32_t *widths, uint32_t d, uint64_t first, uint64_t end, uint32_t n_columns,
-                              sl_real *out)
+                              const uint32_t *widths, uint32_t d, struct sum sum, uint32_t n_columns, sl_real *out)
 {
-    struct sum sum = {.first = first, .end = end};
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, d);
         add_scaled(of, n_columns, out, own_row(of, walk->x, widths, d, sum.id, n_columns),
                    sl_weights_self(weights, sum.id));
     }
-    if (first < end) {
-        sum.factor = weights == NULL ? 1 / (sl_real)(end - first) : sl_weights_share(weights, sum.id, end - first);
+    if (sum.first < sum.end) {
+        uint64_t n = sum.end - sum.first;
+        sum.factor = weights == NULL ? 1 / (sl_real)n : sl_weights_share(weights, sum.id, n);
         add_sources(of, walk, weights, widths, sum, n_columns, out);
     }
 }
@@ -168,7 +167,8 @@ SL_INLINE void sum_edges(enum sl_entries of, const struct sl_edges *edges, const
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(of, &walk, weights, NULL, edges->row0 + i, offsets[i], offsets[i + 1], n_columns, out);
+        struct sum sum = {.first = offsets[i], .end = offsets[i + 1]};
+        sum_of_sources(of, &walk, weights, NULL, edges->row0 + i, sum, n_columns, out);
     }
 }
 
@@ -364,8 +364,8 @@ SL_INLINE void sum_full(enum sl_entries of, const struct full_edges *edges, cons
         if (!beta) {
             memset(out, 0, n_columns * sizeof *out);
         }
-        sum_of_sources(of, &walk, weights, edges->widths, edges->row0 + i, offsets[i] - offsets[0],
-                       offsets[i + 1] - offsets[0], n_columns, out);
+        struct sum sum = {.first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
+        sum_of_sources(of, &walk, weights, edges->widths, edges->row0 + i, sum, n_columns, out);
     }
 }
 
