@@ -19,6 +19,11 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 #include <cuda_runtime_api.h> /* cudaStream_t */
 #endif
 
+/* A handle's user data as long as tasks that name it are held back from StarPU (codelets/bundle.h). */
+struct sl_hold {
+    void (*let_go)(const struct sl_hold *hold); /* hand them over; what fails becomes the run's failure */
+};
+
 /* Rows row0 .. row0 + n_rows - 1 of a matrix in which others have rows, too; those of PEs that live together are side by side, so that
  * tasks have few buffers. Whoever writes row 0 is the first of the matrix' writers. handle NULL: no rows. */
 struct sl_slice {

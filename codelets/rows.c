@@ -110,9 +110,18 @@ void sl_matrix_keep(starpu_data_handle_t *handle)
     }
 }
 
+void sl_handle_let_go(starpu_data_handle_t handle)
+{
+    const struct sl_hold *hold = handle == NULL ? NULL : starpu_data_get_user_data(handle);
+    if (hold != NULL) {
+        hold->let_go(hold);
+    }
+}
+
 void sl_handle_drop(starpu_data_handle_t *handle)
 {
     if (*handle != NULL) {
+        sl_handle_let_go(*handle);
         starpu_data_unregister_submit(*handle);
         *handle = NULL;
     }
@@ -120,6 +129,7 @@ void sl_handle_drop(starpu_data_handle_t *handle)
 
 enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum starpu_data_access_mode mode)
 {
+    sl_handle_let_go(handle);
     if (starpu_data_acquire_on_node_try(handle, node, mode) == 0 ||
         starpu_data_acquire_on_node(handle, node, mode) == 0) {
         return SL_OK;
@@ -130,6 +140,7 @@ enum sl_status sl_handle_acquire(starpu_data_handle_t handle, int node, enum sta
 enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_handle_t chunk,
                                 enum starpu_data_access_mode mode)
 {
+    sl_handle_let_go(chunk);
     if (starpu_data_acquire(chunk, mode) != 0) {
         return sl_fail(SL_ESTARPU, "StarPU refused to hand out a chunk of rows");
     }
@@ -143,6 +154,7 @@ enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_ha
 void sl_handle_close(starpu_data_handle_t handle)
 {
     if (handle != NULL) {
+        sl_handle_let_go(handle);
         starpu_data_unregister_no_coherency(handle);
     }
 }

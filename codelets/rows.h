@@ -108,6 +108,10 @@ enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_ha
                                 enum starpu_data_access_mode mode);
 #endif
 
+/* The host is about to wait for a handle's tasks, or to end it, as the functions of this header do by themselves: those that are held back
+ * from StarPU (codelets/bundle.h) go to it first. NULL is allowed. */
+void sl_handle_let_go(starpu_data_handle_t handle);
+
 /* Wait for the tasks that use a handle and unregister it, without bringing its data back; NULL is allowed. */
 void sl_handle_close(starpu_data_handle_t handle);
 

@@ -152,10 +152,17 @@ static struct sl_worker_log *own_log(const struct sl_run *run)
     return worker < 0 || (unsigned)worker >= run->n_workers ? NULL : &run->logs[worker];
 }
 
+static _Thread_local const char *codelet_in_hand;
+
+void sl_task_in_hand(const char *codelet_name)
+{
+    codelet_in_hand = codelet_name;
+}
+
 static const char *current_codelet(void)
 {
     const struct starpu_task *task = starpu_task_get_current();
-    return task != NULL ? task->cl->name : "a task";
+    return codelet_in_hand != NULL ? codelet_in_hand : task != NULL ? task->cl->name : "a task";
 }
 
 static void set_at_work(struct sl_at_work *at, const struct sl_task_args *args)
@@ -644,11 +651,8 @@ static enum sl_status translate(int error, const char *name)
 static enum sl_status submit(const struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
     const char *name = task->codelet->name;
-    enum sl_status st = check_buffers(task);
-    if (st != SL_OK) {
-        return st;
-    }
     struct starpu_task *out = starpu_task_create();
+    enum sl_status st;
     out->cl = task->codelet;
     set_arguments(out, args, args_bytes, name);
     if (!set_buffers(out, task) || out->cl_arg == NULL) {
@@ -671,10 +675,20 @@ destroy_task:
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
     assert(args_bytes >= sizeof(struct sl_task_args));
-    enum sl_status st = task->status;
-    if (st == SL_OK) {
-        st = submit(task, args, args_bytes, priority);
-    }
+    const struct sl_run *run = ((const struct sl_task_args *)args)->run;
+    enum sl_status st;
+    SL_TRY(st, task->status, done);
+    SL_TRY(st, check_buffers(task), done);
+    st = run->holder == NULL ? submit(task, args, args_bytes, priority)
+                             : run->holder->hold(run->holder, task, args, args_bytes, priority);
+done:
+    release_lists(task);
+    return st;
+}
+
+enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
+{
+    enum sl_status st = task->status == SL_OK ? submit(task, args, args_bytes, priority) : task->status;
     release_lists(task);
     return st;
 }

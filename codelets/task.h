@@ -84,6 +84,15 @@ struct sl_worker_log {
     struct sl_at_work at;
 };
 
+struct sl_task;
+
+/* Who is given a run's tasks before StarPU is (codelets/bundle.h). */
+struct sl_holder {
+    /* Hold the task back, or hand it over (sl_task_hand_over), after all that it waits for. As sl_task_submit. */
+    enum sl_status (*hold)(struct sl_holder *holder, struct sl_task *task, const void *args, size_t args_bytes,
+                           enum sl_priority priority);
+};
+
 /* One run: outlives all of its tasks. */
 struct sl_run {
     struct sl_failure failure;
@@ -91,14 +100,15 @@ struct sl_run {
     unsigned n_workers;
     int min_priority, max_priority; /* the scheduler's range */
     const struct sl_homes
-        *homes;             /* --placement home: a PE's tasks run at its home only, those without a CUDA implementation
+        *homes; /* --placement home: a PE's tasks run at its home only, those without a CUDA implementation
                                      anywhere where homes are GPUs'; NULL: all run anywhere */
-    bool gpus_first;        /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
-    bool has_cuda;          /* there are CUDA workers */
-    uint32_t n_gpus;        /* that StarPU drives, with a worker each */
-    uint64_t gpu_bytes;     /* that data may take on one, where StarPU has least; 0: there is none */
-    bool evaluate_anywhere; /* evaluation's tasks, which are of parts, go to no PE's home */
-    bool evaluate_on_cpus;  /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
+    struct sl_holder *holder; /* NULL: tasks go to StarPU one by one */
+    bool gpus_first;          /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
+    bool has_cuda;            /* there are CUDA workers */
+    uint32_t n_gpus;          /* that StarPU drives, with a worker each */
+    uint64_t gpu_bytes;       /* that data may take on one, where StarPU has least; 0: there is none */
+    bool evaluate_anywhere;   /* evaluation's tasks, which are of parts, go to no PE's home */
+    bool evaluate_on_cpus;    /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
     bool bf16;         /* --precision bf16: products take their factors so; CPU workers alone */
@@ -247,9 +257,13 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
 #define SL_TASK_MARK "sl_codelet."
 
 /* Submit: copies `args` (whose head is a struct sl_task_args), sets the name, priority and placement (where there are GPUs, what
- * works on a cache of feature rows runs on them), and translates StarPU's answer. SL_ESTARPU, SL_ENOMEM. The struct sl_task is
- * spent either way. */
+ * works on a cache of feature rows runs on them), and translates StarPU's answer. Where the run has a holder the task may be
+ * held back. SL_ESTARPU, SL_ENOMEM. The struct sl_task is spent either way. */
 enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
+
+/* For holders: the same, to StarPU at once; and, on a worker, whose codelet is at work in a task that does several's, or NULL. */
+enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);
+void sl_task_in_hand(const char *codelet_name);
 
 #endif /* SL_KERNELS_ONLY */
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "codelets/bundle.h"
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
 #include "codelets/loss.h"
@@ -132,6 +133,13 @@ done:
     return st;
 }
 
+/* What was held back goes to StarPU; st: what was submitted before. */
+static enum sl_status settled(const struct sl_steps *s, enum sl_status st)
+{
+    enum sl_status own = sl_bundles_settle(s->run);
+    return st == SL_OK ? own : st;
+}
+
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
@@ -150,7 +158,7 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     SL_TRY(st, s->plan->n_ranks > 1 ? tell(s, step, slot) : SL_OK, done);
     s->n_sampled = step + 1;
 done:
-    return st;
+    return settled(s, st);
 }
 
 /* ---- compute phase ---- */
@@ -244,6 +252,7 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
         SL_TRY(st, sl_layer_update(s, i, adam), done);
     }
 done:
+    st = settled(s, st);
     sl_step_drop(s);
     return st;
 }

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "codelets/bundle.h"
 #include "support/memory.h"
 
 /* ---- rules ---- */
@@ -211,6 +212,16 @@ uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
     return together ? (plan->n_parts + most - 1) / most : 1;
 }
 
+/* Lots of PEs, of whole teams, as many as there may be teams of one group. What moves data between memories by itself, and who looks at
+ * tasks, has them one by one. */
+static enum sl_status open_bundles(const struct sl_steps *s)
+{
+    const uint32_t most = TEAMS_OF_A_WORKER * s->run->n_workers;
+    const uint32_t n = (s->plan->n_pes + most - 1) / most;
+    const bool together = s->plan->n_ranks == 1 && s->run->homes == NULL && !s->run->has_cuda && !s->run->traced;
+    return together && n > 1 ? sl_bundles_open(s->run, s->plan->n_pes, (n + s->team - 1) / s->team * s->team) : SL_OK;
+}
+
 static void open_pass(struct sl_steps *s, const struct sl_source *source)
 {
     s->pass = (struct sl_pass){.plan = s->plan,
@@ -243,6 +254,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source 
         out->max_fanout = work->settings->fanout[hop] > out->max_fanout ? work->settings->fanout[hop] : out->max_fanout;
     }
     open_pass(out, source);
+    SL_TRY(st, open_bundles(out), undo);
     SL_TRY(st, open_partials(out), undo);
     SL_TRY(st, sl_alloc_zero(plan->n_groups, sizeof *out->pass.group, "groups", &out->pass.group), undo);
     SL_TRY(st, sl_alloc((size_t)plan->n_parts * plan->n_parts, sizeof *out->parcels, "parcels", &out->parcels), undo);
@@ -278,5 +290,8 @@ void sl_steps_close(struct sl_steps *steps)
     sl_free(steps->pass.group);
     sl_free(steps->parcels);
     sl_replicas_close(&steps->replicas);
+    if (steps->run != NULL) {
+        sl_bundles_close(steps->run);
+    }
     *steps = (struct sl_steps){0};
 }
