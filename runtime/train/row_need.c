@@ -178,12 +178,6 @@ static bool is_passing(const struct sl_layer *layer)
     return layer->hidden && layer->norm == SL_NORM_NONE;
 }
 
-/* Bytes of a number of a layer's output: of one that is not activated they are those of what comes before an activation. */
-static size_t output_element(const struct sl_rows_of *of, const struct sl_layer *layer)
-{
-    return layer->hidden ? row_element(of) : sizeof(sl_real);
-}
-
 /* Rows of a layer's way forward that its way back reads. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
@@ -324,7 +318,7 @@ static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer,
     const size_t real = sizeof(sl_real);
     const size_t row = row_element(of);
     bool sums = aggregates(layer) && !layer->training.project_first;
-    add_parts(of, layer->n_out, output_element(of, layer), shares->outputs, to);
+    add_parts(of, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
     add_parts(of, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
     add_parts(of, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
     add_parts(of, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
@@ -356,10 +350,19 @@ static double n_packed(const struct sl_settings *s)
     return s->epochs >= s->history_every ? 2 : 1;
 }
 
-/* Gradients of rows that are kept are all there; of others, those of a layer in hand. */
-static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
+/* Gradients of rows that are kept are all there; of others, those of the slot in hand. */
+static void add_gradient(const struct sl_rows_of *of, double width, size_t element, struct sl_blocks *all,
+                         struct sl_blocks *in_hand)
 {
     double slots = (double)of->settings->pes / of->settings->ways;
+    bool kept = keeps(of, width, element);
+    add_parts(of, width, element, kept ? 1 : 1 / slots, kept ? all : in_hand);
+}
+
+/* Those of all layers, or of one; of bf16 those that travel, besides. */
+static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
+{
+    bool rounds = row_element(of) == sizeof(sl_bf16);
     struct sl_blocks passing = {{0}};
     for (uint32_t i = 0; i < of->model->n_layers; i++) {
         const struct sl_layer *layer = &of->model->layer[i];
@@ -369,9 +372,9 @@ static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
                                  layer->training.project_first ? layer->training.travels : 0,
                                  layer->activates_input ? layer->n_in : 0};
         for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
-            bool kept = keeps(of, widths[k], sizeof(sl_real));
-            add_parts(of, widths[k], sizeof(sl_real), kept ? 1 : 1 / slots, kept ? to : &here);
+            add_gradient(of, widths[k], sizeof(sl_real), to, &here);
         }
+        add_gradient(of, rounds && aggregates(layer) ? layer->training.travels : 0, sizeof(sl_bf16), to, &here);
         take_most(&passing, &here);
     }
     add_all(to, &passing, 1);
