@@ -294,13 +294,14 @@ static void add_parts(const struct sl_rows_of *of, double width, size_t element,
 {
     double pes = of->settings->pes;
     double bytes = ceil(of->n_vertices / pes) * width * (double)element;
+    bool near = of->settings->recompute || row_element(of) == sizeof(sl_bf16);
     if (width == 0) {
         return;
     }
     if (keeps(of, width, element)) {
         add_blocks(to, 1.125 * bytes, pes);
     } else {
-        (of->settings->recompute ? add_near : add_blocks)(to, bytes, ceil(share * pes));
+        (near ? add_near : add_blocks)(to, bytes, ceil(share * pes));
     }
 }
 
@@ -350,13 +351,22 @@ static double n_packed(const struct sl_settings *s)
     return s->epochs >= s->history_every ? 2 : 1;
 }
 
-/* Gradients of rows that are kept are all there; of others, those of the slot in hand. */
+/* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their rows were. Those of bf16 are
+ * too small for it: then it is that of all slots whose tasks are submitted (sl_pipe_tasks), in each segment that runs again. */
+static double share_in_hand(const struct sl_rows_of *of)
+{
+    const struct sl_settings *s = of->settings;
+    double segments = s->recompute ? n_segments(s, of->model) : 1;
+    return row_element(of) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + of->n_workers) / s->pes)
+                                              : (double)s->ways / s->pes;
+}
+
+/* Gradients of rows that are kept are all there; of others, those in hand. */
 static void add_gradient(const struct sl_rows_of *of, double width, size_t element, struct sl_blocks *all,
                          struct sl_blocks *in_hand)
 {
-    double slots = (double)of->settings->pes / of->settings->ways;
     bool kept = keeps(of, width, element);
-    add_parts(of, width, element, kept ? 1 : 1 / slots, kept ? all : in_hand);
+    add_parts(of, width, element, kept ? 1 : share_in_hand(of), kept ? all : in_hand);
 }
 
 /* Those of all layers, or of one; of bf16 those that travel, besides. */
