@@ -76,7 +76,7 @@ const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
 }
 
 /* Rows that products and other PEs read have the precision of the features; what is added up, what an activation is before (so
- * is the output of a layer without one), and gradients are sl_real. */
+ * is the output of a layer without one), and gradients but those that chunks read of each other are sl_real. */
 static size_t element_of(const struct sl_at *at, enum sl_role role)
 {
     switch (role) {
