@@ -42,6 +42,22 @@ SL_CLONES void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta,
     }
 }
 
+SL_CLONES void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf16 *out)
+{
+    const sl_real scale = (sl_real)a;
+    const sl_real *restrict from = x;
+    sl_bf16 *restrict to = out;
+    if (beta == 0) {
+        for (size_t i = 0; i < n; i++) {
+            to[i] = sl_bf16_of(scale * from[i]);
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[i] = sl_bf16_of(sl_bf16_real(to[i]) + scale * from[i]);
+    }
+}
+
 /* ---- arguments ---- */
 
 struct blend_args {
@@ -81,8 +97,10 @@ static void blend_cpu_task(void *buffers[], void *cl_arg)
     size_t n = n_entries(buffers[0], args->n_rows);
     const void *x = rows_from(buffers[0], args->x_row0);
     void *out = rows_from(buffers[1], args->out_row0);
-    if (sl_buffer_is_bf16(buffers[1])) {
+    if (sl_buffer_is_bf16(buffers[0])) {
         sl_blend_bf16_cpu(n, args->a, x, args->beta, out);
+    } else if (sl_buffer_is_bf16(buffers[1])) {
+        sl_blend_rounded_cpu(n, args->a, x, args->beta, out);
     } else {
         sl_blend_cpu(n, args->a, x, args->beta, out);
     }
@@ -189,9 +207,9 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
         return st;
     }
     size_t element = sl_handle_element(out.handle);
-    if (sl_handle_element(x.handle) != element) {
-        return sl_fail(SL_EINVAL, "sl_blend: X of numbers of %zu bytes, OUT of %zu; expected one precision",
-                       sl_handle_element(x.handle), element);
+    if (sl_handle_is_bf16(x.handle) && !sl_handle_is_bf16(out.handle)) {
+        return sl_fail(SL_EINVAL, "sl_blend: X in bf16, OUT of numbers of %zu bytes; expected OUT in bf16, too",
+                       element);
     }
     int overwrites = beta == 0 && n_rows == sl_handle_rows(out.handle);
     args.head.stage = sl_task_stage(head, stage);

@@ -27,6 +27,9 @@ void sl_blend_cpu(size_t n, double a, const sl_real *x, int beta, sl_real *out);
 /* The same in bf16: computed as sl_real and rounded once. */
 void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta, sl_bf16 *out);
 
+/* The same of x in sl_real. */
+void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf16 *out);
+
 #ifdef SL_CUDA
 /* The same bits on the stream's device, and n entries of zeros. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, size_t n, double a, const sl_real *x, int beta,
@@ -43,8 +46,7 @@ struct sl_blend_rows {
     uint32_t row0;
 };
 
-/* x and out: matrices of as many columns, not the same one, and of one precision: sl_real, or bf16, which is for CPU workers
- * alone. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
+/* x and out: matrices of as many columns, not the same one; of sl_real, or, which is for CPU workers alone, of bf16, both or out. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
  * other rows, or what is added to, stay. */
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out);

@@ -74,11 +74,22 @@ void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows
     pack(SL_OF_BF16, n, n_columns, rows, (char *)packed_out);
 }
 
-void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out)
+/* Rows of so many bytes. */
+static void unpack(uint32_t n, size_t bytes, const uint32_t *rows, const void *packed, void *out)
 {
     for (uint32_t i = 0; i < n; i++) {
-        memcpy(out + (size_t)rows[i] * n_columns, packed + (size_t)i * n_columns, n_columns * sizeof *out);
+        memcpy((char *)out + rows[i] * bytes, (const char *)packed + i * bytes, bytes);
     }
+}
+
+void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out)
+{
+    unpack(n, n_columns * sizeof *out, rows, packed, out);
+}
+
+void sl_unpack_bf16_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_bf16 *packed, sl_bf16 *out)
+{
+    unpack(n, n_columns * sizeof *out, rows, packed, out);
 }
 
 /* ---- arguments ---- */
@@ -184,9 +195,14 @@ static void unpack_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(args, &start_s)) {
         return;
     }
-    sl_unpack_cpu(sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
-                  (const uint32_t *)sl_buffer_data(buffers[1]) + ONE_ASKS, sl_buffer_data(buffers[0]),
-                  sl_buffer_data(buffers[2]));
+    const uint32_t n = sl_buffer_rows(buffers[0]);
+    const uint32_t n_columns = sl_buffer_columns(buffers[0]);
+    const uint32_t *rows = (const uint32_t *)sl_buffer_data(buffers[1]) + ONE_ASKS;
+    if (sl_buffer_is_bf16(buffers[2])) {
+        sl_unpack_bf16_cpu(n, n_columns, rows, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
+    } else {
+        sl_unpack_cpu(n, n_columns, rows, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
+    }
     sl_task_leave(args, start_s);
 }
 
@@ -391,8 +407,12 @@ enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_han
         return sl_fail(SL_EINVAL, "sl_unpack: %u x %u by a list of %u entries into %u x %u", n, n_columns,
                        starpu_vector_get_nx(rows), sl_handle_rows(out), sl_handle_columns(out));
     }
+    if (sl_handle_element(packed) != sl_handle_element(out)) {
+        return sl_fail(SL_EINVAL, "sl_unpack: rows of numbers of %zu bytes into such of %zu; expected one precision",
+                       sl_handle_element(packed), sl_handle_element(out));
+    }
     args.stage = SL_STAGE_EXCHANGE;
-    args.work = 2 * sizeof(sl_real) * (uint64_t)n * n_columns;
+    args.work = 2 * sl_handle_element(out) * (uint64_t)n * n_columns;
     sl_task_begin(&task, &unpack_cl);
     sl_task_add(&task, packed, STARPU_R);
     sl_task_add(&task, rows, STARPU_R);

@@ -48,6 +48,7 @@ void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows
 
 /* n rows of n_columns, each to a row of its own. */
 void sl_unpack_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_real *packed, sl_real *out);
+void sl_unpack_bf16_cpu(uint32_t n, uint32_t n_columns, const uint32_t *rows, const sl_bf16 *packed, sl_bf16 *out);
 
 /* Bytes of a frontier's index for a part of n_part vertices: uint32 row_of[n_part rounded up to even], then uint64 words. */
 static inline size_t sl_index_bytes(uint32_t n_part)
@@ -98,7 +99,7 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
                               const struct sl_slice *packed);
 
 /* Compute phase: all rows of `packed`, in order, to the rows of `out` that `rows` lists, an inverse for the only one who asks.
- * Numbers are sl_real. */
+ * Both may be of bf16, which is for CPU workers alone. */
 enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,
                                 starpu_data_handle_t out);
 

@@ -22,13 +22,14 @@ struct stretch {
 
 /* What is known of an entry u. */
 struct entry {
-    const sl_real *row; /* the stretch of its row; NULL: its part has none */
-    sl_real factor;     /* k(u) */
-    sl_real own;        /* f(u), in a mean's adjoint list(u), in a mean nothing */
+    const void *row; /* the stretch of its row; NULL: its part has none */
+    sl_real factor;  /* k(u) */
+    sl_real own;     /* f(u), in a mean's adjoint list(u), in a mean nothing */
 };
 
 /* All lists of a part, one after the other. */
 struct walk {
+    enum sl_entries of; /* of the rows */
     const struct sl_pull_lists *lists;
     const struct sl_pull_parts *parts;
     struct stretch columns;
@@ -42,7 +43,8 @@ SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights we
     uint32_t part = lists->part_of[u];
     struct entry entry = {.factor = walk->parts->factor[part]};
     if (entry.factor != 0) {
-        entry.row = walk->parts->rows[part] + (size_t)(u - lists->first[part]) * walk->columns.of + walk->columns.first;
+        size_t at = (size_t)(u - lists->first[part]) * walk->columns.of + walk->columns.first;
+        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_entries_bytes(walk->of, at);
     }
     switch (weights) {
     case SL_PULL_MEAN: break;
@@ -71,16 +73,17 @@ SL_INLINE void know_one(struct walk *walk, enum sl_pull_weights weights)
         fetch_numbers(walk, weights, walk->known + BEFORE);
         struct entry entry = entry_of(walk, weights, walk->lists->vertices[walk->known]);
         if (entry.row != NULL) {
-            sl_row_fetch(entry.row, walk->columns.n * sizeof(sl_real));
+            sl_row_fetch(entry.row, sl_entries_bytes(walk->of, walk->columns.n));
         }
         walk->ring[walk->known++ % RING] = entry;
     }
 }
 
-SL_INLINE struct walk walk_from_the_first(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                                          enum sl_pull_weights weights, struct stretch columns)
+SL_INLINE struct walk walk_from_the_first(enum sl_entries of, const struct sl_pull_lists *lists,
+                                          const struct sl_pull_parts *parts, enum sl_pull_weights weights,
+                                          struct stretch columns)
 {
-    struct walk walk = {.lists = lists, .parts = parts, .columns = columns};
+    struct walk walk = {.of = of, .lists = lists, .parts = parts, .columns = columns};
     walk.n = lists->offsets[lists->n_rows] - lists->offsets[0];
     while (walk.known < AHEAD && walk.known < walk.n) {
         know_one(&walk, weights);
@@ -90,7 +93,7 @@ SL_INLINE struct walk walk_from_the_first(const struct sl_pull_lists *lists, con
 
 /* A row to add, NULL for none, and its weight. */
 struct term {
-    const sl_real *row;
+    const void *row;
     sl_real weight;
 };
 
@@ -140,9 +143,37 @@ SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights,
 
 /* ---- kernels, CPU: adding ---- */
 
-#define VECTOR __attribute__((vector_size(64)))
+/* A vector's lanes, and vectors of them: of sl_real, of numbers of four bytes, and of bf16. */
 #define LANES ((uint32_t)(64 / sizeof(sl_real)))
+#define VECTOR __attribute__((vector_size(64)))
+#define HALF_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(sl_bf16))))
+#define WORD_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(uint32_t))))
 #define MOST 8 /* vectors of a stretch */
+
+/* Where sums go. */
+struct sums {
+    enum sl_entries of;
+    int beta;
+    void *rows;
+};
+
+/* The columns of sum d, in sl_real: where they go, or in `room`, from where end_sum rounds them. Of bf16 they are added to there. */
+SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch columns, sl_real *room)
+{
+    size_t at = (size_t)d * columns.of + columns.first;
+    if (sums->of == SL_OF_REAL) {
+        return (sl_real *)sums->rows + at;
+    }
+    sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + at, room);
+    return room;
+}
+
+SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch columns, const sl_real *room)
+{
+    if (sums->of == SL_OF_BF16) {
+        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.of + columns.first);
+    }
+}
 
 /* Where vector i of n begins in a stretch, which they cover: the last one ends with it, and may have columns of the one before. */
 SL_INLINE uint32_t place(struct stretch columns, uint32_t n, uint32_t i)
@@ -150,98 +181,143 @@ SL_INLINE uint32_t place(struct stretch columns, uint32_t n, uint32_t i)
     return i + 1 < n ? i * LANES : columns.n - LANES;
 }
 
-SL_INLINE void add_vectors(struct term term, struct stretch columns, uint32_t n, sl_real VECTOR *sum)
+/* The vector from a column on, widened where it is of bf16. */
+SL_INLINE void load(enum sl_entries of, const void *row, uint32_t column, sl_real VECTOR *out)
+{
+    if (of == SL_OF_REAL) {
+        memcpy(out, (const sl_real *)row + column, sizeof *out);
+        return;
+    }
+    sl_bf16 HALF_VECTOR halves;
+    memcpy(&halves, (const sl_bf16 *)row + column, sizeof halves);
+    uint32_t WORD_VECTOR bits = __builtin_convertvector(halves, uint32_t WORD_VECTOR) << 16;
+    *out = __builtin_convertvector((float WORD_VECTOR)bits, sl_real VECTOR);
+}
+
+SL_INLINE void add_vectors(enum sl_entries of, struct term term, struct stretch columns, uint32_t n,
+                           sl_real VECTOR *sum)
 {
     sl_real VECTOR x;
     for (uint32_t i = 0; term.row != NULL && i < n; i++) {
-        memcpy(&x, term.row + place(columns, n, i), sizeof x);
+        load(of, term.row, place(columns, n, i), &x);
         sum[i] += term.weight * x;
     }
 }
 
 /* Columns of all sums, n vectors of them, which the compiler knows. */
-SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, int beta, sl_real *out)
+SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
+    sl_real room[MOST * LANES];
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
-        sl_real *row = out + (size_t)d * columns.of + columns.first;
+        sl_real *row = begin_sum(sums, d, columns, room);
         sl_real VECTOR lane[MOST] = {{0}};
-        for (uint32_t i = 0; beta && i < n; i++) {
+        for (uint32_t i = 0; sums->beta && i < n; i++) {
             memcpy(&lane[i], row + place(columns, n, i), sizeof *lane);
         }
         struct sum sum = sum_of(&walk, weights, d);
-        add_vectors(own_term(&walk, weights, &sum), columns, n, lane);
+        add_vectors(walk.of, own_term(&walk, weights, &sum), columns, n, lane);
         while (walk.next < sum.end) {
-            add_vectors(next_term(&walk, weights, &sum), columns, n, lane);
+            add_vectors(walk.of, next_term(&walk, weights, &sum), columns, n, lane);
         }
         for (uint32_t i = 0; i < n; i++) {
             memcpy(row + place(columns, n, i), &lane[i], sizeof *lane);
         }
+        end_sum(sums, d, columns, room);
     }
 }
 
-SL_INLINE void add_columns(struct term term, uint32_t n_columns, sl_real *restrict out)
+SL_INLINE void add_columns(enum sl_entries of, struct term term, uint32_t n_columns, sl_real *restrict out)
 {
     for (uint32_t c = 0; term.row != NULL && c < n_columns; c++) {
-        out[c] += term.weight * term.row[c];
+        out[c] += term.weight * sl_entry(of, term.row, c);
     }
 }
 
 /* The same of rows narrower than a vector. */
-SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, int beta, sl_real *out)
+SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
 {
-    const uint32_t n_columns = walk.columns.of;
+    struct stretch columns = walk.columns;
+    sl_real room[MOST * LANES];
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
-        sl_real *row = out + (size_t)d * n_columns;
+        sl_real *row = begin_sum(sums, d, columns, room);
         struct sum sum = sum_of(&walk, weights, d);
-        memset(row, 0, beta ? 0 : n_columns * sizeof *row);
-        add_columns(own_term(&walk, weights, &sum), n_columns, row);
+        memset(row, 0, sums->beta ? 0 : columns.n * sizeof *row);
+        add_columns(walk.of, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
-            add_columns(next_term(&walk, weights, &sum), n_columns, row);
+            add_columns(walk.of, next_term(&walk, weights, &sum), columns.n, row);
         }
+        end_sum(sums, d, columns, room);
     }
 }
 
-SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, int beta, sl_real *out)
+SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
 {
     switch ((walk.columns.n + LANES - 1) / LANES) {
-    case 1: pull_vectors(walk, weights, 1, beta, out); return;
-    case 2: pull_vectors(walk, weights, 2, beta, out); return;
-    case 3: pull_vectors(walk, weights, 3, beta, out); return;
-    case 4: pull_vectors(walk, weights, 4, beta, out); return;
-    case 5: pull_vectors(walk, weights, 5, beta, out); return;
-    case 6: pull_vectors(walk, weights, 6, beta, out); return;
-    case 7: pull_vectors(walk, weights, 7, beta, out); return;
-    case MOST: pull_vectors(walk, weights, MOST, beta, out); return;
+    case 1: pull_vectors(walk, weights, 1, sums); return;
+    case 2: pull_vectors(walk, weights, 2, sums); return;
+    case 3: pull_vectors(walk, weights, 3, sums); return;
+    case 4: pull_vectors(walk, weights, 4, sums); return;
+    case 5: pull_vectors(walk, weights, 5, sums); return;
+    case 6: pull_vectors(walk, weights, 6, sums); return;
+    case 7: pull_vectors(walk, weights, 7, sums); return;
+    case MOST: pull_vectors(walk, weights, MOST, sums); return;
     }
 }
 
 /* Rows in as few stretches as there can be, of one width each, or nearly. */
-SL_INLINE void pull_rows(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                         enum sl_pull_weights weights, uint32_t n_columns, int beta, sl_real *out)
+SL_INLINE void pull_rows(enum sl_entries of, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                         enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
 {
     const uint32_t n = (n_columns + MOST * LANES - 1) / (MOST * LANES);
     if (n_columns < LANES) {
-        pull_narrow(walk_from_the_first(lists, parts, weights, (struct stretch){0, n_columns, n_columns}), weights,
-                    beta, out);
+        struct stretch all = {0, n_columns, n_columns};
+        pull_narrow(walk_from_the_first(of, lists, parts, weights, all), weights, sums);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
         struct stretch columns = {.first = first, .n = end - first, .of = n_columns};
-        pull_stretch(walk_from_the_first(lists, parts, weights, columns), weights, beta, out);
+        pull_stretch(walk_from_the_first(of, lists, parts, weights, columns), weights, sums);
+    }
+}
+
+SL_INLINE void pull_weighed(enum sl_entries of, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                            uint32_t n_columns, const struct sums *sums)
+{
+    switch (lists->weights) {
+    case SL_PULL_MEAN: pull_rows(of, lists, parts, SL_PULL_MEAN, n_columns, sums); return;
+    case SL_PULL_MEAN_BACK: pull_rows(of, lists, parts, SL_PULL_MEAN_BACK, n_columns, sums); return;
+    case SL_PULL_SYMMETRIC: pull_rows(of, lists, parts, SL_PULL_SYMMETRIC, n_columns, sums); return;
     }
 }
 
 SL_CLONES void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
                            int beta, sl_real *out)
 {
-    switch (lists->weights) {
-    case SL_PULL_MEAN: pull_rows(lists, parts, SL_PULL_MEAN, n_columns, beta, out); return;
-    case SL_PULL_MEAN_BACK: pull_rows(lists, parts, SL_PULL_MEAN_BACK, n_columns, beta, out); return;
-    case SL_PULL_SYMMETRIC: pull_rows(lists, parts, SL_PULL_SYMMETRIC, n_columns, beta, out); return;
-    }
+    const struct sums sums = {SL_OF_REAL, beta, out};
+    pull_weighed(SL_OF_REAL, lists, parts, n_columns, &sums);
+}
+
+SL_CLONES static void pull_bf16(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                                uint32_t n_columns, const struct sums *sums)
+{
+    pull_weighed(SL_OF_BF16, lists, parts, n_columns, sums);
+}
+
+void sl_pull_bf16_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
+                      int beta, sl_real *out)
+{
+    const struct sums sums = {SL_OF_REAL, beta, out};
+    pull_bf16(lists, parts, n_columns, &sums);
+}
+
+void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
+                         int beta, sl_bf16 *out)
+{
+    const struct sums sums = {SL_OF_BF16, beta, out};
+    pull_bf16(lists, parts, n_columns, &sums);
 }
 
 /* ---- arguments ---- */
@@ -256,6 +332,7 @@ struct pull_args {
     sl_vertex first_id;
     uint32_t n_parts;
     bool has_factors;
+    enum sl_entries of; /* of the rows */
     sl_real factor[SL_MAX_PES];
 };
 
@@ -293,8 +370,14 @@ static void pull_cpu_task(void *buffers[], void *cl_arg)
         return;
     }
     struct sl_pull_lists lists = lists_of(buffers, args);
+    const uint32_t n_columns = sl_buffer_columns(buffers[OUT]);
     find_parts(buffers, args, &parts);
-    sl_pull_cpu(&lists, &parts, sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_data(buffers[OUT]));
+    if (sl_buffer_is_bf16(buffers[OUT])) {
+        sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
+    } else {
+        (args->of == SL_OF_BF16 ? sl_pull_bf16_cpu : sl_pull_cpu)(&lists, &parts, n_columns, args->beta,
+                                                                  sl_buffer_data(buffers[OUT]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -335,6 +418,23 @@ static bool reads_part(const struct sl_pull *what, uint32_t q)
     return (sl_real)what->factor[q] != 0;
 }
 
+/* All rows are of one precision, and sums are of bf16 only where the rows are. */
+static enum sl_status check_entries(const struct sl_pull *what, starpu_data_handle_t out, enum sl_entries *of)
+{
+    uint32_t n = 0;
+    uint32_t n_bf16 = 0;
+    for (uint32_t q = 0; q < what->n_parts; q++) {
+        n += reads_part(what, q);
+        n_bf16 += reads_part(what, q) && sl_handle_is_bf16(what->rows[q]);
+    }
+    *of = n_bf16 > 0 ? SL_OF_BF16 : SL_OF_REAL;
+    return n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))
+               ? SL_OK
+               : sl_fail(SL_EINVAL,
+                         "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision", n_bf16,
+                         n, sl_handle_is_bf16(out) ? "bf16" : "float");
+}
+
 static enum sl_status check(const struct sl_pull *what, starpu_data_handle_t out)
 {
     for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
@@ -366,10 +466,9 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
                              .n_parts = what->n_parts,
                              .has_factors = what->factors != NULL};
     struct sl_task task;
-    enum sl_status st = check(what, out);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st;
+    SL_TRY(st, check(what, out), done);
+    SL_TRY(st, check_entries(what, out, &args.of), done);
     sl_task_begin(&task, &pull_cl);
     sl_task_add(&task, what->offsets, STARPU_R);
     sl_task_add(&task, what->vertices, STARPU_R);
@@ -386,6 +485,9 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
         }
     }
     args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
-    args.head.work = (what->n_edges + sl_handle_rows(out)) * sl_handle_columns(out) * sizeof(sl_real);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    args.head.work = (what->n_edges * sl_entries_bytes(args.of, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
+                     sl_handle_columns(out);
+    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+done:
+    return st;
 }

@@ -10,13 +10,14 @@
  *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
  *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint
  * with f, list and s of codelets/aggregate.h. Sums run along the list in order, in sl_real, so that nothing but the lists and the
- * factors decides about their bits.
+ * factors decides about their bits; so they do where x, or x and out, are of bf16: out is then rounded once.
  */
 #ifndef SL_CODELETS_PULL_H
 #define SL_CODELETS_PULL_H
 
 #include "codelets/handle.h"
 #include "codelets/task.h"
+#include "support/bf16.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -37,7 +38,7 @@ struct sl_pull_lists {
     sl_real scale; /* s */
 };
 
-/* Where the rows are. A part of factor 0 has none. */
+/* Where the rows are, of sl_real, or of bf16 where a kernel says so. A part of factor 0 has none. */
 struct sl_pull_parts {
     const sl_real *rows[SL_MAX_PES];
     sl_real factor[SL_MAX_PES];
@@ -47,8 +48,14 @@ struct sl_pull_parts {
 void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns, int beta,
                  sl_real *out);
 
+/* The same of rows of bf16, into sl_real or rounded. */
+void sl_pull_bf16_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
+                      int beta, sl_real *out);
+void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
+                         int beta, sl_bf16 *out);
+
 #ifdef SL_CUDA
-/* The structs are the host's, read before this returns; what they point to is the device's. SL_ECUDA. */
+/* Rows of sl_real. The structs are the host's, read before this returns; what they point to is the device's. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
                                         const struct sl_pull_parts *parts, uint32_t n_columns, int beta, sl_real *out);
 #endif
@@ -68,7 +75,8 @@ struct sl_pull {
     const double *factor;             /* n_parts; one that is too small for sl_real is 0 */
 };
 
-/* All rows of the part into `out`. */
+/* All rows of the part into `out`. Rows are all of sl_real, and so is `out`, or all of bf16, and `out` of either, which is for CPU workers
+ * alone. */
 enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *what, int beta,
                               starpu_data_handle_t out);
 

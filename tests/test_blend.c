@@ -199,8 +199,8 @@ static void test_submissions(void **state)
     }
 }
 
-/* Rows in bf16: what the kernel makes of the same rows in float, rounded; the rows around them stay. */
-static void check_bf16(uint32_t n_rows, uint32_t x_row0, int beta, uint32_t out_row0)
+/* Rows in bf16, or OUT alone: what the kernel makes of the same rows in float, rounded; the rows around them stay. */
+static void check_bf16(bool both, uint32_t n_rows, uint32_t x_row0, int beta, uint32_t out_row0)
 {
     sl_real *wide_x = noisy(X_ROWS * F, 1);
     sl_real *wide = noisy(OUT_ROWS * F, 2);
@@ -208,10 +208,11 @@ static void check_bf16(uint32_t n_rows, uint32_t x_row0, int beta, uint32_t out_
     sl_bf16 got[OUT_ROWS * F];
     sl_bf16 wanted[OUT_ROWS * F];
     sl_bf16_round(X_ROWS * F, wide_x, x);
-    sl_bf16_widen(X_ROWS * F, x, wide_x);
+    sl_bf16_widen(both ? X_ROWS * F : 0, x, wide_x);
     sl_bf16_round(OUT_ROWS * F, wide, got);
     sl_bf16_widen(OUT_ROWS * F, got, wide);
-    starpu_data_handle_t handles[] = {matrix_of(x, X_ROWS, F, sizeof *x), matrix_of(got, OUT_ROWS, F, sizeof *got)};
+    starpu_data_handle_t handles[] = {both ? matrix_of(x, X_ROWS, F, sizeof *x) : rows_of(wide_x, X_ROWS, F),
+                                      matrix_of(got, OUT_ROWS, F, sizeof *got)};
     expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, n_rows, 0.6, (struct sl_blend_rows){handles[0], x_row0}, beta,
                               (struct sl_blend_rows){handles[1], out_row0}));
     UNREGISTER(handles);
@@ -228,8 +229,10 @@ static void test_bf16(void **state)
     needs_cpus_alone();
     fixture_start(2);
     for (int beta = 0; beta < 2; beta++) {
-        check_bf16(OUT_ROWS, 3, beta, 0);
-        check_bf16(4, 8, beta, 5);
+        for (int both = 0; both < 2; both++) {
+            check_bf16(both, OUT_ROWS, 3, beta, 0);
+            check_bf16(both, 4, 8, beta, 5);
+        }
     }
     expect_no_failure();
     fixture_stop();
@@ -247,8 +250,8 @@ static void test_refusals(void **state)
     struct sl_blend_rows wide = {h[2], 0};
     assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 0, wide), SL_EINVAL);
     expect_message(sl_message(), "X [12 x 7]", "OUT [9 x 8]");
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 0, (struct sl_blend_rows){h[3], 0}), SL_EINVAL);
-    expect_message(sl_message(), "OUT of 2", "one precision");
+    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, (struct sl_blend_rows){h[3], 0}, 0, out), SL_EINVAL);
+    expect_message(sl_message(), "X in bf16", "OUT in bf16, too");
     assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 10, 1, x, 0, out), SL_EINVAL);
     expect_message(sl_message(), "10 rows", "OUT [9 x 7] from row 0 do not fit");
     assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 10, 1, out, 0, x), SL_EINVAL);

@@ -625,6 +625,35 @@ static void check_unpack_submission(void)
     free(out);
 }
 
+/* Rows in bf16; in and out are of one precision. */
+static void test_unpack_bf16(void **state)
+{
+    sl_bf16 packed[7 * 6];
+    sl_bf16 out[13 * 6];
+    sl_bf16 wanted[13 * 6];
+    sl_real data[13 * 6] = {0};
+    uint32_t list[2 + 7];
+    const uint32_t n = list_rows(13, list);
+    (void)state;
+    needs_cpus_alone();
+    for (uint32_t i = 0; i < 13 * 6; i++) {
+        out[i] = wanted[i] = (sl_bf16)(0x4000 + i);
+    }
+    for (uint32_t i = 0; i < n * 6; i++) {
+        packed[i] = wanted[list[2 + i / 6] * 6 + i % 6] = (sl_bf16)(0x3f00 + i);
+    }
+    fixture_start(2);
+    starpu_data_handle_t handles[] = {matrix_of(packed, n, 6, sizeof *packed), vector_of(list, n + 2, 4),
+                                      matrix_of(out, 13, 6, sizeof *out), rows_of(data, 13, 6)};
+    assert_int_equal(sl_unpack_submit(&head, handles[0], handles[1], handles[3]), SL_EINVAL);
+    expect_message(sl_message(), "of 2 bytes", "one precision");
+    expect_ok(sl_unpack_submit(&head, handles[0], handles[1], handles[2]));
+    unregister(4, handles);
+    expect_no_failure();
+    fixture_stop();
+    expect_same("unpacked", 13 * 6, sizeof *out, out, wanted);
+}
+
 static void test_submissions(void **state)
 {
     (void)state;
@@ -958,6 +987,7 @@ int main(void)
         cmocka_unit_test(test_unpack_launcher),
 #endif
         cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_unpack_bf16),
         cmocka_unit_test(test_slot_is_used_again),
         cmocka_unit_test(test_outputs_are_written),
         cmocka_unit_test(test_refusals_and_failure),

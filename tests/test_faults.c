@@ -177,6 +177,8 @@ static const struct {
     {true, FILES "layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=1 cpus=1"},
 #ifndef SL_EMULATED /* CPU workers alone compute with rows in bf16 */
     {false, "cache=none layers=2 hidden=8 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=3 cpus=1 precision=bf16"},
+    {true, "cache=none checkpoint=%kept layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=2 history-every=1 recompute "
+           "cpus=1 precision=bf16"},
 #endif
 };
 

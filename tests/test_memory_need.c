@@ -192,6 +192,40 @@ static void test_bf16(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+/* The same on the full graph, whether or not rows are computed again. */
+static void test_pipe_bf16(void **state)
+{
+    static const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&shape, &dataset);
+    for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
+        for (int recompute = 0; recompute < 2 && model != SL_MODEL_GAT; recompute++) {
+            double rows[2];
+            for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
+                struct sl_settings settings;
+                make_settings(model, &variants[0], &settings);
+                settings.schedule = SL_SCHEDULE_PIPE;
+                settings.layers = 12;
+                settings.hidden = 512; /* no handle is kept */
+                settings.stages = 2;
+                settings.ways = 1;
+                settings.pes = settings.group_size = 8;
+                settings.history_every = 1;
+                settings.recompute = recompute;
+                struct sl_memory_run of = {
+                    .reach = sl_reach_bound(&settings, &dataset), .team = 1, .n_workers = 2, .boundary = 0.5};
+                rows[precision] = (double)sl_memory_terms(&settings, &dataset, &of).rows;
+                sl_settings_free(&settings);
+            }
+            assert_true(rows[1] < 0.85 * rows[0] && rows[1] > 0.5 * rows[0]);
+        }
+    }
+    precision = SL_PRECISION_FLOAT;
+    sl_dataset_free(&dataset);
+}
+
 /* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither touches is the other's. */
 static void test_ranks(void **state)
 {
@@ -266,8 +300,8 @@ static void test_crews(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_crews),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks),  cmocka_unit_test(test_crews),
                                        cmocka_unit_test(test_models), cmocka_unit_test(test_replicas),
-                                       cmocka_unit_test(test_bf16)};
+                                       cmocka_unit_test(test_bf16),   cmocka_unit_test(test_pipe_bf16)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ static const struct setting settings[] = {
     {true, "dataset=%dense hidden=128 layers=4 stages=2 ways=1 chunks=4"},
     {true, "dataset=%dense hidden=128 layers=8 stages=2 ways=2 chunks=4 recompute"},
     {true, "dataset=%dense hidden=128 layers=16 stages=4 ways=1 chunks=16 history-every=1 partition=random recompute"},
+    {true, "dataset=%dense hidden=128 layers=14 stages=2 ways=1 chunks=8 history-every=1 model=resgcn precision=bf16"},
+    {true, "dataset=%dense hidden=128 layers=16 stages=2 ways=4 chunks=4 model=gcn precision=bf16 recompute"},
 };
 
 static void put_dataset(const char *name, uint32_t n_columns, bool sparse)

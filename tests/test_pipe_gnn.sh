@@ -50,10 +50,10 @@ same()
 # ---- options -----------------------------------------------------------------------------------------------------------------------
 
 "$program" --help >stdout 2>stderr || complain "--help: $(cat stderr)"
-for option in stages stages-cut ways chunks chunk-order gradient-factor history-every guard recompute partition model epochs save checkpoint trace placement; do
+for option in stages stages-cut ways chunks chunk-order gradient-factor history-every guard recompute partition model precision epochs save checkpoint trace placement; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout || complain "--help does not list --$option"
 done
-for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout precision; do
+for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout && complain "--help lists --$option, which is a minibatch's"
     refuse "--$option" "--$option" 1
 done
@@ -67,6 +67,8 @@ refuse '--gradient-factor: found 1.5' --gradient-factor 1.5
 refuse '--model: found gat' --model gat
 refuse '--norm: found batch' --norm batch
 refuse '--history-every' --history-every 0
+refuse '--precision: found .tf32., expected one of float, bf16' --precision tf32
+refuse '--precision: found bf16 with --gpus 1' --precision bf16 --gpus 1
 
 # ---- figures -----------------------------------------------------------------------------------------------------------------------
 
@@ -133,12 +135,33 @@ for model in sage gcnii resgcn; do
     same "recomputation of $model in two ways" --model $model --chunks 12 --ways 2 --directed --recompute
 done
 
-# near WHAT: the losses in `found` are those in `wanted`, but for rounding.
+# near WHAT [SHARE]: the losses in `found` are those in `wanted`, but for rounding: within that share of them [1e-5].
 near()
 {
-    paste <(echo "$wanted") <(echo "$found") | awk '{ if (NF != 2 || ($1 - $2) ^ 2 > (1e-5 * $1) ^ 2) bad = 1 } END { exit bad || NR != 5 }' ||
+    paste <(echo "$wanted") <(echo "$found") |
+        awk -v share="${2:-1e-5}" '{ if (NF != 2 || ($1 - $2) ^ 2 > (share * $1) ^ 2) bad = 1 } END { exit bad || NR != 5 }' ||
         complain "$1: $wanted against: $found $(cat stderr)"
 }
+
+# Rows in bf16: near float's figures and not the same; what changes no figure there changes none here.
+for model in gcn sage gcnii resgcn; do
+    wanted=$(losses --model $model --chunks 8)
+    found=$(losses --model $model --chunks 8 --precision bf16)
+    near "$model in bf16" 2e-2
+    [[ $found != "$wanted" ]] || complain "$model: bf16 changes nothing"
+    wanted=$found
+    same "$model in bf16: again, with more stages and one worker" --model $model --chunks 8 --precision bf16 --stages 4 --cpus 1 --sched eager
+    same "$model in bf16: recomputation, at home" --model $model --chunks 8 --precision bf16 --stages 2 --recompute --placement home --cpus 2
+    wanted=$(losses --model $model --precision bf16 --ways 1 --chunks 1)
+    same "$model in bf16: the whole graph in 32 chunks" --model $model --precision bf16 --ways 32 --chunks 32
+    same "$model in bf16: the whole graph in 4 chunks, again" --model $model --precision bf16 --ways 4 --chunks 4 --stages 2 --recompute
+done
+for options in '--model sage --norm layer --residual' '--model gcn --directed' '--dataset sparse --model sage' '--dataset sparse --model gcnii'; do
+    # shellcheck disable=SC2086 # the options are words
+    wanted=$(losses $options --precision bf16 --ways 2 --chunks 12)
+    # shellcheck disable=SC2086
+    same "$options in bf16: recomputation in two ways" $options --precision bf16 --ways 2 --chunks 12 --recompute
+done
 
 # Vertices without an edge, chunks of one vertex each; chunks in one slot are the whole graph.
 "$maker" generate --vertices 60 --edges 25 --classes 3 --features 8 --seed 5 --out sparse >/dev/null 2>stderr ||
@@ -191,6 +214,10 @@ if (ulimit -v 8000000 && "$program" --version >/dev/null 2>&1); then
     # Chunks of two size classes, whose rows are large against all else; with a live history its old rows go as the new ones come.
     classes=(--layers 6 --hidden 256 --chunks 16 --history-every 1)
     less "$(peak "${classes[@]}" --epochs 3)" "$(peak "${classes[@]}" --epochs 1)" 120 'history takes memory that lies free'
+    # In bf16 outputs, sums, what travels and history are half, and lie in blocks of half the bytes.
+    halved=(--model gcn --layers 12 --hidden 128 --chunks 8 --history-every 1 --epochs 3)
+    less "$(peak "${halved[@]}" --precision bf16)" "$(peak "${halved[@]}")" 85 'bf16 saves no memory'
+    less "$(peak "${halved[@]}" --recompute --precision bf16)" "$(peak "${halved[@]}" --recompute)" 85 'bf16 saves no memory with --recompute'
     # Rows of all layers twice, that travel and sums, and neither old history nor the tasks of all slots at once.
     less "$(peak --layers 48 --stages 6 --chunks 16 --epochs 2 --history-every 1 --recompute)" $((20000 * 48 * 64 * 4)) 305 \
         'old history is kept on the way back, or all tasks are submitted at once'
@@ -206,6 +233,14 @@ for here in '' --recompute; do
         [[ $(losses --chunks 8 $there --checkpoint "kept$here-$there" --resume) == "$(tail -2 <<<"$wanted")" ]] ||
             complain "a run $here that goes on $there ends otherwise: $wanted $(cat stderr)"
     done
+done
+wanted=$(losses --chunks 8 --precision bf16)
+for here in '' --recompute; do
+    losses --chunks 8 --precision bf16 $here --checkpoint "halves$here" --epochs 3 >/dev/null
+    [[ $(losses --chunks 8 --checkpoint "halves$here" --resume) == '' ]] && grep -q -- "--precision: found 'float', expected 'bf16'" stderr ||
+        complain "a run in bf16 goes on in float: $(cat stderr)"
+    [[ $(losses --chunks 8 --precision bf16 --checkpoint "halves$here" --resume) == "$(tail -2 <<<"$wanted")" ]] ||
+        complain "a run $here in bf16 that goes on ends otherwise: $wanted $(cat stderr)"
 done
 refuse_resume=$("$program" --dataset made --data-path . --cache none --model gcn --layers 4 --hidden 24 --epochs 5 --lr 0.01 \
     --history-every 3 --chunks 8 --checkpoint kept- --resume 2>&1 >/dev/null)

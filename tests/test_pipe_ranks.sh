@@ -85,6 +85,10 @@ stages-recompute 2 1 16 --dataset dense --model gcnii --layers 6 --stages 4 --st
 stages-directed 3 2 24 --dataset dense --model sage --directed --stages 3 --history-every 1
 hybrid 4 2 16 --dataset sparse --model gcnii --layers 5 --stages 2 --stages-cut 2 --history-every 1 --dropout 0.2
 hybrid-recompute 3 2 8 --dataset dense --model resgcn --layers 4 --stages 2 --history-every 3 --recompute --placement home
+bf16 3 3 6 --dataset dense --model sage --precision bf16 --directed --dropout 0.3 --history-every 1
+bf16-exact 2 4 4 --dataset sparse --model gcn --precision bf16 --norm layer --recompute
+bf16-stages 3 1 8 --dataset dense --model gcnii --layers 4 --stages 3 --stages-cut 1,2 --precision bf16 --history-every 2
+bf16-hybrid 4 2 16 --dataset dense --model resgcn --layers 4 --stages 2 --stages-cut 2 --precision bf16 --history-every 1 --recompute
 guard 2 1 24 --dataset small --model gcnii --layers 6 --stages 2 --stages-cut 3 --partition random --history-every 10 --lr 0.3 --epochs 12 --eval-every 6
 RUNS
 
@@ -104,7 +108,7 @@ sum_of()
 # Where each rank has one way, what goes between ways does between ranks: rows, their gradients, weights along a chain and back from its
 # end; and losses so. What evaluation sends is not counted.
 for n in 2 3; do
-    for edges in '' --directed; do
+    for edges in '' --directed '--precision bf16'; do
         # shellcheck disable=SC2086 # or none
         ranks $n "${common[@]}" --dataset dense $edges --ways $n --chunks $n --eval-every 1 --metrics many >stdout 2>&1 ||
             complain "one way a rank: $(tail -n 1 stdout)"
@@ -122,7 +126,8 @@ found=$(sum_of between_ranks)
 ((found == expected && $(sum_of rows) > 0)) || complain "between ranks with $slots slots went $found bytes, expected $expected"
 
 # Where each rank is a stage, what goes between stages does, and the last one's loss.
-for model in gcn gcnii; do
+for model in gcn gcnii 'gcnii --precision bf16' 'resgcn --precision bf16'; do
+    # shellcheck disable=SC2086 # options may follow
     ranks 3 "${common[@]}" --dataset dense --model $model --stages 3 --ways 1 --chunks 6 --metrics many >stdout 2>&1 || complain "stages: $(tail -n 1 stdout)"
     expected=$(($(sum_of stages) + $(grep -c '"epoch"' many) * 2 * 8))
     found=$(sum_of between_ranks)
@@ -218,5 +223,6 @@ resume()
 
 resume --model gcnii --ways 6 --chunks 6
 resume --model gcnii --stages 2 --stages-cut 1 --ways 2 --chunks 8 --history-every 2 --dropout 0.3
+resume --model sage --precision bf16 --ways 3 --chunks 6 --history-every 1 --dropout 0.3
 
 exit $failed

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/pull.h over whole partitions: sums and their adjoints against plain loops in double, to the bit against the plain sum along
- * the list, and against each other; launchers and submissions against the kernel. */
+ * the list, and against each other; of rows in bf16 to the bit against those of the same rows in float; launchers and submissions
+ * against the kernel. */
 #include "codelets/pull.h"
 #include "partition/load.h"
 
@@ -470,6 +471,78 @@ static void test_bits(void **state)
     }
 }
 
+/* ---- rows of bf16 ---- */
+
+/* The same in bf16, where there are sl_real otherwise; `table` becomes what it says. */
+static struct table round_table(const struct table *table)
+{
+    struct table rounded = {.w = table->w, .n_columns = table->n_columns};
+    for (uint32_t q = 0; q < table->w->n_parts; q++) {
+        size_t n = (size_t)size_of(table->w, q) * table->n_columns;
+        sl_bf16 *rows = need(n, sizeof *rows);
+        sl_bf16_round(n, table->part[q], rows);
+        sl_bf16_widen(n, rows, table->part[q]);
+        rounded.part[q] = (sl_real *)(void *)rows;
+    }
+    return rounded;
+}
+
+/* Sums of rows of bf16 are those of the same rows in float, and rounded once where they go into such; they are onto what was there, or
+ * read nothing of it. */
+static void check_bf16(const struct sum *sum, const struct table *x, const struct table *rounded, int beta)
+{
+    const struct world *w = x->w;
+    struct table wanted = make_table(w, x->n_columns);
+    struct table got = make_table(w, x->n_columns);
+    if (beta) {
+        fill_table(&wanted, SEED + 2);
+        fill_table(&got, SEED + 2);
+    }
+    struct table got_rounded = round_table(&got);
+    struct table before = round_table(&wanted);
+    pull(sum, x, beta, &wanted);
+    for (uint32_t p = 0; p < w->n_parts; p++) {
+        struct sl_pull_lists lists = lists_of(w, sum, p);
+        struct sl_pull_parts parts = parts_of(rounded, sum, p);
+        sl_pull_bf16_cpu(&lists, &parts, x->n_columns, beta, got.part[p]);
+        sl_pull_rounded_cpu(&lists, &parts, x->n_columns, beta, (sl_bf16 *)(void *)got_rounded.part[p]);
+    }
+    expect_same_tables("of bf16", &got, &wanted);
+    struct table wanted_rounded = round_table(&wanted);
+    for (uint32_t q = 0; q < w->n_parts; q++) {
+        expect_same("rounded", (size_t)size_of(w, q) * x->n_columns, sizeof(sl_bf16), got_rounded.part[q],
+                    wanted_rounded.part[q]);
+    }
+    free_table(&wanted);
+    free_table(&got);
+    free_table(&before);
+    free_table(&got_rounded);
+    free_table(&wanted_rounded);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 150, .hub_degree = 100, .self_loops = true, .directed = true};
+    const struct sum sums[] = {
+        {IN, SL_PULL_MEAN, all_kinds}, {OUT, SL_PULL_MEAN_BACK, all_kinds}, {IN, SL_PULL_SYMMETRIC, all_kinds}};
+    for (uint32_t n_parts = 1; n_parts <= 7; n_parts += 3) {
+        struct world *w = make_world(&shape, SPLIT_UNEVEN, n_parts); /* at 7 there are parts without vertices */
+        for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+            struct table x = make_table(w, widths[i]);
+            fill_table(&x, SEED);
+            struct table rounded = round_table(&x);
+            for (size_t k = 0; k < 2 * sizeof sums / sizeof *sums; k++) {
+                check_bf16(&sums[k / 2], &x, &rounded, k % 2);
+            }
+            free_table(&x);
+            free_table(&rounded);
+        }
+        free_world(w);
+    }
+}
+
 /* ---- as a pipeline uses it: slots of parts, one after the other ---- */
 
 #define N_SLOTS 3
@@ -872,6 +945,37 @@ static void test_outputs_are_written(void **state)
     fixture_stop();
 }
 
+/* Rows in bf16, of which sums are in float or in bf16. */
+static void test_bf16_submissions(void **state)
+{
+    (void)state;
+    needs_cpus_alone();
+    fixture_start(2);
+    struct small *s = make_small();
+    sl_bf16 rows[2][2 * 6];
+    sl_real out[6];
+    sl_bf16 rounded[6];
+    sl_bf16 wanted[6];
+    for (int q = 0; q < 2; q++) {
+        sl_bf16_round(2 * 6, s->rows[q], rows[q]);
+        sl_bf16_widen(2 * 6, rows[q], s->rows[q]);
+    }
+    starpu_data_handle_t h[] = {matrix_of(rows[0], 2, 6, sizeof **rows), matrix_of(rows[1], 2, 6, sizeof **rows),
+                                rows_of(out, 1, 6), matrix_of(rounded, 1, 6, sizeof *rounded)};
+    expect_ok(sl_pull_submit(&head, &s->what, 0, s->h[SUM]));
+    s->what.rows = h;
+    expect_ok(sl_pull_submit(&head, &s->what, 0, h[2]));
+    expect_ok(sl_pull_submit(&head, &s->what, 0, h[3]));
+    UNREGISTER(h);
+    settle(s);
+    sl_bf16_round(6, s->out, wanted);
+    expect_same("of bf16", 6, sizeof *out, out, s->out);
+    expect_same("rounded", 6, sizeof *rounded, rounded, wanted);
+    free(s);
+    expect_no_failure();
+    fixture_stop();
+}
+
 /* A factor that is too small for a float is 0 there, and the parts behind keep their rows. */
 static void test_tiny_factors(void **state)
 {
@@ -897,7 +1001,8 @@ static void test_refusals(void **state)
     sl_real data[3 * 7] = {0};
     fixture_start(1);
     struct small *s = make_small();
-    starpu_data_handle_t other[] = {rows_of(data, 2, 5), rows_of(data, 1, 7), rows_of(data, 2, 6)};
+    starpu_data_handle_t other[] = {rows_of(data, 2, 5), rows_of(data, 1, 7), rows_of(data, 2, 6),
+                                    matrix_of(data, 2, 6, sizeof(sl_bf16)), matrix_of(data, 1, 6, sizeof(sl_bf16))};
     s->of_parts[1] = other[0];
     assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "width 6", "width 5");
@@ -909,6 +1014,12 @@ static void test_refusals(void **state)
     expect_message(sl_message(), "width 7", "width 6");
     assert_int_equal(sl_pull_submit(&head, &s->what, 0, other[2]), SL_EINVAL);
     expect_message(sl_message(), "2 rows", "1 lists");
+    s->of_parts[1] = other[3];
+    assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
+    expect_message(sl_message(), "1 of 2 parts in bf16", "sums in float");
+    s->of_parts[1] = s->h[MORE_ROWS];
+    assert_int_equal(sl_pull_submit(&head, &s->what, 0, other[4]), SL_EINVAL);
+    expect_message(sl_message(), "0 of 2 parts in bf16", "sums in bf16");
     s->what.weights = SL_PULL_MEAN_BACK;
     assert_int_equal(sl_pull_submit(&head, &s->what, 0, s->h[SUM]), SL_EINVAL);
     expect_message(sl_message(), "sl_pull", "no factors");
@@ -976,16 +1087,25 @@ static void test_failure_drains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graphs),       cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_counts),       cmocka_unit_test(test_many_neighbours),
-        cmocka_unit_test(test_bits),         cmocka_unit_test(test_adjoint),
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_many_neighbours),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_adjoint),
         cmocka_unit_test(test_many_parts),
 #ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),     cmocka_unit_test(test_launcher_many),
+        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_launcher_many),
 #endif
-        cmocka_unit_test(test_submissions),  cmocka_unit_test(test_outputs_are_written),
-        cmocka_unit_test(test_tiny_factors), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_stages),       cmocka_unit_test(test_failure_drains),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_outputs_are_written),
+        cmocka_unit_test(test_tiny_factors),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_failure_drains),
+        cmocka_unit_test(test_bf16_submissions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

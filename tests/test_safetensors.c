@@ -40,12 +40,13 @@ static int tear_down(void **state)
 static const uint8_t bytes[3] = {1, 2, 255};
 static const float matrix[2][3] = {{1, -2, 3.5f}, {4, 5, 6e-38f}};
 static const double doubles[4] = {1.0 / 3, -0.0, 1e300, 5e-324};
+static const uint16_t halves[3] = {0x3f80, 0xc000, 0x7f80};
 static const uint64_t wide[1] = {UINT64_MAX};
 static const int64_t number = -7;
 
 static const struct sl_metadata metadata[] = {{"format", "pt"}, {"options", "--lr \"0.1\"\n\xc3\xa9"}};
 
-#define N_TENSORS 7
+#define N_TENSORS 8
 
 static void make_tensors(struct sl_tensor out[N_TENSORS])
 {
@@ -56,6 +57,7 @@ static void make_tensors(struct sl_tensor out[N_TENSORS])
     out[4] = sl_tensor_make("number", SL_TENSOR_I64, 0, 0, &number);
     out[5] = sl_tensor_make("empty", SL_TENSOR_F32, 0, 5, NULL);
     out[6] = (struct sl_tensor){"heads", SL_TENSOR_F32, 3, {1, 3, 2}, matrix};
+    out[7] = sl_tensor_make("halves", SL_TENSOR_BF16, 3, 1, halves);
 }
 
 static void write_all(void)
@@ -157,6 +159,9 @@ static void float_and_double_convert(void **state)
     wanted = sl_tensor_make("flags", SL_TENSOR_F32, 3, 0, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, down), SL_EFILE);
     assert_non_null(strstr(sl_message(), "found type U8, expected F32"));
+    wanted = sl_tensor_make("halves", SL_TENSOR_F32, 3, 1, NULL);
+    assert_int_equal(sl_tensors_get(&found, &wanted, down), SL_EFILE);
+    assert_non_null(strstr(sl_message(), "found type BF16, expected F32; save it as float32"));
     sl_tensors_free(&found);
 }
 
@@ -254,7 +259,7 @@ static void lies_in_the_header_are_refused(void **state)
     parse("[]", 0, "JSON");
     parse("{\"x\":3}", 0, "an object");
     parse("{\"x\":{}}", 0, "type 'none'");
-    parse(ONE("BF16", "[2]", "[0,4]"), 4, "type 'BF16'");
+    parse(ONE("I16", "[2]", "[0,4]"), 4, "type 'I16'");
     parse(ONE("F16", "[2]", "[0,4]"), 4, "float32");
     parse("{\"x\":{\"dtype\":7,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "type 'none'");
     parse(ONE("F32", "[1,2,1]", "[0,8]"), 8, NULL);

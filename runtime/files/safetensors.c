@@ -25,7 +25,7 @@ static const struct {
     size_t bytes; /* of one entry */
 } kinds[] = {
     [SL_TENSOR_F32] = {"F32", 4}, [SL_TENSOR_F64] = {"F64", 8}, [SL_TENSOR_U8] = {"U8", 1},
-    [SL_TENSOR_I64] = {"I64", 8}, [SL_TENSOR_U64] = {"U64", 8},
+    [SL_TENSOR_I64] = {"I64", 8}, [SL_TENSOR_U64] = {"U64", 8}, [SL_TENSOR_BF16] = {"BF16", 2},
 };
 
 #define N_KINDS (sizeof kinds / sizeof *kinds)
@@ -86,7 +86,7 @@ static enum sl_status no_memory(void)
     return sl_fail(SL_ENOMEM, "safetensors header: no memory");
 }
 
-/* Where each tensor starts in the data: those with 8-byte entries first, then 4, then 1. */
+/* Where each tensor starts in the data: those with 8-byte entries first, then smaller ones. */
 static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint64_t *begins)
 {
     uint64_t end = 0;
@@ -264,9 +264,10 @@ static enum sl_status read_kind(const struct reader *r, const char *name, const 
             return SL_OK;
         }
     }
-    return sl_fail(SL_EFILE,
-                   "%s: tensor '%.127s': found type '%.20s', expected F32, F64, U8, I64 or U64; save it as float32",
-                   r->path, name, dtype != NULL ? dtype : "none");
+    return sl_fail(
+        SL_EFILE,
+        "%s: tensor '%.127s': found type '%.20s', expected F32, F64, U8, I64, U64 or BF16; save it as float32", r->path,
+        name, dtype != NULL ? dtype : "none");
 }
 
 static enum sl_status read_shape(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
@@ -596,8 +597,9 @@ enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_
     } else if (is_real(found->kind) && is_real(wanted->kind)) {
         wanted->kind == SL_TENSOR_F64 ? widen(found->data, n, out) : narrow(found->data, n, out);
     } else {
-        return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s", tensors->path, wanted->name,
-                       kinds[found->kind].name, kinds[wanted->kind].name);
+        return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s%s", tensors->path, wanted->name,
+                       kinds[found->kind].name, kinds[wanted->kind].name,
+                       wanted->kind == SL_TENSOR_F32 ? "; save it as float32" : "");
     }
     return SL_OK;
 }

@@ -26,6 +26,7 @@ enum sl_tensor_kind {
     SL_TENSOR_U8,  /* uint8_t */
     SL_TENSOR_I64, /* int64_t */
     SL_TENSOR_U64, /* uint64_t */
+    SL_TENSOR_BF16 /* sl_bf16 (support/bf16.h) */
 };
 
 #ifdef SL_REAL_DOUBLE

@@ -139,6 +139,12 @@ struct sl_layer {
     starpu_data_handle_t running_handle;
 };
 
+/* Bytes of a number of its output, which has the rows' precision where it was activated: what is handed on without is summed up. */
+static inline size_t sl_layer_element(const struct sl_layer *layer, size_t row_element)
+{
+    return layer->hidden ? row_element : sizeof(sl_real);
+}
+
 struct sl_model {
     uint32_t n_layers;
     int norm;         /* enum sl_norm, of the layers that --norm is for */

@@ -76,15 +76,16 @@ const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p)
 }
 
 /* Rows that products and other PEs read have the precision of the features; what is added up, what an activation is before (so
- * is the output of a layer without one), and gradients are sl_real. */
+ * is the output of a layer without one), and gradients but those that chunks read of each other are sl_real. */
 static size_t element_of(const struct sl_at *at, enum sl_role role)
 {
     switch (role) {
     case SL_ROWS_GATE:
     case SL_ROWS_GATE_BEFORE: return 1;
-    case SL_ROWS_H: return at->layer->hidden ? at->pass->shards->row_element : sizeof(sl_real);
+    case SL_ROWS_H: return sl_layer_element(at->layer, at->pass->shards->row_element);
     case SL_ROWS_BEFORE:
     case SL_ROWS_SUM:
+    case SL_ROWS_GBACK:
     case SL_ROWS_PROJECTED: return at->pass->shards->row_element;
     default: return sizeof(sl_real);
     }

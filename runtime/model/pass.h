@@ -34,6 +34,7 @@ enum sl_role {
     SL_ROWS_SCALES, /* attention: the logarithm of each destination's and head's sum of exponentials; its backward's numbers */
     SL_ROWS_SIDES,
     SL_ROWS_GINITIAL, /* of the first layer: what later layers return to its output */
+    SL_ROWS_GBACK, /* what travels back, rounded, where rows are of bf16 and are read where they are (runtime/pipe) */
     SL_N_ROLES,
     SL_ROWS_INPUT = SL_N_ROLES, /* what it takes in: the output of the layer below, or the features; and its gradient */
     SL_ROWS_GINPUT
@@ -171,8 +172,8 @@ const struct sl_layer_order *sl_at_order(const struct sl_at *at);
 const struct sl_rows *sl_at_travels(const struct sl_at *at, uint32_t p);
 const struct sl_rows *sl_at_returns(const struct sl_at *at, uint32_t p);
 
-/* Give a role's rows the shape of a level: [rows x width] of sl_real, of the features' precision (BEFORE, SUM, PROJECTED, and H
- * where it was activated), or of bytes (the gate). Rows that are computed again (runtime/pipe/recompute.h) keep the handles
+/* Give a role's rows the shape of a level: [rows x width] of sl_real, of the features' precision (BEFORE, SUM, PROJECTED, GBACK, and
+ * H where it was activated), or of bytes (the gate). Rows that are computed again (runtime/pipe/recompute.h) keep the handles
  * that they have. */
 enum sl_status sl_at_shape(const struct sl_at *at, uint32_t p, enum sl_role role, uint32_t level, uint32_t width);
 

@@ -369,7 +369,9 @@ done:
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
-    sl_pool_lend_near(packs); /* else packed rows come to lie in blocks of all of a chunk's rows */
+    bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
+    /* Else packed rows, or those of bf16, come to lie in blocks of all of a chunk's rows, or of float. */
+    sl_pool_lend_near(packs || rounds);
     return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
 }
 

@@ -13,6 +13,10 @@
  * summed over a chunk's rows, is so piece by piece (partition/partition.h), and pieces are added in the order of their ids within a slot:
  * in one slot any number of chunks that are runs of the same pieces gives the same bits.
  *
+ * Rows in bf16 (--precision) are those that sums and products read, and so are history and, rounded once by the chunk that has them, the
+ * gradients that sums of the way back read (SL_ROWS_GBACK): all of them, a chunk's own, too, so that neither which chunks there are in a
+ * slot nor how their rows are kept changes a bit.
+ *
  * Memory: historical rows are not copied: those of a snapshot's epoch stay where they are. What backward has read is given back. With
  * --recompute a slot keeps what each stage takes in and, for other slots, its boundary rows of what travels (boundary.h), and has the
  * rest computed again, segment by segment (recompute.h), on the way back. Once there is a history there are two arrays of boundary

@@ -37,8 +37,16 @@ enum sl_role sl_pipe_travelling(const struct sl_at *at)
     return at->layer->training.project_first ? SL_ROWS_PROJECTED : input;
 }
 
+bool sl_pipe_rounds(const struct sl_at *at)
+{
+    return at->pass->shards->row_element == sizeof(sl_bf16);
+}
+
 enum sl_role sl_pipe_returning(const struct sl_at *at)
 {
+    if (sl_pipe_rounds(at)) {
+        return SL_ROWS_GBACK;
+    }
     return sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
 }
 

@@ -15,9 +15,11 @@
 /* Layer i of the chunks of a slot, of those that are this rank's. */
 struct sl_at sl_pipe_at(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 
-/* Whether a layer aggregates; the role of what travels then, whose rows may become history; that of what travels back. */
+/* Whether a layer aggregates; the role of what travels then, whose rows may become history; whether what travels back is rounded
+ * first, as rows are of bf16; the role of what travels back. */
 bool sl_pipe_aggregates(const struct sl_at *at);
 enum sl_role sl_pipe_travelling(const struct sl_at *at);
+bool sl_pipe_rounds(const struct sl_at *at);
 enum sl_role sl_pipe_returning(const struct sl_at *at);
 
 /* What stages wait for, where --recompute is on. */

@@ -35,8 +35,8 @@ struct watch {
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    struct sl_pipe_traffic traffic;      /* of an epoch */
-    sl_real *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint, at rank 0: a layer's history, by renumbered id; or NULL */
+    struct sl_pipe_traffic traffic;   /* of an epoch */
+    void *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint, at rank 0: a layer's history, by renumbered id; or NULL */
     double saved_watch[N_WATCHED];
 };
 
@@ -232,9 +232,19 @@ static uint32_t width_of(const struct sl_pipe *p, uint32_t i)
     return p->work.model->layer[i].training.travels;
 }
 
-static void name_history(uint32_t i, char *out, size_t bytes)
+/* Bytes of a row of layer i's history, which has the precision of what travels. */
+static size_t row_bytes(const struct sl_pipe *p, uint32_t i)
 {
-    snprintf(out, bytes, "history.%u", i);
+    return width_of(p, i) * p->work.shards->row_element;
+}
+
+static struct sl_tensor history_tensor(const struct sl_pipe *p, uint32_t i, const void *data)
+{
+    bool rounded = p->work.shards->row_element == sizeof(sl_bf16);
+    char name[32];
+    snprintf(name, sizeof name, "history.%u", i);
+    return sl_tensor_make(name, rounded ? SL_TENSOR_BF16 : SL_TENSOR_REAL, p->work.shards->n_vertices, width_of(p, i),
+                          data);
 }
 
 /* Ids of this rank's chunks: first .. end - 1. */
@@ -249,8 +259,9 @@ static uint32_t n_own(const struct sl_pipe *p)
 }
 
 /* Rows of this rank's chunks, by id from its first on. */
-static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
+static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, char *out)
 {
+    const size_t bytes = row_bytes(p, i);
     enum sl_status st = SL_OK;
     for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
         const struct sl_rows *rows = history_of(p, i, q);
@@ -258,10 +269,9 @@ static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, sl_real *out)
             continue;
         }
         SL_TRY(st, sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_R), done);
-        const sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
+        const char *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            memcpy(out + (size_t)(vertex_of(p, q, r) - first_own(p)) * rows->n_columns,
-                   values + (size_t)r * rows->n_columns, rows->n_columns * sizeof *out);
+            memcpy(out + (vertex_of(p, q, r) - first_own(p)) * bytes, values + r * bytes, bytes);
         }
         starpu_data_release(rows->chunk[0]);
     }
@@ -269,21 +279,21 @@ done:
     return st;
 }
 
-static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const sl_real *from)
+static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const char *from)
 {
+    const size_t bytes = row_bytes(p, i);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         struct sl_rows *rows = history_of(p, i, q);
         const struct sl_split split = split_of(p, q);
-        SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), sizeof *from, rows), done);
+        SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), p->work.shards->row_element, rows), done);
         if (rows->split.n_chunks == 0) {
             continue;
         }
         SL_TRY(st, sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_W), done);
-        sl_real *values = starpu_data_get_local_ptr(rows->chunk[0]);
+        char *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            memcpy(values + (size_t)r * rows->n_columns, from + (size_t)vertex_of(p, q, r) * rows->n_columns,
-                   rows->n_columns * sizeof *from);
+            memcpy(values + r * bytes, from + vertex_of(p, q, r) * bytes, bytes);
         }
         starpu_data_release(rows->chunk[0]);
     }
@@ -317,8 +327,7 @@ static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
     memset(bytes_of, 0, p->whole->n_ranks * sizeof *bytes_of);
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         const struct sl_shard *part = &p->work.shards->part[q];
-        bytes_of[sl_plan_rank(p->whole, crew * p->graph.n_chunks + q)] +=
-            (size_t)(part->end - part->first) * width_of(p, i) * sizeof(sl_real);
+        bytes_of[sl_plan_rank(p->whole, crew * p->graph.n_chunks + q)] += (part->end - part->first) * row_bytes(p, i);
     }
 }
 
@@ -326,20 +335,20 @@ static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
 static enum sl_status gather_history(struct pipeline *l, uint32_t i)
 {
     struct sl_pipe *p = &l->pipe;
-    size_t n = has_layer(p, i) ? (size_t)n_own(p) * width_of(p, i) : 0;
-    size_t n_all = p->plan.rank == 0 ? (size_t)p->work.shards->n_vertices * width_of(p, i) : 0;
+    size_t n = has_layer(p, i) ? n_own(p) * row_bytes(p, i) : 0;
+    size_t n_all = p->plan.rank == 0 ? p->work.shards->n_vertices * row_bytes(p, i) : 0;
     size_t bytes_of[SL_MAX_PES];
-    sl_real *mine = NULL;
+    char *mine = NULL;
     enum sl_status st;
     if (p->whole->n_ranks == 1) {
-        SL_TRY(st, sl_alloc_zero(n_all, sizeof *mine, "history", &l->saved[i]), done);
+        SL_TRY(st, sl_alloc_zero(n_all, 1, "history", &l->saved[i]), done);
         return copy_out(p, i, l->saved[i]);
     }
     count_bytes(p, i, bytes_of);
-    SL_TRY(st, sl_alloc_zero(n + 1, sizeof *mine, "history", &mine), done);
+    SL_TRY(st, sl_alloc_zero(n + 1, 1, "history", &mine), done);
     SL_TRY(st, n > 0 ? copy_out(p, i, mine) : SL_OK, done);
-    SL_TRY(st, n_all > 0 ? sl_alloc(n_all, sizeof *mine, "history", &l->saved[i]) : SL_OK, done);
-    st = sl_ranks_gather(mine, n * sizeof *mine, bytes_of, l->saved[i]);
+    SL_TRY(st, n_all > 0 ? sl_alloc(n_all, 1, "history", &l->saved[i]) : SL_OK, done);
+    st = sl_ranks_gather(mine, n, bytes_of, l->saved[i]);
 done:
     sl_free(mine);
     return st;
@@ -410,11 +419,8 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
     const struct sl_pipe *p = &l->pipe;
     save_watch(l, tensors, n);
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
-        char name[32];
         if (l->saved[i] != NULL) {
-            name_history(i, name, sizeof name);
-            tensors[(*n)++] =
-                sl_tensor_make(name, SL_TENSOR_REAL, p->work.shards->n_vertices, width_of(p, i), l->saved[i]);
+            tensors[(*n)++] = history_tensor(p, i, l->saved[i]);
         }
     }
     return SL_OK;
@@ -423,18 +429,15 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
     struct sl_pipe *p = &((struct pipeline *)own)->pipe;
-    uint32_t n_rows = p->work.shards->n_vertices;
-    sl_real *values = NULL;
+    char *values = NULL;
     enum sl_status st = SL_OK;
     SL_TRY(st, load_watch(own, checkpoint), done);
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
-        char name[32];
-        name_history(i, name, sizeof name);
-        if (!has_layer(p, i) || sl_tensors_find(checkpoint, name) == NULL) {
+        struct sl_tensor wanted = history_tensor(p, i, NULL);
+        if (!has_layer(p, i) || sl_tensors_find(checkpoint, wanted.name) == NULL) {
             continue;
         }
-        struct sl_tensor wanted = sl_tensor_make(name, SL_TENSOR_REAL, n_rows, width_of(p, i), NULL);
-        SL_TRY(st, sl_alloc((size_t)n_rows * width_of(p, i), sizeof *values, "history", &values), done);
+        SL_TRY(st, sl_alloc(p->work.shards->n_vertices, row_bytes(p, i), "history", &values), done);
         SL_TRY(st, sl_tensors_get(checkpoint, &wanted, values), done);
         SL_TRY(st, copy_in(p, i, values), done);
         sl_free(values);

@@ -5,6 +5,7 @@
  * place where the chunk's own would be. */
 #include "runtime/pipe/source.h"
 
+#include "codelets/blend.h"
 #include "codelets/exchange.h"
 #include "codelets/pull.h"
 #include "runtime/pipe/pipe.h"
@@ -58,7 +59,7 @@ static enum sl_status pack(const struct sl_at *at, uint32_t q, const struct sl_r
     if (out->split.n_chunks > 0 || n == 0) {
         return SL_OK;
     }
-    SL_TRY(st, sl_rows_register(&split, rows->n_columns, sizeof(sl_real), out), done);
+    SL_TRY(st, sl_rows_register(&split, rows->n_columns, sl_handle_element(rows->chunk[0]), out), done);
     struct sl_slice packed = {out->chunk[0], 0, n};
     st = sl_pack_submit(&head, rows, 1, boundary->chunk[q].rows, 1, &requester, &packed);
 done:
@@ -69,7 +70,7 @@ static enum sl_status pack_all(const struct sl_at *at, bool back)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, q = 0; st == SL_OK && sl_at_pe(at, k, &q); k++) {
-        st = back ? pack(at, q, sl_at_returns(at, q), sl_pipe_returned(at, q))
+        st = back ? pack(at, q, sl_at_rows(at, q, sl_pipe_returning(at)), sl_pipe_returned(at, q))
                   : pack(at, q, sl_at_travels(at, q), sl_pipe_sent(at, q));
     }
     return st;
@@ -86,7 +87,7 @@ static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *s
     struct sl_halo_layer layer = {.number = at->i,
                                   .width = sl_at_order(at)->travels,
                                   .n_slices = 1,
-                                  .element = sizeof(sl_real),
+                                  .element = at->pass->shards->row_element,
                                   .back = side == &pipe->graph.out,
                                   .aside = pipe->aside,
                                   .whole = true};
@@ -124,9 +125,32 @@ static enum sl_status send(const struct sl_at *at)
     return have_crossed(pipe) ? SL_OK : cross(at, &pipe->graph.in, sl_pipe_travelling(at));
 }
 
+/* All gradients that travel along edges are rounded, a chunk's own, too, so that it does not matter how many chunks there are. */
+static enum sl_status round_back(const struct sl_at *at, uint32_t q)
+{
+    const struct sl_rows *gradient = sl_at_returns(at, q);
+    const struct sl_rows *rounded = sl_at_rows(at, q, SL_ROWS_GBACK);
+    struct sl_task_args head = sl_at_head(at, q);
+    enum sl_status st;
+    SL_TRY(st, sl_at_shape(at, q, SL_ROWS_GBACK, at->level, gradient->n_columns), done);
+    if (gradient->split.n_chunks > 0) {
+        st = sl_blend_submit(&head, SL_STAGE_BACKWARD, gradient->split.n_rows, 1,
+                             (struct sl_blend_rows){gradient->chunk[0], 0}, 0,
+                             (struct sl_blend_rows){rounded->chunk[0], 0});
+    }
+done:
+    return st;
+}
+
 static enum sl_status send_back(const struct sl_at *at)
 {
-    return sl_pipe_packs(pipe_of(at)) ? pack_all(at, true) : cross(at, &pipe_of(at)->graph.out, sl_pipe_returning(at));
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0, q = 0; sl_pipe_rounds(at) && sl_at_pe(at, k, &q); k++) {
+        SL_TRY(st, round_back(at, q), done);
+    }
+    st = sl_pipe_packs(pipe_of(at)) ? pack_all(at, true) : cross(at, &pipe_of(at)->graph.out, sl_pipe_returning(at));
+done:
+    return st;
 }
 
 /* Rows are given back by the epoch, which knows who reads them; but those of other ranks are for this layer alone where there is one slot. */
@@ -186,7 +210,7 @@ static void find_gradients(const struct sl_at *at, uint32_t q, struct operands *
         uint32_t here = pipe->order.slot_of[q];
         uint32_t there = pipe->order.slot_of[s];
         if (there >= here && (s == q || pipe->graph.meets[(size_t)s * n + q])) {
-            add_operand(s == q ? sl_at_returns(at, q) : sl_pipe_returned(at, s),
+            add_operand(s == q ? sl_at_rows(at, q, sl_pipe_returning(at)) : sl_pipe_returned(at, s),
                         there == here ? 1 : pipe->gradient_factor, s, out);
         }
     }

@@ -5,7 +5,7 @@
  * that has the chunk's way here to the one that has it there, as soon as it is there:
  *
  *   forward   what the crew's first layer takes in; and, where that layer or a later one reads the first of all layers again, its output
- *   back      their gradients
+ *   back      their gradients, in sl_real, as within a rank: stages change no figure
  *
  * Each rank has the weights of its own layers, and their moments; the others' are of the last sl_pipe_stages_share.
  */

@@ -52,18 +52,25 @@ done:
     return st;
 }
 
-/* Columns that cross into the stage that layer i begins, if it does. */
-static uint64_t crossing_columns(const struct sl_pipe *p, uint32_t i)
+/* Bytes of a row of a layer's output, there, and of its gradient, back. */
+static uint64_t crossing_bytes_of(const struct sl_pipe *p, const struct sl_layer *layer)
+{
+    return layer->n_out * (sl_layer_element(layer, p->work.shards->row_element) + sizeof(sl_real));
+}
+
+/* What crosses into the stage that layer i begins, if it does, and back, of each vertex. */
+static uint64_t crossing_bytes(const struct sl_pipe *p, uint32_t i)
 {
     const struct sl_model *model = p->work.model;
     bool begins = i > 0 && p->stage[i] != p->stage[i - 1];
-    return begins ? model->layer[i].n_in + (sl_pipe_reads_first(model, i) ? model->layer[0].n_out : 0) : 0;
+    uint64_t first = sl_pipe_reads_first(model, i) ? crossing_bytes_of(p, &model->layer[0]) : 0;
+    return begins ? crossing_bytes_of(p, &model->layer[i - 1]) + first : 0;
 }
 
 enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *out)
 {
     const struct sl_model *model = p->work.model;
-    uint64_t stage_columns = 0;
+    uint64_t stage_bytes = 0;
     uint64_t way_columns = 0;
     enum sl_status st;
     *out = (struct sl_pipe_traffic){0};
@@ -76,12 +83,12 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
            done);
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
-        stage_columns += crossing_columns(p, i);
+        stage_bytes += crossing_bytes(p, i);
         way_columns += layer->from != layer->level ? layer->training.travels : 0;
     }
-    out->stages = 2 * sizeof(sl_real) * stage_columns * p->work.shards->n_vertices;
-    out->rows = sizeof(sl_real) * way_columns * out->mirrors;
-    out->row_gradients = sizeof(sl_real) * way_columns * out->mirrors_back;
+    out->stages = stage_bytes * p->work.shards->n_vertices;
+    out->rows = p->work.shards->row_element * way_columns * out->mirrors;
+    out->row_gradients = p->work.shards->row_element * way_columns * out->mirrors_back;
     out->weights = 2 * (uint64_t)(p->work.settings->ways - 1) * sl_model_trained_bytes(model);
 done:
     return st;

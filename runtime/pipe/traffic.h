@@ -4,8 +4,8 @@
  * What an epoch of full-graph training sends between stages and between ways, whether or not they live apart: counted from the graph and
  * the layers, as the schedule is always the same.
  *
- *   stages   each row of what the first layer of a stage takes in, once forward, and its gradient back; where layers read the first
- *            one's output again, each stage but the first gets that, too
+ *   stages   each row of what the first layer of a stage takes in, once forward, and its gradient back, which is of sl_real; where
+ *            layers read the first one's output again, each stage but the first gets that, too
  *   ways     for each layer that aggregates, each row that out-neighbours in other ways read, once for each such way; and back each
  *            gradient that in-neighbours in other ways read, which in a graph with edges in both directions are as many
  *   weights  each stage's, summed over its ways and given back to all: 2 (W - 1) times

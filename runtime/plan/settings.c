@@ -270,12 +270,19 @@ static const struct sl_option pipe_options[] = {
      .min = 1, .argument = "N", .unit = "epochs",
      .help = "Epochs between snapshots of the rows that stand for those of chunks to come; 1: those of the last epoch"},
 };
+
+/* In the place of coop_sage's. */
+static const struct sl_option pipe_precision =
+    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16",
+     .initial = "float",
+     .help = "Numbers of rows: dense features, hidden rows, sums, history, gradients along edges, and the factors of products. bf16: half "
+             "the bytes, and twice the rate where processors multiply so; what is added up, weights and their gradients stay float (on CPUs)"};
 /* clang-format on */
 
 /* Options of coop_sage that full-graph training does not have: of these groups, and these. */
 static bool is_minibatches(const struct sl_option *option)
 {
-    static const char *const others[] = {"heads", "input-dropout", "precision", "transport", "means"};
+    static const char *const others[] = {"heads", "input-dropout", "transport", "means"};
     bool other = strcmp(option->group, "gradients") == 0 ||
                  (strcmp(option->group, "minibatch") == 0 && strcmp(option->name, "partition") != 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -311,6 +318,8 @@ static void fill_pipe_table(void)
             n += sizeof pipe_options / sizeof *pipe_options;
             shared_options[n] = options[i];
             shared_options[n++].group = "pipeline";
+        } else if (strcmp(options[i].name, pipe_precision.name) == 0) {
+            shared_options[n++] = pipe_precision;
         } else if (!is_minibatches(&options[i])) {
             shared_options[n++] = options[i];
         }

@@ -405,14 +405,16 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
                               double n)
 {
     double share = (double)(plan->end_pe - plan->first_pe) / plan->n_parts;
+    const size_t row = sl_settings_row_element(s);
     bool several_slots = s->pes > s->ways;
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         all += aggregates(&model->layer[i]) ? model->layer[i].training.travels : 0;
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
-    double stages = plan->n_crews > 1 ? 4 * s->hidden * share : 0;
-    return CLASS_SHARE * n * (ways + stages) * sizeof(sl_real);
+    double crossing = (double)(sl_layer_element(&model->layer[0], row) + sizeof(sl_real));
+    double stages = plan->n_crews > 1 ? 2 * s->hidden * crossing * share : 0;
+    return CLASS_SHARE * n * (ways * (double)row + stages);
 }
 
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,

@@ -178,12 +178,6 @@ static bool is_passing(const struct sl_layer *layer)
     return layer->hidden && layer->norm == SL_NORM_NONE;
 }
 
-/* Bytes of a number of a layer's output: of one that is not activated they are those of what comes before an activation. */
-static size_t output_element(const struct sl_rows_of *of, const struct sl_layer *layer)
-{
-    return layer->hidden ? row_element(of) : sizeof(sl_real);
-}
-
 /* Rows of a layer's way forward that its way back reads. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
@@ -300,13 +294,14 @@ static void add_parts(const struct sl_rows_of *of, double width, size_t element,
 {
     double pes = of->settings->pes;
     double bytes = ceil(of->n_vertices / pes) * width * (double)element;
+    bool near = of->settings->recompute || row_element(of) == sizeof(sl_bf16);
     if (width == 0) {
         return;
     }
     if (keeps(of, width, element)) {
         add_blocks(to, 1.125 * bytes, pes);
     } else {
-        (of->settings->recompute ? add_near : add_blocks)(to, bytes, ceil(share * pes));
+        (near ? add_near : add_blocks)(to, bytes, ceil(share * pes));
     }
 }
 
@@ -324,7 +319,7 @@ static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer,
     const size_t real = sizeof(sl_real);
     const size_t row = row_element(of);
     bool sums = aggregates(layer) && !layer->training.project_first;
-    add_parts(of, layer->n_out, output_element(of, layer), shares->outputs, to);
+    add_parts(of, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
     add_parts(of, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
     add_parts(of, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
     add_parts(of, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
@@ -356,10 +351,28 @@ static double n_packed(const struct sl_settings *s)
     return s->epochs >= s->history_every ? 2 : 1;
 }
 
-/* Gradients of rows that are kept are all there; of others, those of a layer in hand. */
+/* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their rows were. Those of bf16 are
+ * too small for it: then it is that of all slots whose tasks are submitted (sl_pipe_tasks), in each segment that runs again. */
+static double share_in_hand(const struct sl_rows_of *of)
+{
+    const struct sl_settings *s = of->settings;
+    double segments = s->recompute ? n_segments(s, of->model) : 1;
+    return row_element(of) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + of->n_workers) / s->pes)
+                                              : (double)s->ways / s->pes;
+}
+
+/* Gradients of rows that are kept are all there; of others, those in hand. */
+static void add_gradient(const struct sl_rows_of *of, double width, size_t element, struct sl_blocks *all,
+                         struct sl_blocks *in_hand)
+{
+    bool kept = keeps(of, width, element);
+    add_parts(of, width, element, kept ? 1 : share_in_hand(of), kept ? all : in_hand);
+}
+
+/* Those of all layers, or of one; of bf16 those that travel, besides. */
 static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
 {
-    double slots = (double)of->settings->pes / of->settings->ways;
+    bool rounds = row_element(of) == sizeof(sl_bf16);
     struct sl_blocks passing = {{0}};
     for (uint32_t i = 0; i < of->model->n_layers; i++) {
         const struct sl_layer *layer = &of->model->layer[i];
@@ -369,9 +382,9 @@ static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
                                  layer->training.project_first ? layer->training.travels : 0,
                                  layer->activates_input ? layer->n_in : 0};
         for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
-            bool kept = keeps(of, widths[k], sizeof(sl_real));
-            add_parts(of, widths[k], sizeof(sl_real), kept ? 1 : 1 / slots, kept ? to : &here);
+            add_gradient(of, widths[k], sizeof(sl_real), to, &here);
         }
+        add_gradient(of, rounds && aggregates(layer) ? layer->training.travels : 0, sizeof(sl_bf16), to, &here);
         take_most(&passing, &here);
     }
     add_all(to, &passing, 1);
