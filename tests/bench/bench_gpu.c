@@ -222,7 +222,7 @@ static enum sl_status gather(const void *what)
                                    .threshold = g->threshold,
                                    .draw = {.seed = 1, .purpose = SL_FOR_DROPOUT},
                                    .dataset_ids = g->dataset_ids};
-    return sl_gather_cuda(stream, &rows, n_rows, g->x);
+    return sl_gather_cuda(stream, &rows, n_rows, SL_OF_REAL, g->x);
 }
 
 static void measure_gather(const sl_real *table, uint32_t n_columns)
