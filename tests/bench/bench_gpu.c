@@ -389,7 +389,7 @@ struct rows {
 static enum sl_status activate(const void *what)
 {
     const struct rows *r = what;
-    return sl_activate_forward_cuda(stream, &r->a, r->z, NULL, r->gate, r->h);
+    return sl_activate_forward_cuda(stream, &r->a, SL_OF_REAL, r->z, NULL, r->gate, SL_OF_REAL, r->h);
 }
 
 static enum sl_status activate_back(const void *what)
