@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "codelets/dropout.h"
-#include "codelets/rows.h"
 #include "support/memory.h"
 
 #define BLOCK SL_DROPOUT_BLOCK
@@ -535,9 +534,10 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const sl_real *residual = forward_operands(args, buffers, &a);
-    enum sl_status st = sl_activate_forward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_data(buffers[0]),
-                                                 residual, sl_buffer_data(buffers[1]), sl_buffer_data(buffers[2]));
+    const void *residual = forward_operands(args, buffers, &a);
+    enum sl_status st = sl_activate_forward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_entries(buffers[0]),
+                                                 sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
+                                                 sl_buffer_entries(buffers[2]), sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 

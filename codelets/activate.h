@@ -22,6 +22,7 @@
 
 #include <math.h>
 
+#include "codelets/rows.h"
 #include "codelets/task.h"
 #include "support/random.h"
 #include "support/real.h"
@@ -127,9 +128,11 @@ void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, cons
 
 #ifdef SL_CUDA
 /* The same on the stream's device; all pointers, those in *a and *sums too, are to its memory. Sums along rows and columns are taken
- * in another order than on the CPU, always the same one. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                                    const sl_real *residual, uint8_t *gate_out, sl_real *h_out);
+ * in another order than on the CPU, always the same one. h_of: H and the residual; z_of may be bf16 where h_of is and there is no norm.
+ * SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a,
+                                                    enum sl_entries z_of, const void *z, const void *residual,
+                                                    uint8_t *gate_out, enum sl_entries h_of, void *h_out);
 SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
                                                      const uint8_t *gate, const sl_real *gh,
                                                      const struct sl_activate_sums *sums, sl_real *gz_out);
@@ -155,7 +158,7 @@ struct sl_activate_layer {
 
 /* z, h: chunk [D x F]; gate: chunk [D x F] of bytes; its rows are rows row0 .. of the frontier. residual: chunk of the level
  * above whose rows residual_row0 .. are the same vertices, or NULL; h and the residual may be of bf16, both of them, and then z,
- * too, where there is no norm, which is for CPU workers alone. head->hop is the level of these rows. */
+ * too, where there is no norm. head->hop is the level of these rows. */
 enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                           uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
                                           uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h);

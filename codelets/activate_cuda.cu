@@ -6,8 +6,8 @@
  * A team is a power of two lanes, at most a warp: one lane for each eight columns of a row, or a warp that goes along it. Each
  * lane draws dropout's mask of eight columns, but reads and writes V columns here and V columns a team's width further on, so
  * that a team's accesses lie side by side; it asks for the bits it needs of the lane that has drawn them. V is 4 where rows are
- * 16-byte aligned, else 1. */
-#include "codelets/kernel.cuh"
+ * so aligned, else 1. */
+#include "codelets/bf16.cuh"
 
 #include "codelets/activate.h"
 #include "codelets/dropout.h"
@@ -25,14 +25,42 @@ template <int V> struct alignas(V) bytes {
     uint8_t x[V];
 };
 
+template <int V> struct alignas(V * sizeof(sl_bf16)) bf16s {
+    sl_bf16 x[V];
+};
+
 template <int V> static inline __device__ reals<V> load(const sl_real *x)
 {
     return *reinterpret_cast<const reals<V> *>(x);
 }
 
+template <int V> static inline __device__ reals<V> load(const sl_bf16 *x)
+{
+    const bf16s<V> rounded = *reinterpret_cast<const bf16s<V> *>(x);
+    reals<V> wide;
+    for (int v = 0; v < V; v++) {
+        wide.x[v] = sl_bf16_real(rounded.x[v]);
+    }
+    return wide;
+}
+
 template <int V> static inline __device__ bytes<V> load(const uint8_t *x)
 {
     return *reinterpret_cast<const bytes<V> *>(x);
+}
+
+template <int V> static inline __device__ void store(reals<V> x, sl_real *to)
+{
+    *reinterpret_cast<reals<V> *>(to) = x;
+}
+
+template <int V> static inline __device__ void store(reals<V> x, sl_bf16 *to)
+{
+    bf16s<V> rounded;
+    for (int v = 0; v < V; v++) {
+        rounded.x[v] = sl_bf16_of(x.x[v]);
+    }
+    *reinterpret_cast<bf16s<V> *>(to) = rounded;
 }
 
 /* ---- teams ---- */
@@ -75,8 +103,8 @@ template <int V> static inline __device__ uint32_t column_of(struct team team, u
 }
 
 /* Mean and 1 / deviation of a row by its team; n is 0 for a team without a row. */
-template <int V>
-static inline __device__ struct sl_activate_row row_norm(struct team team, uint32_t n, const sl_real *z)
+template <int V, typename Z>
+static inline __device__ struct sl_activate_row row_norm(struct team team, uint32_t n, const Z *z)
 {
     sl_real sum = 0;
     sl_real squares = 0;
@@ -124,9 +152,9 @@ static inline __device__ reals<V> normalise(const struct sl_activate *a, struct 
 }
 
 /* keep: bit v is column v's. */
-template <int V>
+template <int V, typename H>
 static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t keep, reals<V> residual, uint8_t *gate,
-                                          sl_real *h)
+                                          H *h)
 {
     bytes<V> open;
     reals<V> out;
@@ -135,13 +163,13 @@ static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t ke
         out.x[v] = sl_activate_pass(open.x[v], scale, y.x[v]) + residual.x[v];
     }
     *reinterpret_cast<bytes<V> *>(gate) = open;
-    *reinterpret_cast<reals<V> *>(h) = out;
+    store<V>(out, h);
 }
 
-template <enum sl_activate_norm norm, int V>
-static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
-                                      const sl_real *__restrict__ residual, uint8_t *__restrict__ gate,
-                                      sl_real *__restrict__ h)
+/* Z, H: the numbers of z, and of the residual and h. */
+template <enum sl_activate_norm norm, int V, typename Z, typename H>
+static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, const Z *__restrict__ z,
+                                      const H *__restrict__ residual, uint8_t *__restrict__ gate, H *__restrict__ h)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
     const struct team team = this_team(lanes);
@@ -457,25 +485,42 @@ static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
     return sl_blocks((uint64_t)n_rows * lanes);
 }
 
-template <enum sl_activate_norm norm>
-static enum sl_status start_forward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                    const sl_real *residual, uint8_t *gate, sl_real *h)
+template <enum sl_activate_norm norm, typename Z, typename H>
+static enum sl_status start_forward(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
+                                    const void *residual, uint8_t *gate, void *h)
 {
     uint32_t lanes = team_lanes(a->n_columns);
-    uintptr_t all = address(z) | address(residual) | gate_address(gate) | address(h) | address(a->weight) |
-                    address(a->bias) | address(a->mean) | address(a->rstd);
     return sl_start("sl_activate_forward", stream, team_blocks(a->n_rows, lanes),
-                    is_aligned(a->n_columns, all) ? forward_kernel<norm, 4> : forward_kernel<norm, 1>, *a, lanes, z,
-                    residual, gate, h);
+                    in_quads ? forward_kernel<norm, 4, Z, H> : forward_kernel<norm, 1, Z, H>, *a, lanes, (const Z *)z,
+                    (const H *)residual, gate, (H *)h);
 }
 
-enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                        const sl_real *residual, uint8_t *gate_out, sl_real *h_out)
+/* From z in float. */
+template <enum sl_activate_norm norm>
+static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
+                                         const void *residual, uint8_t *gate, enum sl_entries h_of, void *h)
 {
+    return h_of == SL_OF_BF16 ? start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h)
+                              : start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
+}
+
+enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_entries z_of,
+                                        const void *z, const void *residual, uint8_t *gate_out, enum sl_entries h_of,
+                                        void *h_out)
+{
+    const uintptr_t all = sl_quad_address(z_of, z) | sl_quad_address(h_of, residual) | gate_address(gate_out) |
+                          sl_quad_address(h_of, h_out) | address(a->weight) | address(a->bias) | address(a->mean) |
+                          address(a->rstd);
+    const bool in_quads = is_aligned(a->n_columns, all);
+    if (z_of == SL_OF_BF16) {
+        return start_forward<SL_ACTIVATE_PLAIN, sl_bf16, sl_bf16>(stream, a, in_quads, z, residual, gate_out, h_out);
+    }
     switch (a->norm) {
-    case SL_ACTIVATE_LAYER: return start_forward<SL_ACTIVATE_LAYER>(stream, a, z, residual, gate_out, h_out);
-    case SL_ACTIVATE_BATCH: return start_forward<SL_ACTIVATE_BATCH>(stream, a, z, residual, gate_out, h_out);
-    default: return start_forward<SL_ACTIVATE_PLAIN>(stream, a, z, residual, gate_out, h_out);
+    case SL_ACTIVATE_LAYER:
+        return forward_from_reals<SL_ACTIVATE_LAYER>(stream, a, in_quads, z, residual, gate_out, h_of, h_out);
+    case SL_ACTIVATE_BATCH:
+        return forward_from_reals<SL_ACTIVATE_BATCH>(stream, a, in_quads, z, residual, gate_out, h_of, h_out);
+    default: return forward_from_reals<SL_ACTIVATE_PLAIN>(stream, a, in_quads, z, residual, gate_out, h_of, h_out);
     }
 }
 

@@ -757,7 +757,8 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
     struct sl_device_sources x = {.n_owners = args->n_owners,
                                   .own = args->own,
                                   .inverse = sl_buffer_data(buffers[2]),
-                                  .rows = device_rows(buffers + 4, args->n_chunks, args->shift)};
+                                  .rows = device_rows(buffers + 4, args->n_chunks, args->shift),
+                                  .of = args->of};
     for (uint32_t q = 0; q < args->n_owners; q++) {
         x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
     }
@@ -774,8 +775,9 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
     struct sl_device_sources x = device_sources(args, buffers);
     struct sl_weights weights;
     struct sl_edges edges = edges_of(args, buffers, &weights);
-    enum sl_status st = sl_aggregate_forward_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]),
-                                                  &x, args->beta, sl_buffer_data(buffers[3]));
+    enum sl_status st =
+        sl_aggregate_forward_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]), &x, args->beta,
+                                  sl_buffer_entries(buffers[3]), sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -797,14 +799,14 @@ static void forward_cusparse_task(void *buffers[], void *cl_arg)
 #define COPY_SHARE                                                                                                     \
     64 /* of the bytes that data may take, so many parts; launchers have a fifteenth (runtime/machine/gpus.c) */
 
-/* cuSPARSE has to be wanted, knows the mean only, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
+/* cuSPARSE has to be wanted, knows the mean of sl_real only, counts edges and sources in 31 bits, and takes a copy of the sources' rows, for which the GPU must have
  * room that StarPU does not know of. */
 static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
 {
     const struct forward_args *args = task->cl_arg;
     const struct sl_run *run = args->head.run;
     (void)worker;
-    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0) {
+    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 || args->of != SL_OF_REAL) {
         return implementation == 0;
     }
     uint64_t n_sources = args->first[args->n_owners];
@@ -823,7 +825,9 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     sl_real *packed[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
+    enum sl_entries of = SL_OF_REAL;
     for (uint32_t q = 0; q < args->n_owners; q++) {
+        of = sl_buffer_entries(buffers[args->returned[q].rows.buffer]);
         packed[q] = sl_slice_data(buffers, &args->returned[q].rows);
         t0[q] = args->returned[q].t0;
         n[q] = args->returned[q].rows.n_rows;
@@ -831,7 +835,7 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
     enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), &block, &gm,
-                                                   sl_buffer_columns(buffers[3]), args->n_owners, t0, n, packed);
+                                                   sl_buffer_columns(buffers[3]), args->n_owners, t0, n, of, packed);
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -844,9 +848,11 @@ static enum sl_status add_share(const struct accumulate_args *args, void *buffer
     struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
     struct sl_gradient g = gradient_of(args, buffers[3]);
     struct sl_asked asked = {sl_buffer_data(buffers[4]), args->n_peers, p};
-    return p == args->own ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
-                          : sl_accumulate_sent_cuda(stream, args->sent[p].n_rows, &asked,
-                                                    sl_slice_data(buffers, &args->sent[p]), beta, &g);
+    const struct sl_slice_args *sent = &args->sent[p];
+    return p == args->own
+               ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
+               : sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_entries(buffers[sent->buffer]),
+                                         sl_slice_data(buffers, sent), beta, &g);
 }
 
 /* Zeros, and the destinations' own terms where there are weights. */
@@ -905,9 +911,11 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
                                   .n_parts = args->n_parts,
                                   .first = sl_buffer_data(buffers[2]),
                                   .weights = weights_of(&args->weights, buffers, &weights)};
-    enum sl_status st = sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, args->n_columns, parts,
-                                               args->beta, sl_buffer_columns(buffers[3]),
-                                               (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+    void *m = buffers[3];
+    const size_t skipped = sl_entries_bytes(sl_buffer_entries(m), args->first_column);
+    enum sl_status st =
+        sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, args->n_columns, args->of, parts, args->beta,
+                               sl_buffer_columns(m), sl_buffer_entries(m), (char *)sl_buffer_data(m) + skipped);
     sl_task_leave_cuda(&args->head, st);
 }
 #endif

@@ -23,7 +23,7 @@
  * Backward has two submissions: `backward` fills the buffer that goes back to an owner, `accumulate` adds at the owner what all
  * PEs of the group send, in PE order, each row's terms in a fixed order, without atomics.
  * Sums run along the edges in order, in sl_real; so they do where X, or what a sum is written to, is of bf16 (rounded once,
- * when all its terms are added), which is for CPU workers alone.
+ * when all its terms are added).
  */
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
@@ -139,7 +139,8 @@ void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint3
 #ifdef SL_CUDA
 /* ---- launchers: arrays are in the memory of the stream's device, structs and arrays of them are the host's and read before the
  * call returns. SL_ECUDA. Sums run along the list, as on the CPU, up to 256 terms; a longer list is added in slices, whose number
- * depends on the width alone, and then slice by slice. ---- */
+ * depends on the width alone, and then slice by slice. Rows are of sl_real unless an enum sl_entries says bf16; then so are those
+ * that a pointer to sl_real is to. ---- */
 
 /* Rows in chunks, for a kernel's parameters. */
 struct sl_device_rows {
@@ -156,23 +157,25 @@ struct sl_device_sources {
     struct sl_device_rows rows;
     const sl_real *packed[SL_MAX_PES]; /* NULL where own or empty */
     uint32_t first[SL_MAX_PES + 1];
+    enum sl_entries of; /* all rows */
 };
 
+/* m_of: bf16 only where the sources are of bf16. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                                      uint32_t n_columns, const struct sl_device_sources *x, int beta,
-                                                     sl_real *m_out);
+                                                     enum sl_entries m_of, void *m_out);
 
-/* The mean by cuSPARSE's SpMM, of a copy of all source rows. Waits for the stream once, to read the number of edges. Fewer than
+/* The mean by cuSPARSE's SpMM, of a copy of all source rows, which are of sl_real. Waits for the stream once, to read the number of edges. Fewer than
  * 2^31 edges and sources. The same input gives the same bits, but not the kernel's above. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
                                                          const struct sl_edges *edges, uint32_t n_columns,
                                                          const struct sl_device_sources *x, int beta, sl_real *m_out);
 
-/* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1 into packed_out[k]. */
+/* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1 into packed_out[k], all of such numbers. */
 SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                                       const struct sl_device_rows *gm, uint32_t n_columns,
                                                       uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
-                                                      sl_real *const *packed_out);
+                                                      enum sl_entries of, sl_real *const *packed_out);
 
 /* Where the items of a PE go: entry i of `requester` in the owner's inverse, a list of n_parts PEs' entries. */
 struct sl_asked {
@@ -187,7 +190,8 @@ SL_EXTERN_C enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_
 SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
                                                    const struct sl_device_rows *gm, const struct sl_gradient *g);
 SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
-                                                   const sl_real *sent, int beta, const struct sl_gradient *g);
+                                                   enum sl_entries of, const void *sent, int beta,
+                                                   const struct sl_gradient *g);
 SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
                                                   uint32_t n, const struct sl_asked *asked,
                                                   const struct sl_device_rows *gm, int beta,
@@ -210,10 +214,12 @@ struct sl_full_edges {
     const struct sl_weights *weights; /* NULL: the mean */
 };
 
-/* n_columns columns of rows of width m_width, from m_out on. At most SL_MAX_FULL_CHUNKS chunks. */
+/* n_columns columns of rows of width m_width, from m_out on. of, m_of: the parts' rows, and the sums', as above. At most
+ * SL_MAX_FULL_CHUNKS chunks. */
 SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
-                                                  uint32_t n_columns, const struct sl_device_part *parts, int beta,
-                                                  uint32_t m_width, sl_real *m_out);
+                                                  uint32_t n_columns, enum sl_entries of,
+                                                  const struct sl_device_part *parts, int beta, uint32_t m_width,
+                                                  enum sl_entries m_of, void *m_out);
 #endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */

@@ -9,7 +9,7 @@
  * Terms are added in the list's order, as on the CPU and to the same bits. A list longer than LONG would keep a whole kernel
  * waiting: the groups of a block take a slice of it each, and the slices' sums are added in order. What comes out depends on the
  * list and on the width alone, never on the grid. */
-#include "codelets/kernel.cuh"
+#include "codelets/bf16.cuh"
 
 #include "codelets/aggregate.h"
 #include "codelets/sample.h"
@@ -52,22 +52,23 @@ static inline __device__ float4 times(float weight, float4 x)
 
 /* ---- where rows are ---- */
 
-static inline __device__ const sl_real *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
+template <typename S>
+static inline __device__ const S *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
 {
-    return rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
+    return (const S *)rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
 }
 
 /* The source at a position: all lanes read the same bounds at the same time. */
-static inline __device__ const sl_real *source_row(const struct sl_device_sources &x, uint32_t position,
-                                                   uint32_t n_columns)
+template <typename S>
+static inline __device__ const S *source_row(const struct sl_device_sources &x, uint32_t position, uint32_t n_columns)
 {
     uint32_t q = 0;
     for (uint32_t k = 1; k < x.n_owners; k++) {
         q += position >= x.first[k];
     }
     uint32_t i = position - x.first[q];
-    return q != x.own ? x.packed[q] + (size_t)i * n_columns
-                      : chunk_row(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+    return q != x.own ? (const S *)x.packed[q] + (size_t)i * n_columns
+                      : chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
 }
 
 /* ---- lists ---- */
@@ -77,26 +78,28 @@ static inline __device__ const sl_real *source_row(const struct sl_device_source
  * terms. */
 struct item {
     uint64_t begin, end;
-    sl_real *out;
+    void *out;
     sl_real weight;
     sl_vertex id;
     sl_real self_weight;
-    const sl_real *self;
+    const void *self;
 };
 
-/* What lists have in common: sums, or else moves rows; whether terms have weights of their own; whether items have a row to begin
- * with. */
-struct plain_list {
+/* What lists have in common: the numbers of the rows that are added, and of those that the sums go to; sums, or else moves rows;
+ * whether terms have weights of their own; whether items have a row to begin with. */
+template <typename S, typename T> struct plain_list {
+    typedef S source;
+    typedef T target;
     static const bool sums = true;
     static const bool weighs_terms = false;
     static const bool adds_self = false;
 };
 
 /* Destinations of a block, from row row0 on; offsets: from there. */
-struct block_means : plain_list {
+template <typename S, typename T> struct block_means : plain_list<S, T> {
     const uint32_t *offsets;
     const uint32_t *edge_sources;
-    sl_real *m;
+    T *m;
     struct sl_device_sources x;
 
     __device__ struct item of(uint32_t d, uint32_t n_columns) const
@@ -105,9 +108,9 @@ struct block_means : plain_list {
         uint32_t end = __ldg(offsets + d + 1);
         return {begin, end, m + (size_t)d * n_columns, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
+    __device__ const S *row(const struct item &, uint64_t e, uint32_t n_columns, sl_real *) const
     {
-        return source_row(x, __ldg(edge_sources + e), n_columns);
+        return source_row<S>(x, __ldg(edge_sources + e), n_columns);
     }
 };
 
@@ -118,10 +121,10 @@ static inline __device__ sl_real weight_of(const struct item &it, sl_real other,
 }
 
 /* The same destinations by symmetric weights. */
-struct block_sums : plain_list {
+template <typename S, typename T> struct block_sums : plain_list<S, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
-    struct block_means block;
+    struct block_means<S, T> block;
     struct sl_weights weights;
     uint32_t row0;
 
@@ -131,25 +134,25 @@ struct block_sums : plain_list {
         it.id = sl_weights_destination(&weights, row0 + d);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
-        it.self = chunk_row(block.x.rows, row0 + d, n_columns);
+        it.self = chunk_row<S>(block.x.rows, row0 + d, n_columns);
         return it;
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
+    __device__ const S *row(const struct item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
     {
         const uint32_t position = __ldg(block.edge_sources + e);
         const sl_vertex id = sl_weights_source(&weights, position);
         *weight = weight_of(it, sl_weights_factor(&weights, id), id);
-        return source_row(block.x, position, n_columns);
+        return source_row<S>(block.x, position, n_columns);
     }
 };
 
 /* Destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
-struct part_means : plain_list {
+template <typename S, typename T> struct part_means : plain_list<S, T> {
     const uint64_t *offsets; /* of the part; its first is where `sources` begins */
     const sl_vertex *sources;
     const uint32_t *first;
     const sl_real *const *chunk;
-    sl_real *m;
+    T *m;
     uint32_t m_width;
     uint32_t row0;
     uint32_t n_parts;
@@ -164,26 +167,26 @@ struct part_means : plain_list {
         uint64_t end = __ldg(offsets + row0 + i + 1) - origin;
         return {begin, end, m + (size_t)i * m_width, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const sl_real *row(const struct item &, uint64_t e, uint32_t, sl_real *) const
+    __device__ const S *row(const struct item &, uint64_t e, uint32_t, sl_real *) const
     {
         return row_of(__ldg(sources + e));
     }
-    __device__ const sl_real *row_of(sl_vertex id) const
+    __device__ const S *row_of(sl_vertex id) const
     {
         uint32_t q = 0;
         for (uint32_t k = 1; k < n_parts; k++) {
             q += id >= __ldg(first + k);
         }
         uint32_t r = id - __ldg(first + q);
-        return chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width[q];
+        return (const S *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width[q];
     }
 };
 
 /* The same destinations by symmetric weights. */
-struct part_sums : plain_list {
+template <typename S, typename T> struct part_sums : plain_list<S, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
-    struct part_means part;
+    struct part_means<S, T> part;
     struct sl_weights weights;
 
     __device__ struct item of(uint32_t i, uint32_t n_columns) const
@@ -195,7 +198,7 @@ struct part_sums : plain_list {
         it.self = part.row_of(it.id);
         return it;
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t e, uint32_t, sl_real *weight) const
+    __device__ const S *row(const struct item &it, uint64_t e, uint32_t, sl_real *weight) const
     {
         const sl_vertex id = __ldg(part.sources + e);
         *weight = weight_of(it, sl_weights_factor(&weights, id), id);
@@ -221,7 +224,7 @@ struct transposed_means {
     {
         uint32_t d = __ldg(back_rows + e);
         *weight = 1 / (sl_real)degree(d);
-        return chunk_row(gm, d, n_columns);
+        return chunk_row<sl_real>(gm, d, n_columns);
     }
 };
 
@@ -239,17 +242,17 @@ struct transposed_sums : transposed_means {
         const uint32_t d = __ldg(back_rows + e);
         const sl_vertex id = sl_weights_destination(&weights, d);
         *weight = weight_of(it, sl_weights_share(&weights, id, degree(d)), id);
-        return chunk_row(gm, d, n_columns);
+        return chunk_row<sl_real>(gm, d, n_columns);
     }
 };
 
 /* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of packed[k]. */
-template <typename Transposed> struct sent_gradients : plain_list {
+template <typename Transposed, typename T> struct sent_gradients : plain_list<sl_real, T> {
     static const bool weighs_terms = true;
     Transposed block;
     uint32_t t0[TARGETS];
     uint32_t first[TARGETS + 1];
-    sl_real *packed[TARGETS];
+    T *packed[TARGETS];
 
     __device__ struct item of(uint32_t i, uint32_t n_columns) const
     {
@@ -270,7 +273,7 @@ template <typename Transposed> struct sent_gradients : plain_list {
 };
 
 /* A PE's own sources t0 and on, of which those count that are rows of g. */
-template <typename Transposed> struct own_gradients : plain_list {
+template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_real> {
     static const bool weighs_terms = true;
     Transposed block;
     struct sl_asked asked;
@@ -296,7 +299,7 @@ template <typename Transposed> struct own_gradients : plain_list {
 };
 
 /* The destinations' own terms: items without a list. */
-struct self_gradients : plain_list {
+struct self_gradients : plain_list<sl_real, sl_real> {
     static const bool adds_self = true;
     struct sl_weights weights;
     struct sl_device_rows gm;
@@ -311,7 +314,7 @@ struct self_gradients : plain_list {
                 0,
                 id,
                 sl_weights_self(&weights, id),
-                chunk_row(gm, g.row0 + i, n_columns)};
+                chunk_row<sl_real>(gm, g.row0 + i, n_columns)};
     }
     __device__ const sl_real *row(const struct item &, uint64_t, uint32_t, sl_real *) const
     {
@@ -337,6 +340,10 @@ struct tile {
     bool active;
 };
 
+/* V of a list's rows, or of those that its sums go to, in memory. */
+template <typename List, typename V> using source_of = typename sl_stored<typename List::source, V>::type;
+template <typename List, typename V> using target_of = typename sl_stored<typename List::target, V>::type;
+
 /* sum + the n terms of an item from `begin` on, in order. All lanes of a warp come here together, whatever their own n. */
 template <typename V, uint32_t LANES, typename List>
 static inline __device__ V add_terms(const List &list, const struct tile &at, const struct item &it, uint64_t begin,
@@ -347,16 +354,17 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
     const uint32_t lane0 = sl_lane() - lane;
     const uint32_t most = group_max<LANES>(n);
     for (uint32_t done = 0; done < most; done += LANES) {
-        const sl_real *my_row = nullptr;
+        const typename List::source *my_row = nullptr;
         sl_real my_weight = it.weight;
         if (done + lane < n) {
             my_row = list.row(it, begin + done + lane, at.n_columns, &my_weight);
         }
         for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
-            V x[UNROLL];
+            source_of<List, V> x[UNROLL];
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
-                const V *row = (const V *)__shfl_sync(SL_ALL_LANES, (unsigned long long)my_row, lane0 + k + u);
+                const source_of<List, V> *row =
+                    (const source_of<List, V> *)__shfl_sync(SL_ALL_LANES, (unsigned long long)my_row, lane0 + k + u);
                 if (at.active && done + k + u < n) {
                     x[u] = __ldg(row + at.column);
                 }
@@ -365,7 +373,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
             for (uint32_t u = 0; u < UNROLL; u++) {
                 sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
                 if (at.active && done + k + u < n) {
-                    sum = plus(sum, times(w, x[u]));
+                    sum = plus(sum, times(w, sl_wide(x[u])));
                 }
             }
         }
@@ -374,9 +382,9 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
 }
 
 /* An item's own term. */
-template <typename V> static inline __device__ V own_term(const struct tile &at, const struct item &it)
+template <typename V, typename List> static inline __device__ V own_term(const struct tile &at, const struct item &it)
 {
-    return times(it.self_weight, __ldg((const V *)it.self + at.column));
+    return times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + at.column)));
 }
 
 /* Add an item's list, or nothing where it is left to the block. */
@@ -385,17 +393,18 @@ static inline __device__ void sum_alone(const List &list, const struct tile &at,
 {
     const bool leaves = it.end - it.begin > LONG;
     const bool writes = at.active && it.out != nullptr && !leaves;
+    target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
     V sum = nothing(V());
     if (writes && beta) {
-        sum = ((const V *)it.out)[at.column];
+        sum = sl_wide(*out);
     }
     if constexpr (List::adds_self) {
-        sum = writes ? plus(sum, own_term<V>(at, it)) : sum;
+        sum = writes ? plus(sum, own_term<V, List>(at, it)) : sum;
     }
     const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
     sum = add_terms<V, LANES>(list, at, it, it.begin, n, sum);
     if (writes) {
-        ((V *)it.out)[at.column] = sum;
+        sl_store(sum, out);
     }
 }
 
@@ -412,15 +421,15 @@ static inline __device__ void sum_together(const List &list, const struct tile &
     part[threadIdx.x] = add_terms<V, LANES>(list, at, it, it.begin + begin, n, nothing(V()));
     __syncthreads();
     if (group == 0 && at.active) {
-        V *out = (V *)it.out + at.column;
-        V sum = beta ? *out : nothing(V());
+        target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
+        V sum = beta ? sl_wide(*out) : nothing(V());
         if constexpr (List::adds_self) {
-            sum = plus(sum, own_term<V>(at, it));
+            sum = plus(sum, own_term<V, List>(at, it));
         }
         for (uint32_t k = 0; k < n_groups; k++) {
             sum = plus(sum, part[k * LANES + threadIdx.x]);
         }
-        *out = sum;
+        sl_store(sum, out);
     }
     __syncthreads();
 }
@@ -465,13 +474,14 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
 /* ---- rows that are copied, or added once ---- */
 
 /* What a PE sent: item i goes to the row that its entry says, if that is one of g. */
-struct sent_rows {
+template <typename S> struct sent_rows {
+    typedef S source;
     static const bool sums = false;
     struct sl_asked asked;
-    const sl_real *sent;
+    const S *sent;
     struct sl_gradient g;
 
-    __device__ const sl_real *from(uint32_t i, uint32_t n_columns) const
+    __device__ const S *from(uint32_t i, uint32_t n_columns) const
     {
         return sent + (size_t)i * n_columns;
     }
@@ -484,13 +494,14 @@ struct sent_rows {
 
 /* The sources of a block, one after the other. */
 struct source_rows {
+    typedef sl_real source;
     static const bool sums = false;
     sl_real *copy;
     struct sl_device_sources x;
 
     __device__ const sl_real *from(uint32_t i, uint32_t n_columns) const
     {
-        return source_row(x, i, n_columns);
+        return source_row<sl_real>(x, i, n_columns);
     }
     __device__ sl_real *to(uint32_t i, uint32_t n_columns) const
     {
@@ -507,9 +518,9 @@ static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_colum
         if (to == nullptr) {
             continue;
         }
-        const V *from = (const V *)pairs.from((uint32_t)i, n_columns);
+        const source_of<Pairs, V> *from = (const source_of<Pairs, V> *)pairs.from((uint32_t)i, n_columns);
         for (uint32_t c = lane; c < n_vectors; c += LANES) {
-            to[c] = beta ? plus(to[c], __ldg(from + c)) : __ldg(from + c);
+            to[c] = beta ? plus(to[c], sl_wide(__ldg(from + c))) : sl_wide(__ldg(from + c));
         }
     }
 }
@@ -517,20 +528,20 @@ static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_colum
 /* ---- launches ---- */
 
 /* The bits of all addresses of rows, or'ed: where rows may be read four numbers at a time, the lowest four are zero. */
-static uintptr_t address_bits(const struct sl_device_rows *rows)
+static uintptr_t address_bits(enum sl_entries of, const struct sl_device_rows *rows)
 {
     uintptr_t bits = 0;
     for (uint32_t c = 0; c < rows->n_chunks; c++) {
-        bits |= (uintptr_t)rows->chunk[c];
+        bits |= sl_quad_address(of, rows->chunk[c]);
     }
     return bits;
 }
 
 static uintptr_t address_bits(const struct sl_device_sources *x)
 {
-    uintptr_t bits = address_bits(&x->rows);
+    uintptr_t bits = address_bits(x->of, &x->rows);
     for (uint32_t q = 0; q < x->n_owners; q++) {
-        bits |= (uintptr_t)x->packed[q];
+        bits |= sl_quad_address(x->of, x->packed[q]);
     }
     return bits;
 }
@@ -585,52 +596,79 @@ static enum sl_status start_some(const char *name, cudaStream_t stream, const Wo
 
 /* ---- launchers ---- */
 
-enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                         const struct sl_device_sources *x, int beta, sl_real *m_out)
+/* Rows of S into sums of T. */
+template <typename S, typename T>
+static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
+                                const struct sl_device_sources *x, int beta, uintptr_t addresses, void *m_out)
 {
     const char *name = "sl_aggregate_forward";
-    uintptr_t addresses = address_bits(x) | (uintptr_t)m_out;
-    struct block_means means = {{}, edges->offsets + edges->row0, edges->sources, m_out, *x};
+    struct block_means<S, T> means = {
+        {}, edges->offsets + edges->row0, edges->sources, (T *)m_out, *x
+    };
     if (edges->weights == nullptr) {
         return start(name, stream, means, edges->n_rows, n_columns, beta, addresses);
     }
-    struct block_sums sums = {{}, means, *edges->weights, edges->row0};
+    struct block_sums<S, T> sums = {
+        {}, means, *edges->weights, edges->row0
+    };
     return start(name, stream, sums, edges->n_rows, n_columns, beta, addresses);
 }
 
-/* To at most TARGETS owners. */
-template <typename Transposed>
+enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
+                                         const struct sl_device_sources *x, int beta, enum sl_entries m_of, void *m_out)
+{
+    const uintptr_t addresses = address_bits(x) | sl_quad_address(m_of, m_out);
+    if (x->of == SL_OF_REAL) {
+        return sum_block<sl_real, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
+    }
+    return m_of == SL_OF_REAL ? sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out)
+                              : sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
+}
+
+/* Gradients of T to at most TARGETS owners. */
+template <typename T, typename Transposed>
 static enum sl_status send_back(cudaStream_t stream, const Transposed &block, uint32_t n_columns, uint32_t n_targets,
                                 const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
 {
-    struct sent_gradients<Transposed> list = {
+    struct sent_gradients<Transposed, T> list = {
         {}, block, {}, {},
         {
         }
     };
-    uintptr_t addresses = address_bits(&block.gm);
+    uintptr_t addresses = address_bits(SL_OF_REAL, &block.gm);
     for (uint32_t k = 0; k < n_targets; k++) {
         list.t0[k] = t0[k];
         list.first[k + 1] = list.first[k] + n[k];
-        list.packed[k] = packed_out[k];
-        addresses |= (uintptr_t)packed_out[k];
+        list.packed[k] = (T *)packed_out[k];
+        addresses |= sl_quad_address(sl_entries_of<T>(), packed_out[k]);
     }
     return start("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
 }
 
-enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
-                                          const struct sl_device_rows *gm, uint32_t n_columns, uint32_t n_owners,
-                                          const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
+template <typename T>
+static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transposed *block,
+                                    const struct transposed_means &means, uint32_t n_columns, uint32_t n_owners,
+                                    const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
 {
-    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k += TARGETS) {
         uint32_t n_targets = n_owners - k < TARGETS ? n_owners - k : TARGETS;
-        st = block->weights == nullptr ? send_back(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k)
-                                       : send_back(stream, transposed_sums{means, *block->weights}, n_columns,
-                                                   n_targets, t0 + k, n + k, packed_out + k);
+        st = block->weights == nullptr
+                 ? send_back<T>(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k)
+                 : send_back<T>(stream, transposed_sums{means, *block->weights}, n_columns, n_targets, t0 + k, n + k,
+                                packed_out + k);
     }
     return st;
+}
+
+enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
+                                          const struct sl_device_rows *gm, uint32_t n_columns, uint32_t n_owners,
+                                          const uint32_t *t0, const uint32_t *n, enum sl_entries of,
+                                          sl_real *const *packed_out)
+{
+    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
+    return of == SL_OF_BF16 ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
+                            : send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
 }
 
 enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
@@ -644,14 +682,25 @@ enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weig
 {
     struct self_gradients list = {{}, *weights, *gm, *g};
     uint32_t n = n_gm <= g->row0 ? 0 : n_gm - g->row0 < g->n_rows ? n_gm - g->row0 : g->n_rows;
-    return start("sl_accumulate", stream, list, n, g->n_columns, 0, address_bits(gm) | (uintptr_t)g->rows);
+    return start("sl_accumulate", stream, list, n, g->n_columns, 0, address_bits(SL_OF_REAL, gm) | (uintptr_t)g->rows);
+}
+
+template <typename S>
+static enum sl_status add_sent(cudaStream_t stream, uint32_t n, const struct sl_asked *asked, const void *sent,
+                               int beta, const struct sl_gradient *g, uintptr_t addresses)
+{
+    struct sent_rows<S> rows = {
+        *asked, (const S *)sent, *g
+    };
+    return start("sl_accumulate", stream, rows, n, g->n_columns, beta, addresses);
 }
 
 enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
-                                       const sl_real *sent, int beta, const struct sl_gradient *g)
+                                       enum sl_entries of, const void *sent, int beta, const struct sl_gradient *g)
 {
-    struct sent_rows rows = {*asked, sent, *g};
-    return start("sl_accumulate", stream, rows, n, g->n_columns, beta, (uintptr_t)sent | (uintptr_t)g->rows);
+    const uintptr_t addresses = sl_quad_address(of, sent) | (uintptr_t)g->rows;
+    return of == SL_OF_BF16 ? add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses)
+                            : add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
 }
 
 enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
@@ -659,7 +708,7 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
                                       const struct sl_gradient *g)
 {
     const char *name = "sl_accumulate";
-    uintptr_t addresses = address_bits(gm) | (uintptr_t)g->rows;
+    uintptr_t addresses = address_bits(SL_OF_REAL, gm) | (uintptr_t)g->rows;
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
     if (block->weights == nullptr) {
         struct own_gradients<transposed_means> list = {
@@ -703,14 +752,17 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
     return st;
 }
 
-enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
-                                      const struct sl_device_part *parts, int beta, uint32_t m_width, sl_real *m_out)
+/* Rows of S into sums of T. */
+template <typename S, typename T>
+static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
+                                const struct sl_device_part *parts, int beta, uint32_t m_width, void *m_out)
 {
     const char *name = "sl_aggregate_full";
-    struct part_means list = {};
+    struct part_means<S, T> list = {
+    };
     const sl_real *chunks[SL_MAX_FULL_CHUNKS];
     uint32_t n = 0;
-    uintptr_t addresses = (uintptr_t)m_out | m_width * sizeof(sl_real);
+    uintptr_t addresses = sl_quad_address(sl_entries_of<T>(), m_out) | m_width * sizeof(sl_real);
     for (uint32_t q = 0; q < edges->n_parts; q++) {
         list.base[q] = (uint16_t)n;
         list.shift[q] = (uint8_t)parts[q].shift;
@@ -718,7 +770,7 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
         addresses |= parts[q].width * sizeof(sl_real); /* so that every row begins where four numbers may be read */
         for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
             chunks[n] = parts[q].chunk[c];
-            addresses |= (uintptr_t)chunks[n++];
+            addresses |= sl_quad_address(sl_entries_of<S>(), chunks[n++]);
         }
     }
     sl_scratch scratch(stream);
@@ -733,14 +785,25 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
     list.sources = edges->sources;
     list.first = edges->first;
     list.chunk = scratch.as<const sl_real *>();
-    list.m = m_out;
+    list.m = (T *)m_out;
     list.m_width = m_width;
     list.row0 = edges->row0;
     list.n_parts = edges->n_parts;
     return edges->weights == nullptr
                ? start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses)
-               : start_some(name, stream, part_sums{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width, beta,
-                            addresses);
+               : start_some(name, stream, part_sums<S, T>{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width,
+                            beta, addresses);
+}
+
+enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
+                                      enum sl_entries of, const struct sl_device_part *parts, int beta,
+                                      uint32_t m_width, enum sl_entries m_of, void *m_out)
+{
+    if (of == SL_OF_REAL) {
+        return sum_parts<sl_real, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    }
+    return m_of == SL_OF_REAL ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
+                              : sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
 }
 
 /* ---- cuSPARSE ---- */

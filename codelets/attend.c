@@ -829,7 +829,8 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
     struct sl_device_sources x = {.n_owners = args->n_owners,
                                   .own = args->own,
                                   .inverse = sl_buffer_data(buffers[2]),
-                                  .rows = device_rows(buffers + first_chunk, args->n_chunks, args->shift)};
+                                  .rows = device_rows(buffers + first_chunk, args->n_chunks, args->shift),
+                                  .of = args->of};
     for (uint32_t q = 0; q < args->n_owners; q++) {
         x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
     }
@@ -847,7 +848,7 @@ static struct sl_attend_device_rows device_destinations(const struct forward_arg
                                           .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
                                           .sources = sl_buffer_data(buffers[1]),
                                           .x = x,
-                                          .self = sl_view_row(&own, args->row0, sl_heads_row(heads))};
+                                          .self = sl_view_row_of(args->of, &own, args->row0, sl_heads_row(heads))};
 }
 
 static void forward_cuda_task(void *buffers[], void *cl_arg)
@@ -893,14 +894,16 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     sl_real *gu[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
+    enum sl_entries of = SL_OF_REAL;
     for (uint32_t q = 0; q < args->n_owners; q++) {
+        of = sl_buffer_entries(buffers[args->returned[q].gu.buffer]);
         gu[q] = sl_slice_data(buffers, &args->returned[q].gu);
         u[q] = sl_slice_data(buffers, &args->returned[q].u);
         t0[q] = args->returned[q].t0;
         n[q] = args->returned[q].gu.n_rows;
     }
-    sl_task_leave_cuda(&args->head,
-                       sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n, t0, u, gu));
+    sl_task_leave_cuda(
+        &args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n, t0, of, u, gu));
 }
 
 /* All shares in turn, onto what was cleared. */
@@ -908,7 +911,8 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
 {
     void **gz = buffers + 5;
     void **sides = gz + args->n_chunks;
-    const sl_real *u = sl_buffer_data(buffers[4]);
+    const void *u = sl_buffer_data(buffers[4]);
+    const enum sl_entries of = sl_buffer_entries(buffers[4]);
     sl_real *gu = sl_buffer_data(buffers[3]);
     uint32_t n_rows = sl_buffer_rows(buffers[3]);
     uint32_t n_columns = sl_buffer_columns(buffers[3]);
@@ -921,15 +925,16 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
     struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu, NULL};
     enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
     if (st == SL_OK) {
-        st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), u, gu);
+        st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), of, u, gu);
     }
     for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
+        const struct sl_slice_args *sent = &args->sent[p];
         if (p == args->own) {
-            st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, u, gu);
-        } else if (args->sent[p].n_rows > 0) {
+            st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, of, u, gu);
+        } else if (sent->n_rows > 0) {
             struct sl_asked asked = {own.inverse, args->n_peers, p};
-            st = sl_accumulate_sent_cuda(stream, args->sent[p].n_rows, &asked, sl_slice_data(buffers, &args->sent[p]),
-                                         1, &gradient);
+            st = sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_entries(buffers[sent->buffer]),
+                                         sl_slice_data(buffers, sent), 1, &gradient);
         }
     }
     return st;
@@ -969,7 +974,8 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
                                          .n_parts = args->n_parts,
                                          .first = sl_buffer_data(buffers[2]),
                                          .parts = parts,
-                                         .self = sl_view_row(&own, args->row0, sl_heads_row(heads))};
+                                         .of = args->of,
+                                         .self = sl_view_row_of(args->of, &own, args->row0, sl_heads_row(heads))};
     sl_task_leave_cuda(&args->head, sl_attend_full_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
                                                         sl_buffer_data(buffers[3])));
 }

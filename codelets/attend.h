@@ -21,7 +21,7 @@
  * Sources are addressed as in codelets/aggregate.h. Destination i of a PE is row i of its own rows of U, since frontiers nest; an
  * edge from itself is one whose source is that row. The rows of a chunk of destinations lie within one chunk of U.
  * Sums run along the edges in order, the destination's own term first, in sl_real; so they do where rows of U are of bf16,
- * scores too, and what is sent back (rounded once, when all its terms are added), which is for CPU workers alone.
+ * scores too, and what is sent back (rounded once, when all its terms are added).
  */
 #ifndef SL_CODELETS_ATTEND_H
 #define SL_CODELETS_ATTEND_H
@@ -124,14 +124,15 @@ void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint
 #ifdef SL_CUDA
 /* ---- launchers: pointers are to the stream's device, structs and arrays of them are the host's and read before the call
  * returns. SL_ECUDA. The order of sums depends on the lists and on H and K alone: sums of rows run along the list, as on the CPU, up
- * to 256 terms, and slice by slice of a longer list; sums of exponentials and products go lane by lane. ---- */
+ * to 256 terms, and slice by slice of a longer list; sums of exponentials and products go lane by lane. Rows of U are of bf16 where
+ * an enum sl_entries says so (codelets/aggregate.h), as are those sent back. ---- */
 
 struct sl_attend_device_rows {
     struct sl_heads heads;
     uint32_t n_rows;
     const uint32_t *offsets, *sources;
     const struct sl_device_sources *x; /* the host's */
-    const sl_real *self;
+    const void *self;                  /* of x->of, too */
 };
 
 SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows,
@@ -149,11 +150,12 @@ struct sl_attend_device_back {
 /* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1, whose rows are u[k], into gu_out[k]. */
 SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                                    uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
-                                                   const sl_real *const *u, sl_real *const *gu_out);
+                                                   enum sl_entries of, const sl_real *const *u, sl_real *const *gu_out);
 
-/* These overwrite their rows, which were cleared. */
+/* These overwrite their rows, which were cleared. of: u's. */
 SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                               uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu);
+                                               uint32_t row0, uint32_t n_rows, enum sl_entries of, const void *u,
+                                               sl_real *gu);
 
 /* A PE's own sources: entry i of `requester` in the inverse of n_parts PEs says which row item t0 + i is. */
 struct sl_attend_device_own {
@@ -164,7 +166,7 @@ struct sl_attend_device_own {
 
 SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                               const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                              const sl_real *u, sl_real *gu);
+                                              enum sl_entries of, const void *u, sl_real *gu);
 
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of part `part`; the rest as for sl_aggregate_full_cuda. */
 struct sl_attend_device_full {
@@ -175,7 +177,8 @@ struct sl_attend_device_full {
     uint32_t n_parts;
     const uint32_t *first;
     const struct sl_device_part *parts;
-    const sl_real *self;
+    enum sl_entries of; /* all rows of U */
+    const void *self;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,

@@ -8,8 +8,8 @@
  * rows, each lane its own columns; dot_lists multiplies each term's row with one of the item's, all lanes together. Lanes find the rows of
  * as many terms as they are, and weigh them, each one term's, and then tell each other. A list longer than LONG would keep a whole
  * kernel waiting: the groups of a block take a slice of it each, and the slices' results are combined in order. What comes out
- * depends on the lists, on H and on K alone, never on the grid. */
-#include "codelets/kernel.cuh"
+ * depends on the lists, on H and on K alone, never on the grid. U, in templates: the numbers of its rows. */
+#include "codelets/bf16.cuh"
 
 #include "codelets/attend.h"
 #include "support/ln.h"
@@ -21,9 +21,10 @@
 
 /* ---- where rows are ---- */
 
-static inline __device__ const sl_real *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
+template <typename E>
+static inline __device__ const E *chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
 {
-    return rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
+    return (const E *)rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
 }
 
 struct edges {
@@ -31,7 +32,8 @@ struct edges {
 };
 
 /* The edges of a block's destinations. */
-struct block_edges {
+template <typename U> struct block_edges {
+    typedef U entry;
     const uint32_t *offsets;
     const uint32_t *sources;
     struct sl_device_sources x;
@@ -40,7 +42,7 @@ struct block_edges {
     {
         return {__ldg(offsets + d), __ldg(offsets + d + 1)};
     }
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns) const
+    __device__ const U *row(uint64_t e, uint32_t n_columns) const
     {
         const uint32_t position = __ldg(sources + e);
         uint32_t q = 0;
@@ -48,13 +50,14 @@ struct block_edges {
             q += position >= x.first[k];
         }
         const uint32_t i = position - x.first[q];
-        return q != x.own ? x.packed[q] + (size_t)i * n_columns
-                          : chunk_row(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+        return q != x.own ? (const U *)x.packed[q] + (size_t)i * n_columns
+                          : chunk_row<U>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
     }
 };
 
 /* The edges of a whole part's destinations. The chunks of part q are chunk[base[q]] and on. */
-struct part_edges {
+template <typename U> struct part_edges {
+    typedef U entry;
     const uint64_t *offsets; /* of the part; its first is where `sources` begins */
     const sl_vertex *sources;
     const uint32_t *first;
@@ -69,7 +72,7 @@ struct part_edges {
         const uint64_t origin = __ldg(offsets);
         return {__ldg(offsets + row0 + d) - origin, __ldg(offsets + row0 + d + 1) - origin};
     }
-    __device__ const sl_real *row(uint64_t e, uint32_t n_columns) const
+    __device__ const U *row(uint64_t e, uint32_t n_columns) const
     {
         const sl_vertex id = __ldg(sources + e);
         uint32_t q = 0;
@@ -77,32 +80,33 @@ struct part_edges {
             q += id >= __ldg(first + k);
         }
         const uint32_t r = id - __ldg(first + q);
-        return chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * n_columns;
+        return (const U *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * n_columns;
     }
 };
 
-/* ---- lists ---- */
+/* ---- lists: columns, factor and target are the numbers of what their names point to, of target `out` ---- */
 
 /* One head of one row: its n terms begin with number `first` of the list's. own: the row of U that it is of; out: where what comes
  * out goes. There is nothing to do where n is 0 and `out` NULL. */
 struct item {
     uint64_t first, n;
-    const sl_real *own;
-    sl_real *out;
+    const void *own;
+    void *out;
     uint32_t row, head;
 };
 
 /* A term: the head's columns of a row, NULL where there is nothing to add, its weight, and what else x's gradient is made of. */
 struct term {
-    const sl_real *columns;
+    const void *columns;
     sl_real weight, slope, c;
 };
 
 /* What destinations attend to: term 0 is the destination itself. */
 template <typename Edges> struct attention {
+    typedef typename Edges::entry U;
     Edges edges;
     struct sl_heads heads;
-    const sl_real *self;
+    const U *self;
     const sl_real *lse;
 
     __device__ struct item of(uint32_t i, sl_real *out, uint32_t out_columns) const
@@ -113,22 +117,22 @@ template <typename Edges> struct attention {
             all.first, all.end - all.first + 1, self + (size_t)d * sl_heads_row(heads), out + (size_t)d * out_columns,
             d,         i % heads.n_heads};
     }
-    __device__ const sl_real *row(const struct item &it, uint64_t j) const
+    __device__ const U *row(const struct item &it, uint64_t j) const
     {
-        const sl_real *row = j == 0 ? nullptr : edges.row(it.first + j - 1, sl_heads_row(heads));
-        return j == 0 ? it.own : row == it.own ? nullptr : row;
+        const U *row = j == 0 ? nullptr : edges.row(it.first + j - 1, sl_heads_row(heads));
+        return j == 0 ? (const U *)it.own : row == it.own ? nullptr : row;
     }
     __device__ sl_real er(const struct item &it) const
     {
-        return __ldg(it.own + heads.n_columns + heads.n_heads + it.head);
+        return sl_wide(__ldg((const U *)it.own + heads.n_columns + heads.n_heads + it.head));
     }
-    __device__ sl_real el(const struct item &it, const sl_real *row) const
+    __device__ sl_real el(const struct item &it, const U *row) const
     {
-        return __ldg(row + heads.n_columns + it.head);
+        return sl_wide(__ldg(row + heads.n_columns + it.head));
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
-        const sl_real *from = row(it, j);
+        const U *from = row(it, j);
         if (from == nullptr) {
             return {nullptr, 0, 0, 0};
         }
@@ -140,6 +144,8 @@ template <typename Edges> struct attention {
 
 /* z += a u. */
 template <typename Edges> struct forward_sums {
+    typedef typename Edges::entry columns;
+    typedef sl_real target;
     struct attention<Edges> to;
     sl_real *z;
 
@@ -164,8 +170,10 @@ static inline __device__ struct sums plus(struct sums x, struct sums y)
 }
 
 /* c and ger of destinations: the sums of a da, a slope and a da slope. */
-struct side_dots {
-    struct attention<struct block_edges> to;
+template <typename U> struct side_dots {
+    typedef U columns;
+    typedef sl_real factor;
+    struct attention<struct block_edges<U>> to;
     const sl_real *gz;
     sl_real *sides;
 
@@ -177,7 +185,7 @@ struct side_dots {
     {
         return to.term_of(it, j);
     }
-    __device__ const sl_real *factor(const struct item &it) const
+    __device__ const sl_real *factor_of(const struct item &it) const
     {
         return gz + (size_t)it.row * to.heads.n_columns + it.head * (to.heads.n_columns / to.heads.n_heads);
     }
@@ -189,52 +197,56 @@ struct side_dots {
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
         const uint32_t n_heads = to.heads.n_heads;
-        it.out[it.head] = to.er(it);
-        it.out[n_heads + it.head] = to.lse[(size_t)it.row * n_heads + it.head];
-        it.out[2 * n_heads + it.head] = sum.a;
-        it.out[3 * n_heads + it.head] = sum.c - sum.a * sum.b;
+        sl_real *out = (sl_real *)it.out;
+        out[it.head] = to.er(it);
+        out[n_heads + it.head] = to.lse[(size_t)it.row * n_heads + it.head];
+        out[2 * n_heads + it.head] = sum.a;
+        out[3 * n_heads + it.head] = sum.c - sum.a * sum.b;
     }
 };
 
-/* A transposed block: the terms of a source are destinations. */
-struct transposed {
+/* A transposed block: the terms of a source are destinations. T: the numbers of what the sums go to. */
+template <typename U, typename T> struct transposed {
     struct sl_attend_device_back block;
 
     __device__ struct term term_of(const struct item &it, uint32_t d) const
     {
         const struct sl_heads heads = block.heads;
-        const sl_real *side = chunk_row(block.sides, d, 4 * heads.n_heads) + it.head;
-        const sl_real x = __ldg(side) + __ldg(it.own + heads.n_columns + it.head);
-        return {chunk_row(block.gz, d, heads.n_columns) + it.head * (heads.n_columns / heads.n_heads),
+        const sl_real *side = chunk_row<sl_real>(block.sides, d, 4 * heads.n_heads) + it.head;
+        const sl_real x = __ldg(side) + sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head));
+        return {chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * (heads.n_columns / heads.n_heads),
                 sl_attend_weight(x, __ldg(side + heads.n_heads)), sl_attend_slope(x), __ldg(side + 2 * heads.n_heads)};
     }
-    __device__ const sl_real *factor(const struct item &it) const
+    __device__ const U *factor_of(const struct item &it) const
     {
-        return it.own + it.head * (block.heads.n_columns / block.heads.n_heads);
+        return (const U *)it.own + it.head * (block.heads.n_columns / block.heads.n_heads);
     }
     static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
     {
         return {sum.a + t.weight * (da - t.c) * t.slope, 0, 0};
     }
     /* Where the gradients of el and er go. */
-    __device__ sl_real *gel(const struct item &it) const
+    __device__ T *gel(const struct item &it) const
     {
-        return it.out + block.heads.n_columns + it.head;
+        return (T *)it.out + block.heads.n_columns + it.head;
     }
-    __device__ sl_real *ger(const struct item &it) const
+    __device__ T *ger(const struct item &it) const
     {
         return gel(it) + block.heads.n_heads;
     }
 };
 
 /* What goes back to other owners: items first[k] .. first[k + 1] - 1 are positions t0[k] .. and rows of u[k] and gu[k]. */
-struct sent_gradients {
-    struct transposed from;
+template <typename U> struct sent_gradients {
+    typedef sl_real columns;
+    typedef U factor;
+    typedef U target;
+    struct transposed<U, U> from;
     uint32_t n_targets;
     uint32_t t0[TARGETS];
     uint32_t first[TARGETS + 1];
-    const sl_real *u[TARGETS];
-    sl_real *gu[TARGETS];
+    const U *u[TARGETS];
+    U *gu[TARGETS];
 
     __device__ struct item of(uint32_t i) const
     {
@@ -254,26 +266,29 @@ struct sent_gradients {
     {
         return from.term_of(it, __ldg(from.block.rows + it.first + j));
     }
-    __device__ const sl_real *factor(const struct item &it) const
+    __device__ const U *factor_of(const struct item &it) const
     {
-        return from.factor(it);
+        return from.factor_of(it);
     }
     static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
     {
-        return transposed::add(sum, t, da);
+        return decltype(from)::add(sum, t, da);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
-        *from.gel(it) = sum.a;
-        *from.ger(it) = 0;
+        sl_store(sum.a, from.gel(it));
+        sl_store(0.0f, from.ger(it));
     }
 };
 
 /* Destinations' own terms: one each. */
-struct self_gradients {
-    struct transposed from;
+template <typename U> struct self_gradients {
+    typedef sl_real columns;
+    typedef U factor;
+    typedef sl_real target;
+    struct transposed<U, sl_real> from;
     uint32_t row0;
-    const sl_real *u;
+    const U *u;
     sl_real *gu;
 
     __device__ struct item of(uint32_t i) const
@@ -287,28 +302,31 @@ struct self_gradients {
     {
         return from.term_of(it, row0 + it.row);
     }
-    __device__ const sl_real *factor(const struct item &it) const
+    __device__ const U *factor_of(const struct item &it) const
     {
-        return from.factor(it);
+        return from.factor_of(it);
     }
     static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
     {
-        return transposed::add(sum, t, da);
+        return decltype(from)::add(sum, t, da);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         *from.gel(it) = sum.a;
-        *from.ger(it) = __ldg(chunk_row(from.block.sides, row0 + it.row, 4 * n_heads) + 3 * n_heads + it.head);
+        *from.ger(it) = __ldg(chunk_row<sl_real>(from.block.sides, row0 + it.row, 4 * n_heads) + 3 * n_heads + it.head);
     }
 };
 
 /* A PE's own sources, of which those count that are rows row0 .. row0 + n_rows - 1; item.row is the row of the frontier. */
-struct own_gradients {
-    struct transposed from;
+template <typename U> struct own_gradients {
+    typedef sl_real columns;
+    typedef U factor;
+    typedef sl_real target;
+    struct transposed<U, sl_real> from;
     struct sl_attend_device_own own;
     uint32_t row0, n_rows;
-    const sl_real *u;
+    const U *u;
     sl_real *gu;
 
     __device__ struct item of(uint32_t i) const
@@ -332,13 +350,13 @@ struct own_gradients {
         }
         return from.term_of(it, d);
     }
-    __device__ const sl_real *factor(const struct item &it) const
+    __device__ const U *factor_of(const struct item &it) const
     {
-        return from.factor(it);
+        return from.factor_of(it);
     }
     static __device__ struct sums add(struct sums sum, const struct term &t, sl_real da)
     {
-        return transposed::add(sum, t, da);
+        return decltype(from)::add(sum, t, da);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -447,9 +465,9 @@ template <typename Edges>
 static inline __device__ struct scored score_terms(const struct attention<Edges> &to, const struct item &it,
                                                    const struct slice &some, sl_real er)
 {
-    struct scored all = {to.el(it, it.own), 0};
+    struct scored all = {to.el(it, (const typename Edges::entry *)it.own), 0};
     for (uint32_t j = threadIdx.x % SCORE_LANES; j < some.n; j += SCORE_LANES) {
-        const sl_real *row = to.row(it, some.begin + j);
+        const typename Edges::entry *row = to.row(it, some.begin + j);
         if (row != nullptr) {
             all = both(all, {to.el(it, row), 1}, er);
         }
@@ -497,7 +515,7 @@ template <typename Edges> static __global__ void score_lists(const struct forwar
         }
         all = group_score(all, er);
         if (writes && it.n > 0 && it.n <= LONG) {
-            it.out[it.head] = lse_of(all, er);
+            ((sl_real *)it.out)[it.head] = lse_of(all, er);
         }
     };
     auto together = [&](const struct item &it, uint32_t) {
@@ -511,7 +529,7 @@ template <typename Edges> static __global__ void score_lists(const struct forwar
             for (uint32_t k = 1; k < SL_THREADS / SCORE_LANES; k++) {
                 all = both(all, part[k], er);
             }
-            it.out[it.head] = lse_of(all, er);
+            ((sl_real *)it.out)[it.head] = lse_of(all, er);
         }
         __syncthreads();
     };
@@ -529,25 +547,25 @@ static inline __device__ sl_real add_terms(const List &list, const struct item &
     const uint32_t lane = sl_lane() % LANES;
     const uint32_t lane0 = sl_lane() - lane;
     const uint32_t most = group_max<LANES>(some.n);
+    typedef typename List::columns number;
     for (uint32_t done = 0; done < most; done += LANES) {
         struct term mine = {nullptr, 0, 0, 0};
         if (done + lane < some.n) {
             mine = list.term_of(it, some.begin + done + lane);
         }
         for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
-            const sl_real *columns[UNROLL];
-            sl_real x[UNROLL];
+            const number *columns[UNROLL];
+            number x[UNROLL];
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
-                columns[u] =
-                    (const sl_real *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
-                x[u] = active && columns[u] != nullptr ? __ldg(columns[u] + column) : 0;
+                columns[u] = (const number *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
+                x[u] = active && columns[u] != nullptr ? __ldg(columns[u] + column) : number(0);
             }
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
                 const sl_real weight = __shfl_sync(SL_ALL_LANES, mine.weight, lane0 + k + u);
                 if (columns[u] != nullptr) {
-                    sum += weight * x[u];
+                    sum += weight * sl_wide(x[u]);
                 }
             }
         }
@@ -559,6 +577,7 @@ static inline __device__ sl_real add_terms(const List &list, const struct item &
 template <uint32_t LANES, typename List>
 static __global__ void sum_lists(const List list, uint32_t n_items, uint32_t width, int beta)
 {
+    typedef typename List::target target;
     const uint32_t n_groups = SL_THREADS / LANES;
     __shared__ bool is_long[n_groups];
     __shared__ sl_real part[SL_THREADS];
@@ -566,11 +585,11 @@ static __global__ void sum_lists(const List list, uint32_t n_items, uint32_t wid
     auto alone = [&](const struct item &it, uint32_t tile) {
         const uint32_t column = tile * LANES + lane;
         const bool writes = column < width && it.out != nullptr && it.n <= LONG;
-        sl_real *out = it.out + it.head * width + column;
-        const sl_real sum =
-            add_terms<LANES>(list, it, slice_alone(it), column, column < width, writes && beta ? *out : (sl_real)0);
+        target *out = (target *)it.out + it.head * width + column;
+        const sl_real sum = add_terms<LANES>(list, it, slice_alone(it), column, column < width,
+                                             writes && beta ? sl_wide(*out) : (sl_real)0);
         if (writes) {
-            *out = sum;
+            sl_store(sum, out);
         }
     };
     auto together = [&](const struct item &it, uint32_t tile) {
@@ -578,12 +597,12 @@ static __global__ void sum_lists(const List list, uint32_t n_items, uint32_t wid
         part[threadIdx.x] = add_terms<LANES>(list, it, slice_of<LANES>(it), column, column < width, 0);
         __syncthreads();
         if (threadIdx.x < LANES && column < width) {
-            sl_real *out = it.out + it.head * width + column;
-            sl_real sum = beta ? *out : (sl_real)0;
+            target *out = (target *)it.out + it.head * width + column;
+            sl_real sum = beta ? sl_wide(*out) : (sl_real)0;
             for (uint32_t k = 0; k < n_groups; k++) {
                 sum += part[k * LANES + lane];
             }
-            *out = sum;
+            sl_store(sum, out);
         }
         __syncthreads();
     };
@@ -600,7 +619,7 @@ static inline __device__ struct sums dot_terms(const List &list, const struct it
     const uint32_t lane = sl_lane() % LANES;
     const uint32_t lane0 = sl_lane() - lane;
     const uint32_t most = group_max<LANES>(some.n);
-    const sl_real *factor = some.n > 0 ? list.factor(it) : nullptr;
+    const typename List::factor *factor = some.n > 0 ? list.factor_of(it) : nullptr;
     struct sums all = {0, 0, 0};
     for (uint32_t done = 0; done < most; done += LANES) {
         struct term mine = {nullptr, 0, 0, 0};
@@ -612,11 +631,11 @@ static inline __device__ struct sums dot_terms(const List &list, const struct it
             sl_real dot[UNROLL];
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
-                const sl_real *columns =
-                    (const sl_real *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
+                const typename List::columns *columns = (const typename List::columns *)__shfl_sync(
+                    SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
                 dot[u] = 0;
                 for (uint32_t c = lane; columns != nullptr && c < width; c += LANES) {
-                    dot[u] += __ldg(factor + c) * __ldg(columns + c);
+                    dot[u] += sl_wide(__ldg(factor + c)) * sl_wide(__ldg(columns + c));
                 }
             }
             SL_UNROLL
@@ -734,55 +753,91 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
 
 /* ---- launchers ---- */
 
-static struct attention<struct block_edges> attention_of(const struct sl_attend_device_rows *rows, const sl_real *lse) {
-    return {{rows->offsets, rows->sources, *rows->x}, rows->heads, rows->self, lse};
+template <typename U>
+static struct attention<struct block_edges<U>> attention_of(const struct sl_attend_device_rows *rows,
+                                                            const sl_real *lse) {
+    return {{rows->offsets, rows->sources, *rows->x}, rows->heads, (const U *)rows->self, lse};
 }
 
 enum sl_status
 sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
                        sl_real *lse_out)
 {
-    return start_forward(stream, attention_of(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    return rows->x->of == SL_OF_BF16
+               ? start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out)
+               : start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+}
+
+template <typename U>
+static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
+                                  const sl_real *lse, sl_real *sides)
+{
+    const struct sl_heads heads = rows->heads;
+    return start_dots("sl_attend_sides", stream, side_dots<U>{attention_of<U>(rows, lse), gz, sides},
+                      rows->n_rows * heads.n_heads, heads.n_columns / heads.n_heads);
 }
 
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
                                     const sl_real *lse, sl_real *sides_out)
 {
-    const struct sl_heads heads = rows->heads;
-    return start_dots("sl_attend_sides", stream, side_dots{attention_of(rows, lse), gz, sides_out},
-                      rows->n_rows * heads.n_heads, heads.n_columns / heads.n_heads);
+    return rows->x->of == SL_OF_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
+                                     : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
 }
 
-enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
-                                       const sl_real *const *u, sl_real *const *gu_out)
+template <typename U>
+static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t n_owners,
+                                const uint32_t *n, const uint32_t *t0, const sl_real *const *u, sl_real *const *gu)
 {
     enum sl_status st = SL_OK;
     for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
-        struct sent_gradients list = {{*block}, n_owners - done < TARGETS ? n_owners - done : TARGETS, {}, {}, {}, {}};
+        struct sent_gradients<U> list = {
+            {*block}, n_owners - done < TARGETS ? n_owners - done : TARGETS, {}, {}, {},
+            {
+            }
+        };
         for (uint32_t k = 0; k < list.n_targets; k++) {
             list.t0[k] = t0[done + k];
             list.first[k + 1] = list.first[k] + n[done + k];
-            list.u[k] = u[done + k];
-            list.gu[k] = gu_out[done + k];
+            list.u[k] = (const U *)u[done + k];
+            list.gu[k] = (U *)gu[done + k];
         }
         st = start_back("sl_attend_backward", stream, list, list.first[list.n_targets], 0);
     }
     return st;
 }
 
-enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
-                                   uint32_t n_rows, const sl_real *u, sl_real *gu)
+enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
+                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_entries of,
+                                       const sl_real *const *u, sl_real *const *gu_out)
 {
-    return start_back("sl_attend_accumulate: own terms", stream, self_gradients{{*block}, row0, u, gu}, n_rows, 0);
+    return of == SL_OF_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
+                            : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
+}
+
+enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
+                                   uint32_t n_rows, enum sl_entries of, const void *u, sl_real *gu)
+{
+    const char *name = "sl_attend_accumulate: own terms";
+    return of == SL_OF_BF16
+               ? start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0)
+               : start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
+}
+
+template <typename U>
+static enum sl_status add_own(cudaStream_t stream, const struct sl_attend_device_back *block,
+                              const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows, const void *u,
+                              sl_real *gu)
+{
+    return start_back("sl_attend_accumulate: own sources", stream,
+                      own_gradients<U>{{*block}, *own, row0, n_rows, (const U *)u, gu}, own->n, 1);
 }
 
 enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                   const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                  const sl_real *u, sl_real *gu)
+                                  enum sl_entries of, const void *u, sl_real *gu)
 {
-    return start_back("sl_attend_accumulate: own sources", stream, own_gradients{{*block}, *own, row0, n_rows, u, gu},
-                      own->n, 1);
+    return of == SL_OF_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
+                            : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
 /* ---- evaluation: more chunks than parameters hold ---- */
@@ -815,10 +870,11 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
     return st;
 }
 
-enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
+template <typename U>
+static enum sl_status attend_parts(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
-    struct attention<struct part_edges> to = {
+    struct attention<struct part_edges<U>> to = {
     };
     const sl_real *chunks[SL_MAX_FULL_CHUNKS];
     uint32_t n = 0;
@@ -842,9 +898,16 @@ enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_d
     to.edges.row0 = rows->row0;
     to.edges.n_parts = rows->n_parts;
     to.heads = rows->heads;
-    to.self = rows->self;
+    to.self = (const U *)rows->self;
     to.lse = lse.as<sl_real>();
     st = start_forward(stream, to, rows->n_rows, beta, z_out, lse.as<sl_real>());
 done:
     return st;
+}
+
+enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
+                                   sl_real *z_out)
+{
+    return rows->of == SL_OF_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
+                                  : attend_parts<sl_real>(stream, rows, beta, z_out);
 }

@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 
+#include "codelets/rows.h"
 #include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/real.h"
@@ -31,9 +32,9 @@ void sl_blend_bf16_cpu(size_t n, double a, const sl_bf16 *x, int beta, sl_bf16 *
 void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf16 *out);
 
 #ifdef SL_CUDA
-/* The same bits on the stream's device, and n entries of zeros. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, size_t n, double a, const sl_real *x, int beta,
-                                         sl_real *out);
+/* The same bits on the stream's device, of such numbers, and n entries of zeros. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries of, size_t n, double a, const void *x,
+                                         int beta, void *out);
 SL_EXTERN_C enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out);
 #endif
 
@@ -46,7 +47,7 @@ struct sl_blend_rows {
     uint32_t row0;
 };
 
-/* x and out: matrices of as many columns, not the same one; of sl_real, or, which is for CPU workers alone, of bf16, both or out. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
+/* x and out: matrices of as many columns, not the same one; of sl_real or of bf16, or x of sl_real and out of bf16, which is for CPU workers alone. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
  * other rows, or what is added to, stay. */
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Rows scaled, and stored or added: a thread for an entry, or for four. */
-#include "codelets/kernel.cuh"
+#include "codelets/bf16.cuh"
 
 #include "codelets/blend.h"
 
@@ -26,23 +26,31 @@ static __device__ float4 sum_of(float4 x, float4 y)
     return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
 }
 
+/* T: what an item is stored as. */
 template <typename T>
 static __global__ void blend(size_t n_items, sl_real a, const T *__restrict__ x, int beta, T *__restrict__ out)
 {
     for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        T item = scaled(a, x[i]);
-        out[i] = beta == 0 ? item : sum_of(out[i], item);
+        auto item = scaled(a, sl_wide(x[i]));
+        sl_store(beta == 0 ? item : sum_of(sl_wide(out[i]), item), out + i);
     }
 }
 
-enum sl_status sl_blend_cuda(cudaStream_t stream, size_t n, double a, const sl_real *x, int beta, sl_real *out)
+template <typename T>
+static enum sl_status start(cudaStream_t stream, size_t n_items, double a, const void *x, int beta, void *out)
 {
-    const char *name = "sl_blend";
-    if (sl_in_quads(n, x, out, NULL)) {
-        return sl_start(name, stream, sl_blocks(n / 4), blend<float4>, n / 4, (sl_real)a, (const float4 *)x, beta,
-                        (float4 *)out);
+    return sl_start("sl_blend", stream, sl_blocks(n_items), blend<T>, n_items, (sl_real)a, (const T *)x, beta,
+                    (T *)out);
+}
+
+enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries of, size_t n, double a, const void *x, int beta,
+                             void *out)
+{
+    bool quads = n % 4 == 0 && (sl_quad_address(of, x) | sl_quad_address(of, out)) % sizeof(float4) == 0;
+    if (of == SL_OF_BF16) {
+        return quads ? start<ushort4>(stream, n / 4, a, x, beta, out) : start<sl_bf16>(stream, n, a, x, beta, out);
     }
-    return sl_start(name, stream, sl_blocks(n), blend<float>, n, (sl_real)a, x, beta, out);
+    return quads ? start<float4>(stream, n / 4, a, x, beta, out) : start<float>(stream, n, a, x, beta, out);
 }
 
 enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out)

@@ -11,7 +11,6 @@
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
 #include "codelets/gemm.h"
-#include "codelets/rows.h"
 #include "support/memory.h"
 
 /* ---- kernels, CPU ---- */
@@ -470,19 +469,31 @@ static struct sl_dense_cuda here(const struct sl_task_args *head)
     return (struct sl_dense_cuda){starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), head->run->tf32};
 }
 
+static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], struct run run)
+{
+    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    const sl_real *w = sl_buffer_data(buffers[1]);
+    const uint32_t row = args->row0 + run.row;
+    const uint32_t n_in = sl_buffer_columns(buffers[0]);
+    const uint32_t n_out = sl_buffer_columns(buffers[2]);
+    const enum sl_entries z_of = sl_buffer_entries(buffers[2]);
+    void *z = (char *)sl_buffer_data(buffers[2]) + sl_entries_bytes(z_of, (size_t)run.row * n_out);
+    return sl_buffer_is_bf16(buffers[0])
+               ? sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                            w, bias, args->beta, z_of, z)
+               : sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
+                                       args->beta, z);
+}
+
 static void forward_cuda_task(void *buffers[], void *cl_arg)
 {
     struct dense_args *args = cl_arg;
+    enum sl_status st = SL_OK;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct run run = run_of(&args->head, buffers[2], k);
-        st = sl_dense_forward_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[0]),
-                                   sl_buffer_columns(buffers[2]), rows_from(buffers[0], args->row0 + run.row),
-                                   sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row));
+        st = forward_cuda(args, buffers, run_of(&args->head, buffers[2], k));
     }
     sl_task_leave_cuda(&args->head, st);
 }
@@ -490,32 +501,42 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
 static void backward_input_cuda_task(void *buffers[], void *cl_arg)
 {
     struct dense_args *args = cl_arg;
+    enum sl_status st = SL_OK;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[0], k);
-        st = sl_dense_backward_input_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
-                                          sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
-                                          sl_buffer_data(buffers[1]), args->beta,
-                                          rows_from(buffers[2], args->row0 + run.row));
+        st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cuda : sl_dense_backward_input_cuda)(
+            here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
+            rows_from(buffers[0], run.row), sl_buffer_data(buffers[1]), args->beta,
+            rows_from(buffers[2], args->row0 + run.row));
     }
     sl_task_leave_cuda(&args->head, st);
+}
+
+static enum sl_status backward_weight_cuda(const struct dense_args *args, void *buffers[], uint32_t k)
+{
+    const struct weight_run run = weight_run(&args->head, buffers + 1, args->has_bias, k);
+    const uint32_t n_in = sl_buffer_columns(buffers[0]);
+    const uint32_t n_out = sl_buffer_columns(buffers[1]);
+    const uint32_t row = args->row0 + run.rows.row;
+    return sl_buffer_is_bf16(buffers[0])
+               ? sl_dense_backward_weight_bf16_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
+                                                    bf16_rows_from(buffers[0], row), run.gz, run.gw, run.gb)
+               : sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
+                                               rows_from(buffers[0], row), run.gz, run.gw, run.gb);
 }
 
 static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
 {
     struct dense_args *args = cl_arg;
+    enum sl_status st = SL_OK;
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct weight_run run = weight_run(&args->head, buffers + 1, args->has_bias, k);
-        st = sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, sl_buffer_columns(buffers[0]),
-                                           sl_buffer_columns(buffers[1]),
-                                           rows_from(buffers[0], args->row0 + run.rows.row), run.gz, run.gw, run.gb);
+        st = backward_weight_cuda(args, buffers, k);
     }
     sl_task_leave_cuda(&args->head, st);
 }
@@ -528,9 +549,10 @@ static void sparse_forward_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
     const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
-    enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(buffers[5]),
-                                                     sl_buffer_columns(buffers[5]), sl_buffer_data(buffers[4]), bias,
-                                                     args->beta, sl_buffer_data(buffers[5]));
+    void *z = buffers[5];
+    enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(z),
+                                                     sl_buffer_columns(z), sl_buffer_data(buffers[4]), bias, args->beta,
+                                                     sl_buffer_entries(z), sl_buffer_data(z));
     sl_task_leave_cuda(&args->head, st);
 }
 

@@ -12,12 +12,13 @@
  * that a column of sparse features meets one row. A GraphSAGE layer is two such products, of the self rows and of the mean.
  *
  * Sparse: X is not a buffer but the CSR feature rows of the vertices frontier[0 .. D), read where they are; input dropout is
- * applied on the way. GEMM: codelets/gemm.h; on a GPU cuBLAS, in float or, if so asked, in TF32, with a handle per
+ * applied on the way. GEMM: codelets/gemm.h; on a GPU cuBLAS, in float, of bf16 or, if so asked, in TF32, with a handle per
  * worker, so that the same product gives the same bits each time.
  */
 #ifndef SL_CODELETS_DENSE_H
 #define SL_CODELETS_DENSE_H
 
+#include "codelets/rows.h"
 #include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/random.h"
@@ -106,9 +107,25 @@ SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by,
 SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
                                                          uint32_t n_out, const sl_real *x, const sl_real *gz,
                                                          sl_real *gw_out, sl_real *gb_out);
+
+/* Of factors in bf16, which tensor cores multiply (compute capability 8; cuBLAS refuses others), added up in float. X is held so, the
+ * others are rounded, in memory that is taken for the time of the task: 2 bytes a number of theirs. Z may be of bf16, too, where it is
+ * overwritten: 16384 rows at a time are computed in float, and rounded. */
+SL_EXTERN_C enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                      uint32_t n_out, const sl_bf16 *x, const sl_real *w,
+                                                      const sl_real *bias, int beta, enum sl_entries z_of, void *z_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                             uint32_t n_out, const sl_real *gz, const sl_real *w,
+                                                             int beta, sl_real *gx_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                              uint32_t n_out, const sl_bf16 *x, const sl_real *gz,
+                                                              sl_real *gw_out, sl_real *gb_out);
+
+/* Z of bf16 is overwritten: each number is computed in float and rounded. */
 SL_EXTERN_C enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
                                                         uint32_t n_rows, uint32_t n_out, const sl_real *w,
-                                                        const sl_real *bias, int beta, sl_real *z_out);
+                                                        const sl_real *bias, int beta, enum sl_entries z_of,
+                                                        void *z_out);
 
 /* Rows are taken a tile at a time, so many as 2^23 entries are the most of (one row may have more): 8 bytes for each of those,
  * and up to 32 MiB of counts, are taken for the time of the task, however large the part. */
@@ -122,7 +139,7 @@ SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t str
  * SL_EINVAL: shapes of the handles contradict each other (message: both). SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Rows row0 .. row0 + D - 1 of chunk x (at least that many rows), D = rows of z. bias may be NULL. x, and z where it is
- * overwritten, may be of bf16, which is for CPU workers alone. */
+ * overwritten, may be of bf16. */
 enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                        starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                        starpu_data_handle_t z);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Products of rows with weights on a GPU: cuBLAS for dense rows, a warp a row for sparse ones. */
-#include "codelets/kernel.cuh"
+#include "codelets/bf16.cuh"
 
 #include <cublas_v2.h>
 
@@ -17,52 +17,85 @@
 
 /* A factor of a product: a matrix, or its transpose. */
 struct factor {
-    const sl_real *entries;
+    const void *entries;
     uint32_t n_columns; /* as stored */
     int is_transposed;
 };
 
-/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], all row major. */
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], all row major; of: the numbers of both factors. */
 struct product {
     uint32_t m, n, k;
     struct factor a, b;
     int beta;
     sl_real *c;
+    enum sl_entries of;
 };
 
 /* cuBLAS is column major and so sees all three transposed: C^T = op(B)^T op(A)^T. */
-static enum sl_status gemm(const char *name, const struct sl_dense_cuda &by, const struct product &p)
+static cublasStatus_t multiply(cublasHandle_t cublas, const struct product &p)
 {
     const float one = 1;
     const float keep = (float)p.beta;
+    const cublasOperation_t op_b = p.b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t op_a = p.a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const int m = (int)p.m;
+    const int n = (int)p.n;
+    const int k = (int)p.k;
+    const int ldb = (int)p.b.n_columns;
+    const int lda = (int)p.a.n_columns;
+    if (p.of == SL_OF_BF16) {
+        return cublasGemmEx(cublas, op_b, op_a, n, m, k, &one, p.b.entries, CUDA_R_16BF, ldb, p.a.entries, CUDA_R_16BF,
+                            lda, &keep, p.c, CUDA_R_32F, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    }
+    return cublasSgemm(cublas, op_b, op_a, n, m, k, &one, (const float *)p.b.entries, ldb, (const float *)p.a.entries,
+                       lda, &keep, p.c, n);
+}
+
+static enum sl_status gemm(const char *name, const struct sl_dense_cuda &by, const struct product &p)
+{
     cublasStatus_t status = cublasSetStream(by.cublas, by.stream);
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = cublasSetMathMode(by.cublas, by.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasSgemm(by.cublas, p.b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                             p.a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, (int)p.n, (int)p.m, (int)p.k, &one,
-                             p.b.entries, (int)p.b.n_columns, p.a.entries, (int)p.a.n_columns, &keep, p.c, (int)p.n);
+        status = multiply(by.cublas, p);
     }
     return status == CUBLAS_STATUS_SUCCESS ? SL_OK
                                            : sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s",
                                                      name, p.m, p.k, p.k, p.n, cublasGetStatusString(status));
 }
 
+/* Z = X W + bias, or Z += X W, in float; of: the numbers of X and W. */
+struct forward {
+    uint32_t n_rows, n_in, n_out;
+    enum sl_entries of;
+    const void *x, *w;
+    const sl_real *bias; /* or NULL */
+    int beta;
+    sl_real *z;
+};
+
+static enum sl_status compute(struct sl_dense_cuda by, const struct forward &f)
+{
+    enum sl_status st = SL_OK;
+    int beta = f.beta;
+    if (f.n_rows == 0 || f.n_out == 0) {
+        return SL_OK;
+    }
+    if (beta == 0 && (f.bias != NULL || f.n_in == 0)) {
+        st = sl_bias_forward_cuda(by.stream, f.n_rows, f.n_out, f.bias, f.z);
+        beta = 1;
+    }
+    return st != SL_OK || f.n_in == 0
+               ? st
+               : gemm("sl_dense_forward", by,
+                      {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.of});
+}
+
 enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                      const sl_real *x, const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
-    const char *name = "sl_dense_forward";
-    enum sl_status st = SL_OK;
-    if (n_rows == 0 || n_out == 0) {
-        return SL_OK;
-    }
-    if (beta == 0 && (bias != NULL || n_in == 0)) {
-        st = sl_bias_forward_cuda(by.stream, n_rows, n_out, bias, z_out);
-        beta = 1;
-    }
-    return st != SL_OK || n_in == 0 ? st
-                                    : gemm(name, by, {n_rows, n_out, n_in, {x, n_in, 0}, {w, n_out, 0}, beta, z_out});
+    return compute(by, {n_rows, n_in, n_out, SL_OF_REAL, x, w, bias, beta, z_out});
 }
 
 enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -73,7 +106,7 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_
         return SL_OK;
     }
     return n_out == 0 ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
-                      : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out});
+                      : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_OF_REAL});
 }
 
 enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -81,9 +114,122 @@ enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n
 {
     const char *name = "sl_dense_backward_weight";
     enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
-                            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out})
+                            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_OF_REAL})
                             : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
     return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
+}
+
+/* ---- dense rows of bf16 ---- */
+
+/* T: what a number is rounded to, V: what it is. */
+template <typename T, typename V> static __global__ void round_numbers(uint64_t n_items, const V *from, T *to)
+{
+    for (uint64_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
+        sl_store(from[i], to + i);
+    }
+}
+
+static enum sl_status start_rounding(const char *name, cudaStream_t stream, uint64_t n, const sl_real *from,
+                                     sl_bf16 *to)
+{
+    if (n % 4 == 0 && ((uintptr_t)from | sl_quad_address(SL_OF_BF16, to)) % sizeof(float4) == 0) {
+        return sl_start(name, stream, sl_blocks(n / 4), round_numbers<ushort4, float4>, n / 4, (const float4 *)from,
+                        (ushort4 *)to);
+    }
+    return sl_start(name, stream, sl_blocks(n), round_numbers<sl_bf16, float>, n, from, to);
+}
+
+/* A factor in bf16, in memory of its own. */
+static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                   const sl_real *from, sl_scratch *rounded)
+{
+    const uint64_t n = (uint64_t)n_rows * n_columns;
+    enum sl_status st = rounded->take(n * sizeof(sl_bf16), "a factor in bf16");
+    return st == SL_OK ? start_rounding(name, stream, n, from, rounded->as<sl_bf16>()) : st;
+}
+
+#define STRETCH_ROWS 16384 /* that are computed in float before they are rounded */
+
+/* Z in bf16, stretch by stretch in float; all.z is not looked at. */
+static enum sl_status compute_rounded(struct sl_dense_cuda by, const struct forward &all, sl_bf16 *z_out)
+{
+    const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;
+    sl_scratch room(by.stream);
+    enum sl_status st = room.take((size_t)most * all.n_out * sizeof(sl_real), "rows before they are rounded");
+    for (uint32_t i = 0; i < all.n_rows && st == SL_OK; i += most) {
+        struct forward some = all;
+        some.n_rows = all.n_rows - i < most ? all.n_rows - i : most;
+        some.x = (const sl_bf16 *)all.x + (size_t)i * all.n_in;
+        some.z = room.as<sl_real>();
+        st = compute(by, some);
+        if (st == SL_OK) {
+            st = start_rounding("sl_dense_forward", by.stream, (uint64_t)some.n_rows * all.n_out, some.z,
+                                z_out + (size_t)i * all.n_out);
+        }
+    }
+    return st;
+}
+
+enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                          const sl_bf16 *x, const sl_real *w, const sl_real *bias, int beta,
+                                          enum sl_entries z_of, void *z_out)
+{
+    if (n_rows == 0 || n_out == 0) {
+        return SL_OK;
+    }
+    sl_scratch rounded(by.stream);
+    enum sl_status st = round_factor("sl_dense_forward", by.stream, n_in, n_out, w, &rounded);
+    if (st != SL_OK) {
+        return st;
+    }
+    const struct forward f = {n_rows, n_in, n_out, SL_OF_BF16, x, rounded.as<sl_bf16>(), bias, beta, (sl_real *)z_out};
+    return z_of == SL_OF_BF16 ? compute_rounded(by, f, (sl_bf16 *)z_out) : compute(by, f);
+}
+
+enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                 uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
+                                                 sl_real *gx_out)
+{
+    const char *name = "sl_dense_backward_input";
+    sl_scratch rounded_gz(by.stream);
+    sl_scratch rounded_w(by.stream);
+    enum sl_status st;
+    if (n_rows == 0 || n_out == 0 || n_in == 0) {
+        return sl_dense_backward_input_cuda(by, n_rows, n_in, n_out, gz, w, beta, gx_out);
+    }
+    SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded_gz), done);
+    SL_TRY(st, round_factor(name, by.stream, n_in, n_out, w, &rounded_w), done);
+    st = gemm(name, by,
+              {n_rows,
+               n_in,
+               n_out,
+               {rounded_gz.as<sl_bf16>(), n_out, 0},
+               {rounded_w.as<sl_bf16>(), n_out, 1},
+               beta,
+               gx_out,
+               SL_OF_BF16});
+done:
+    return st;
+}
+
+enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+                                                  uint32_t n_out, const sl_bf16 *x, const sl_real *gz, sl_real *gw_out,
+                                                  sl_real *gb_out)
+{
+    const char *name = "sl_dense_backward_weight";
+    sl_scratch rounded(by.stream);
+    enum sl_status st;
+    if (n_rows == 0 || n_out == 0 || n_in == 0) {
+        return sl_dense_backward_weight_cuda(by, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
+    }
+    SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded), done);
+    SL_TRY(
+        st,
+        gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_OF_BF16}),
+        done);
+    st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
+done:
+    return st;
 }
 
 /* ---- sparse rows ---- */
@@ -160,20 +306,21 @@ static __device__ void add_terms(uint32_t count, sl_real coefficient, uint32_t i
     }
 }
 
-/* A warp for SL_WARP items of a row. Lanes beyond the row's end compute its first item once more and store nothing. */
-template <typename T>
+/* A warp for SL_WARP items of a row. Lanes beyond the row's end compute its first item once more and store nothing. Z: what an item is
+ * stored as. */
+template <typename T, typename Z>
 static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, uint32_t n_items,
-                                     const T *w, const T *bias, int beta, T *z)
+                                     const T *w, const T *bias, int beta, Z *z)
 {
     const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
     for (uint64_t item = sl_warp(); item < (uint64_t)n_rows * n_tiles; item += sl_n_warps()) {
         uint32_t i = (uint32_t)(item / n_tiles);
         uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
         uint32_t c = column < n_items ? column : 0;
-        T *out = z + (size_t)i * n_items + c;
+        Z *out = z + (size_t)i * n_items + c;
         const uint64_t *range = x.offsets + (x.ids[i] - x.first);
         const uint64_t end = range[1];
-        T sum = beta != 0 ? *out : bias != NULL ? bias[c] : nothing(T());
+        T sum = beta != 0 ? sl_wide(*out) : bias != NULL ? bias[c] : nothing(T());
         for (uint64_t e = range[0]; e < end; e += SL_WARP) {
             uint32_t count = end - e < SL_WARP ? (uint32_t)(end - e) : SL_WARP;
             bool has = sl_lane() < count;
@@ -181,23 +328,32 @@ static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, 
             add_terms(count, has ? entry_value(x, mask, i, own) : 0, x.columns[own], w, n_items, c, &sum);
         }
         if (column < n_items) {
-            *out = sum;
+            sl_store(sum, out);
         }
     }
 }
 
+template <typename T, typename Z>
+static enum sl_status start_multiply_rows(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
+                                          uint32_t n_items, const sl_real *w, const sl_real *bias, int beta, void *z)
+{
+    return sl_start("sl_dense_sparse_forward", stream,
+                    sl_warp_blocks((uint64_t)n_rows * ((n_items + SL_WARP - 1) / SL_WARP)), multiply_rows<T, Z>, *x,
+                    mask_of(x), n_rows, n_items, (const T *)w, (const T *)bias, beta, (Z *)z);
+}
+
 enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
                                             uint32_t n_out, const sl_real *w, const sl_real *bias, int beta,
-                                            sl_real *z_out)
+                                            enum sl_entries z_of, void *z_out)
 {
-    const char *name = "sl_dense_sparse_forward";
-    bool quads = sl_in_quads(n_out, w, bias, z_out);
-    uint32_t n_items = quads ? n_out / 4 : n_out;
-    unsigned n_blocks = sl_warp_blocks((uint64_t)n_rows * ((n_items + SL_WARP - 1) / SL_WARP));
-    return quads ? sl_start(name, stream, n_blocks, multiply_rows<float4>, *x, mask_of(x), n_rows, n_items,
-                            (const float4 *)w, (const float4 *)bias, beta, (float4 *)z_out)
-                 : sl_start(name, stream, n_blocks, multiply_rows<float>, *x, mask_of(x), n_rows, n_items, w, bias,
-                            beta, z_out);
+    bool quads =
+        n_out % 4 == 0 && ((uintptr_t)w | (uintptr_t)bias | sl_quad_address(z_of, z_out)) % sizeof(float4) == 0;
+    if (z_of == SL_OF_BF16) {
+        return quads ? start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
+                     : start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+    }
+    return quads ? start_multiply_rows<float4, float4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
+                 : start_multiply_rows<float, float>(stream, x, n_rows, n_out, w, bias, beta, z_out);
 }
 
 /* ---- sparse weight gradient ----

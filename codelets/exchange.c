@@ -233,11 +233,11 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    const sl_real *chunk[SL_MAX_CHUNKS];
-    sl_real *packed[SL_MAX_PES];
+    const void *chunk[SL_MAX_CHUNKS];
+    void *packed[SL_MAX_PES];
     uint32_t requester[SL_MAX_PES];
     uint32_t n_rows[SL_MAX_PES];
-    uint32_t n_columns = 0;
+    size_t row_bytes = 0;
     for (uint32_t c = 0; c < args->n_chunks; c++) {
         chunk[c] = sl_buffer_data(buffers[1 + c]);
     }
@@ -245,10 +245,11 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         requester[r] = args->packed[r].requester;
         packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
         n_rows[r] = args->packed[r].rows.n_rows;
-        n_columns = sl_buffer_columns(buffers[args->packed[r].rows.buffer]);
+        void *to = buffers[args->packed[r].rows.buffer];
+        row_bytes = sl_entries_bytes(sl_buffer_entries(to), sl_buffer_columns(to));
     }
     enum sl_status st =
-        sl_pack_cuda(starpu_cuda_get_local_stream(), n_columns, args->n_chunks, args->shift, chunk, args->n_parts,
+        sl_pack_cuda(starpu_cuda_get_local_stream(), row_bytes, args->n_chunks, args->shift, chunk, args->n_parts,
                      sl_buffer_data(buffers[0]), args->n_requesters, requester, n_rows, packed);
     sl_task_leave_cuda(&args->head, st);
 }

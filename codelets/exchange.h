@@ -63,13 +63,13 @@ static inline size_t sl_index_bytes(uint32_t n_part)
 SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, uint32_t level,
                                          uint32_t *counts, const struct sl_frontier *frontier, uint32_t *inverse_out);
 
-/* For all requesters at once. n_chunks, shift, chunk: the host's array of the bases, in device memory, of the owner's rows.
- * inverse: a list of n_parts in device memory; requester, n_rows, packed_out: the host's arrays of n_requesters, whose matrices
- * [n_rows[r] x n_columns] are in device memory. */
-SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_chunks, uint32_t shift,
-                                        const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
+/* For all requesters at once, rows of row_bytes, whatever they hold. n_chunks, shift, chunk: the host's array of the bases, in device
+ * memory, of the owner's rows. inverse: a list of n_parts in device memory; requester, n_rows, packed_out: the host's arrays of
+ * n_requesters, whose matrices of n_rows[r] rows are in device memory. */
+SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n_chunks, uint32_t shift,
+                                        const void *const *chunk, uint32_t n_parts, const uint32_t *inverse,
                                         uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
-                                        sl_real *const *packed_out);
+                                        void *const *packed_out);
 
 /* All are device memory. */
 SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const uint32_t *rows,
@@ -93,7 +93,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 
 /* Compute phase: one task packs for all requesters. rows: all chunks of the owner's rows; inverse: the owner's, of a group of
  * n_parts PEs; for each of n_requesters its number in the group, ascending, and n rows of a matrix of n_columns, n of what it asks for:
- * slices (codelets/task.h) by matrix. Rows and matrices may be of bf16, all of them, which is for CPU workers alone. */
+ * slices (codelets/task.h) by matrix. Rows and matrices may be of bf16, all of them. */
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed);

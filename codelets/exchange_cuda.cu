@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Requests merged by the same bitmap as on the CPU, whose words are counted and summed up; rows packed by a warp a row. */
+#include "codelets/bf16.cuh"
 #include "codelets/exchange.h"
 #include "codelets/marks.cuh"
 #include "codelets/sample.h"
@@ -96,11 +97,11 @@ struct packs {
     uint32_t shift; /* row i of the owner is row (i & mask) of chunk i >> shift */
     uint32_t begin[MAX_PACKS + 1];
     uint32_t requester[MAX_PACKS];
-    sl_real *packed[MAX_PACKS];
-    const sl_real *chunk[SL_MAX_CHUNKS];
+    void *packed[MAX_PACKS];
+    const void *chunk[SL_MAX_CHUNKS];
 };
 
-/* Copy rows of n_columns of T. */
+/* Copy rows of n_columns of T, a unit of bytes. */
 template <typename T> static __global__ void pack_rows(struct packs packs, uint32_t n_columns, const uint32_t *inverse)
 {
     const uint32_t mask = (1u << packs.shift) - 1;
@@ -119,25 +120,31 @@ template <typename T> static __global__ void pack_rows(struct packs packs, uint3
     }
 }
 
+template <typename T>
+static enum sl_status start_pack(cudaStream_t stream, const struct packs &packs, size_t row_bytes,
+                                 const uint32_t *inverse)
+{
+    return sl_start("sl_pack", stream, sl_warp_blocks(packs.begin[packs.n]), pack_rows<T>, packs,
+                    (uint32_t)(row_bytes / sizeof(T)), inverse);
+}
+
 /* addresses: of the chunks, one or'ed with the other. */
-static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, uint32_t n_columns,
+static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, size_t row_bytes,
                                 const uint32_t *inverse)
 {
-    const char *name = "sl_pack";
     for (uint32_t r = 0; r < packs.n; r++) {
         addresses |= (uintptr_t)packs.packed[r];
     }
-    unsigned n_blocks = sl_warp_blocks(packs.begin[packs.n]);
-    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        return sl_start(name, stream, n_blocks, pack_rows<float4>, packs, n_columns / 4, inverse);
+    switch (sl_copy_unit(row_bytes | addresses)) {
+    case sizeof(float4): return start_pack<float4>(stream, packs, row_bytes, inverse);
+    case sizeof(float): return start_pack<float>(stream, packs, row_bytes, inverse);
+    default: return start_pack<sl_bf16>(stream, packs, row_bytes, inverse);
     }
-    return sl_start(name, stream, n_blocks, pack_rows<sl_real>, packs, n_columns, inverse);
 }
 
-enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_chunks, uint32_t shift,
-                            const sl_real *const *chunk, uint32_t n_parts, const uint32_t *inverse,
-                            uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
-                            sl_real *const *packed_out)
+enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n_chunks, uint32_t shift,
+                            const void *const *chunk, uint32_t n_parts, const uint32_t *inverse, uint32_t n_requesters,
+                            const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out)
 {
     struct packs packs = {0, n_parts, shift, {0}, {0}, {nullptr}, {nullptr}};
     uintptr_t addresses = 0;
@@ -153,7 +160,7 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, uint32_t n_columns, uint32_t n_
             packs.requester[r] = requester[r0 + r];
             packs.packed[r] = packed_out[r0 + r];
         }
-        st = pack_some(stream, packs, addresses, n_columns, inverse);
+        st = pack_some(stream, packs, addresses, row_bytes, inverse);
     }
     return st;
 }

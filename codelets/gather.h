@@ -17,6 +17,7 @@
 #define SL_CODELETS_GATHER_H
 
 #include "codelets/hotrows.h"
+#include "codelets/rows.h"
 #include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/random.h"
@@ -42,9 +43,9 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
 
 #ifdef SL_CUDA
 /* The same on the stream's device, pointers to its memory but for the structs themselves, and but for the table where there is a
- * cache: that is then pinned main memory. SL_ECUDA. */
+ * cache: that is then pinned main memory. of: the numbers of the table, the cache and X. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                                          sl_real *x_out);
+                                          enum sl_entries of, void *x_out);
 #endif
 
 /* The features of a frontier in StarPU's hands. */
@@ -58,8 +59,7 @@ struct sl_feature_handles {
     starpu_data_handle_t dataset_ids; /* of all vertices; read only where dropout > 0 */
 };
 
-/* Rows row0 .. of the frontier into chunk x, of the table's precision (bf16: CPU workers alone). head->hop is L. Local, one
- * thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
+/* Rows row0 .. of the frontier into chunk x, of the table's precision. head->hop is L. Local, one thread submits; SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
                                 uint32_t row0, starpu_data_handle_t x);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Feature rows by a warp a row: eight columns a lane where there is dropout, for they share one draw, else four where rows are
- * so aligned. */
-#include "codelets/kernel.cuh"
+ * Feature rows by a warp a row: eight columns a lane where there is dropout, for they share one draw, else bytes in the widest units
+ * that rows allow. */
+#include "codelets/bf16.cuh"
 
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
 
-/* Where rows come from: the table, but for those in the cache, if there is one (slot_of not NULL). T: a number, or four. */
+/* Where rows come from: the table, but for those in the cache, if there is one (slot_of not NULL). T: a number, or a unit
+ * of bytes. */
 template <typename T> struct row_source {
     const T *table;
     const T *hot;
@@ -34,50 +35,76 @@ static __global__ void copy_rows(uint32_t n_rows, row_source<T> source, uint32_t
     }
 }
 
-static __global__ void mask_rows(struct sl_feature_rows rows, uint32_t n_rows, row_source<sl_real> source, sl_real *x)
+template <typename E>
+static __global__ void mask_rows(struct sl_feature_rows rows, uint32_t n_rows, row_source<E> source, E *x)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(rows.threshold);
     const uint32_t n_columns = source.n_columns;
     const uint32_t n_groups = (n_columns + 7) / 8;
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        const sl_real *from = source.row(rows.ids[i] - rows.first);
-        sl_real *to = x + i * n_columns;
+        const E *from = source.row(rows.ids[i] - rows.first);
+        E *to = x + i * n_columns;
         for (uint32_t g = sl_lane(); g < n_groups; g += SL_WARP) {
             uint16_t bits[8];
             sl_dropout_bits(&rows.draw, rows.dataset_ids[rows.ids[i]], g, bits);
             for (uint32_t k = 0; k < 8 && 8 * g + k < n_columns; k++) {
-                to[8 * g + k] = from[8 * g + k] * ((sl_real)(bits[k] >= rows.threshold) * scale);
+                sl_store(sl_wide(from[8 * g + k]) * ((sl_real)(bits[k] >= rows.threshold) * scale), to + 8 * g + k);
             }
         }
     }
 }
 
-enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
+/* Where rows are, whatever they hold. */
+struct places {
+    const void *table;
+    const void *hot;
+    const uint32_t *slot_of;
+};
+
+template <typename T> static row_source<T> source_of(const struct places &at, size_t row_bytes)
 {
-    const char *name = "sl_gather";
-    const uint32_t n_columns = rows->n_columns;
-    unsigned n_blocks = sl_warp_blocks(n_rows);
-    row_source<sl_real> source = {rows->table, nullptr, nullptr, n_columns};
+    return {(const T *)at.table, (const T *)at.hot, at.slot_of, (uint32_t)(row_bytes / sizeof(T))};
+}
+
+template <typename E>
+static enum sl_status start_masked(cudaStream_t stream, struct sl_feature_rows rows, uint32_t n_rows,
+                                   const struct places &at, void *x)
+{
+    const size_t row_bytes = rows.n_columns * sizeof(E);
+    rows.table = nullptr; /* the host's addresses: the kernel has the source */
+    rows.hot = nullptr;
+    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), mask_rows<E>, rows, n_rows,
+                    source_of<E>(at, row_bytes), (E *)x);
+}
+
+template <typename T>
+static enum sl_status start_copy(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
+                                 const struct places &at, size_t row_bytes, void *x)
+{
+    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), copy_rows<T>, n_rows, source_of<T>(at, row_bytes),
+                    rows->first, rows->ids, (T *)x);
+}
+
+enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
+                              enum sl_entries of, void *x_out)
+{
+    struct places at = {rows->table, nullptr, nullptr};
     if (rows->hot != nullptr) {
-        enum sl_status st = sl_mapped(rows->table, name, &source.table);
+        const sl_real *mapped;
+        enum sl_status st = sl_mapped(rows->table, "sl_gather", &mapped);
         if (st != SL_OK) {
             return st;
         }
-        source.hot = rows->hot->rows;
-        source.slot_of = rows->hot->slot_of;
+        at = {mapped, rows->hot->rows, rows->hot->slot_of};
     }
     if (rows->threshold > 0) {
-        struct sl_feature_rows wanted = *rows;
-        wanted.table = nullptr; /* the host's addresses: the kernel has `source` */
-        wanted.hot = nullptr;
-        return sl_start(name, stream, n_blocks, mask_rows, wanted, n_rows, source, x_out);
+        return of == SL_OF_BF16 ? start_masked<sl_bf16>(stream, *rows, n_rows, at, x_out)
+                                : start_masked<sl_real>(stream, *rows, n_rows, at, x_out);
     }
-    uintptr_t addresses = (uintptr_t)source.table | (uintptr_t)source.hot | (uintptr_t)x_out;
-    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        row_source<float4> quads = {(const float4 *)source.table, (const float4 *)source.hot, source.slot_of,
-                                    n_columns / 4};
-        return sl_start(name, stream, n_blocks, copy_rows<float4>, n_rows, quads, rows->first, rows->ids,
-                        (float4 *)x_out);
+    const size_t row_bytes = sl_entries_bytes(of, rows->n_columns);
+    switch (sl_copy_unit(row_bytes | (uintptr_t)at.table | (uintptr_t)at.hot | (uintptr_t)x_out)) {
+    case sizeof(float4): return start_copy<float4>(stream, rows, n_rows, at, row_bytes, x_out);
+    case sizeof(float): return start_copy<float>(stream, rows, n_rows, at, row_bytes, x_out);
+    default: return start_copy<sl_bf16>(stream, rows, n_rows, at, row_bytes, x_out);
     }
-    return sl_start(name, stream, n_blocks, copy_rows<sl_real>, n_rows, source, rows->first, rows->ids, x_out);
 }

@@ -54,7 +54,7 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
     struct sl_view rows = {chunk, args->shift, list + args->i0};
-    const size_t bytes = sl_entries_bytes(sl_buffer_is_bf16(buffers[1]) ? SL_OF_BF16 : SL_OF_REAL, 1);
+    const size_t bytes = sl_entries_bytes(sl_buffer_entries(buffers[1]), 1);
     const uint32_t width = sl_buffer_columns(buffers[1]);
     const uint32_t rest = args->n_columns - args->column;
     struct pieces pieces = {.row = args->n_columns * bytes,
@@ -69,7 +69,7 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
 static void pack_cuda_task(void *buffers[], void *cl_arg)
 {
     struct halo_args *args = cl_arg;
-    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
+    const void *chunk[SL_MAX_FULL_CHUNKS];
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
@@ -77,7 +77,8 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         chunk[c] = sl_buffer_data(buffers[2 + c]);
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
-    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, chunk};
+    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_entries(buffers[1]),
+                                      chunk};
     enum sl_status st =
         sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, args->column, sl_buffer_rows(buffers[1]),
                           sl_buffer_columns(buffers[1]), list + args->i0, sl_buffer_data(buffers[1]));

@@ -19,13 +19,14 @@
 struct sl_halo_rows {
     uint32_t n_chunks, shift;
     uint32_t n_columns;
-    const sl_real *const *chunk;
+    enum sl_entries of;
+    const void *const *chunk;
 };
 
-/* Columns `column` and on, as many as there are, into packed_out [n x width], whose further columns become zeros. list: n numbers of rows;
+/* Columns `column` and on, as many as there are, into packed_out [n x width], of such numbers, whose further columns become zeros. list: n numbers of rows;
  * both in device memory. */
 SL_EXTERN_C enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column,
-                                             uint32_t n, uint32_t width, const uint32_t *list, sl_real *packed_out);
+                                             uint32_t n, uint32_t width, const uint32_t *list, void *packed_out);
 #endif
 
 /* Submit: list, a vector of uint32, has numbers of rows; of those from entry i0 on are packed the columns from `column` on. Where packed is

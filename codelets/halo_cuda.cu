@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Rows of a part for another rank: a warp a row. */
-#include "codelets/kernel.cuh"
+#include "codelets/bf16.cuh"
 
 #include "codelets/halo.h"
 
@@ -12,10 +12,10 @@
 struct chunks {
     uint32_t first, n;
     uint32_t shift; /* row i is row (i & mask) of chunk i >> shift */
-    const sl_real *of[CHUNKS];
+    const void *of[CHUNKS];
 };
 
-/* In numbers of T: a row's, where its part begins and how many that has, and what it becomes. */
+/* In units of T: a row's, where its part begins and how many that has, and what it becomes. */
 struct columns {
     uint32_t row, first, n, packed;
 };
@@ -36,27 +36,43 @@ static __global__ void pack_listed(struct chunks chunks, struct columns columns,
     }
 }
 
-enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column, uint32_t n,
-                                 uint32_t width, const uint32_t *list, sl_real *packed_out)
+template <typename T>
+static enum sl_status start_pack(cudaStream_t stream, const struct chunks &chunks, const struct columns &bytes,
+                                 uint32_t n, const uint32_t *list, void *packed)
 {
-    const char *name = "sl_halo_pack";
+    const uint32_t unit = sizeof(T);
+    const struct columns columns = {bytes.row / unit, bytes.first / unit, bytes.n / unit, bytes.packed / unit};
+    return sl_start("sl_halo_pack", stream, sl_warp_blocks(n), pack_listed<T>, chunks, columns, n, list, (T *)packed);
+}
+
+static enum sl_status pack_some(cudaStream_t stream, const struct chunks &chunks, const struct columns &bytes,
+                                uintptr_t addresses, uint32_t n, const uint32_t *list, void *packed)
+{
+    switch (sl_copy_unit(bytes.row | bytes.first | bytes.n | bytes.packed | addresses)) {
+    case sizeof(float4): return start_pack<float4>(stream, chunks, bytes, n, list, packed);
+    case sizeof(float): return start_pack<float>(stream, chunks, bytes, n, list, packed);
+    default: return start_pack<sl_bf16>(stream, chunks, bytes, n, list, packed);
+    }
+}
+
+enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column, uint32_t n,
+                                 uint32_t width, const uint32_t *list, void *packed_out)
+{
     uintptr_t addresses = (uintptr_t)packed_out;
     enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < rows->n_chunks; c++) {
         addresses |= (uintptr_t)rows->chunk[c];
     }
     const uint32_t rest = rows->n_columns - column;
-    const struct columns one = {rows->n_columns, column, rest < width ? rest : width, width};
-    const struct columns four = {one.row / 4, one.first / 4, one.n / 4, one.packed / 4};
-    bool quads = (one.row | one.first | one.n | one.packed) % 4 == 0 && addresses % sizeof(float4) == 0;
+    const uint32_t each = (uint32_t)sl_entries_bytes(rows->of, 1);
+    const struct columns bytes = {rows->n_columns * each, column * each, (rest < width ? rest : width) * each,
+                                  width * each};
     for (uint32_t c = 0; c < rows->n_chunks && st == SL_OK; c += CHUNKS) {
         struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
             some.of[i] = rows->chunk[c + i];
         }
-        st = quads ? sl_start(name, stream, sl_warp_blocks(n), pack_listed<float4>, some, four, n, list,
-                              (float4 *)packed_out)
-                   : sl_start(name, stream, sl_warp_blocks(n), pack_listed<sl_real>, some, one, n, list, packed_out);
+        st = pack_some(stream, some, bytes, addresses, n, list, packed_out);
     }
     return st;
 }

@@ -36,7 +36,7 @@ struct sl_hotrows {
     uint32_t *slot_of; /* by local id */
     struct sl_hot_slot *slot;
     sl_real *rows; /* S x F */
-    /* 1: the rows, and the table's, which kernels of CPUs alone know. No padding: kernels' arguments are looked at word by word. */
+    /* 1: the rows, and the table's. No padding: kernels' arguments are looked at word by word. */
     uint32_t is_bf16;
     uint32_t unused;
 };

@@ -3,9 +3,9 @@
  *
  * The cache of hot rows on a device. As on the CPU, the slots that give way are those wanted no later than the k-th of them, in
  * the order of their numbers; k, how many missing rows are taken in, is known to the device alone. */
+#include "codelets/bf16.cuh"
 #include "codelets/cub.cuh"
 #include "codelets/hotrows.h"
-#include "codelets/kernel.cuh"
 
 /* ---- filling ---- */
 
@@ -16,13 +16,34 @@ static __global__ void clear_slots(struct sl_hotrows hot)
     }
 }
 
+/* The cache as kernels see it: rows of bf16 are of floats there where they can be copied so. */
+static struct sl_hotrows in_units(const struct sl_hotrows *hot, const void *table)
+{
+    const size_t row_bytes = hot->n_columns * sizeof(sl_bf16);
+    struct sl_hotrows units = *hot;
+    if (hot->is_bf16 && sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)hot->rows) >= sizeof(float)) {
+        units.n_columns = (uint32_t)(row_bytes / sizeof(float));
+        units.is_bf16 = 0;
+    }
+    return units;
+}
+
+template <typename T> static __device__ void copy_row(uint32_t n, const T *from, T *to)
+{
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+        to[c] = from[c];
+    }
+}
+
 /* One warp copies a row from the table into a slot. */
 static __device__ void load_row(const struct sl_hotrows &hot, uint32_t s, uint32_t vertex, const sl_real *table)
 {
-    const sl_real *from = table + (size_t)vertex * hot.n_columns;
-    sl_real *to = hot.rows + (size_t)s * hot.n_columns;
-    for (uint32_t c = sl_lane(); c < hot.n_columns; c += SL_WARP) {
-        to[c] = from[c];
+    const size_t from = (size_t)vertex * hot.n_columns;
+    const size_t to = (size_t)s * hot.n_columns;
+    if (hot.is_bf16) {
+        copy_row(hot.n_columns, (const sl_bf16 *)table + from, (sl_bf16 *)hot.rows + to);
+    } else {
+        copy_row(hot.n_columns, table + from, hot.rows + to);
     }
 }
 
@@ -50,7 +71,8 @@ enum sl_status sl_hotrows_fill_cuda(cudaStream_t stream, const struct sl_hotrows
         st = sl_start(name, stream, sl_blocks(hot->n_slots), clear_slots, *hot);
     }
     if (st == SL_OK && n_fixed > 0) {
-        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, *hot, n_fixed, vertices, mapped);
+        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, in_units(hot, mapped), n_fixed, vertices,
+                      mapped);
     }
     return st;
 }
@@ -262,7 +284,8 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, u
         st = sl_start(name, stream, n_blocks, list_free, *hot, found, place, freed);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, sl_warp_blocks(n), take_in, *hot, in, now, ids, first, freed, table);
+        st =
+            sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(hot, table), in, now, ids, first, freed, table);
     }
     return st;
 }

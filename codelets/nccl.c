@@ -179,12 +179,11 @@ enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nc
     }
     for (uint32_t k = 0; k < n && first == ncclSuccess; k++) {
         const struct sl_nccl_message *m = &messages[k];
-        if (m->n_entries > 0) {
-            note(ncclSend(m->source, m->n_entries, ncclFloat, (int)m->to, nccl->gpu[m->from].comm,
-                          nccl->gpu[m->from].stream),
-                 m->from, &first, &rank);
-            note(ncclRecv(m->target, m->n_entries, ncclFloat, (int)m->from, nccl->gpu[m->to].comm,
-                          nccl->gpu[m->to].stream),
+        if (m->bytes > 0) {
+            note(
+                ncclSend(m->source, m->bytes, ncclInt8, (int)m->to, nccl->gpu[m->from].comm, nccl->gpu[m->from].stream),
+                m->from, &first, &rank);
+            note(ncclRecv(m->target, m->bytes, ncclInt8, (int)m->from, nccl->gpu[m->to].comm, nccl->gpu[m->to].stream),
                  m->to, &first, &rank);
         }
     }
@@ -280,8 +279,8 @@ static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
         uint32_t from = i / n;
         uint32_t to = i % n;
         if (from != to) {
-            messages[count++] =
-                (struct sl_nccl_message){from, to, WARM_ENTRIES, room[from], room[to] + (1 + from) * WARM_ENTRIES};
+            messages[count++] = (struct sl_nccl_message){from, to, WARM_ENTRIES * sizeof(sl_real), room[from],
+                                                         room[to] + (1 + from) * WARM_ENTRIES};
         }
     }
     for (uint32_t i = 0; i < n; i++) {

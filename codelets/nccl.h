@@ -36,12 +36,12 @@ enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, st
 /* Release; NULL is allowed. */
 void sl_nccl_close(struct sl_nccl *nccl);
 
-/* What goes from one GPU to another: n_entries from `source`, in the memory of rank `from`, to `target` in that of rank `to`. */
+/* What goes from one GPU to another: bytes from `source`, in the memory of rank `from`, to `target` in that of rank `to`. */
 struct sl_nccl_message {
     uint32_t from, to;
-    size_t n_entries;
-    const sl_real *source;
-    sl_real *target;
+    size_t bytes;
+    const void *source;
+    void *target;
 };
 
 /* Grouped sends and receives. Messages between the same two GPUs arrive in the order given. SL_EINVAL, SL_ENCCL, SL_ECUDA. */

@@ -191,4 +191,10 @@ SL_INLINE size_t sl_entries_bytes(enum sl_entries of, size_t n)
     return n * (of == SL_OF_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
 }
 
+/* Of a buffer of rows, inside a task wrapper. */
+static inline enum sl_entries sl_buffer_entries(void *buffer)
+{
+    return sl_buffer_is_bf16(buffer) ? SL_OF_BF16 : SL_OF_REAL;
+}
+
 #endif

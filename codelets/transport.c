@@ -49,12 +49,12 @@ static void move_task(void *buffers[], void *cl_arg)
     if (st == SL_OK) {
         for (uint32_t k = 0; k < n; k++) {
             void *source = buffers[1 + 2 * k];
-            messages[k] =
-                (struct sl_nccl_message){.from = args->move[k].from,
-                                         .to = args->move[k].to,
-                                         .n_entries = (size_t)sl_buffer_rows(source) * sl_buffer_columns(source),
-                                         .source = sl_buffer_data(source),
-                                         .target = sl_buffer_data(buffers[2 + 2 * k])};
+            size_t n_entries = (size_t)sl_buffer_rows(source) * sl_buffer_columns(source);
+            messages[k] = (struct sl_nccl_message){.from = args->move[k].from,
+                                                   .to = args->move[k].to,
+                                                   .bytes = sl_entries_bytes(sl_buffer_entries(source), n_entries),
+                                                   .source = sl_buffer_data(source),
+                                                   .target = sl_buffer_data(buffers[2 + 2 * k])};
         }
         st = sl_nccl_move(args->transport.nccl, n, messages);
         sl_free(messages);
@@ -164,12 +164,13 @@ void sl_transport_close(struct sl_transport *transport)
 
 static uint64_t bytes_of(starpu_data_handle_t handle)
 {
-    return (uint64_t)sl_handle_rows(handle) * sl_handle_columns(handle) * sizeof(sl_real);
+    return (uint64_t)sl_handle_rows(handle) * sl_handle_columns(handle) * sl_handle_element(handle);
 }
 
 static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
 {
-    return sl_handle_rows(a) == sl_handle_rows(b) && sl_handle_columns(a) == sl_handle_columns(b);
+    return sl_handle_rows(a) == sl_handle_rows(b) && sl_handle_columns(a) == sl_handle_columns(b) &&
+           sl_handle_element(a) == sl_handle_element(b);
 }
 
 static enum sl_status check_moves(const struct sl_transport *transport, uint32_t n,
@@ -178,9 +179,12 @@ static enum sl_status check_moves(const struct sl_transport *transport, uint32_t
     for (uint32_t k = 0; k < n; k++) {
         const struct sl_transport_move *m = &moves[k];
         if (m->from >= transport->n_gpus || m->to >= transport->n_gpus || !same_shape(m->source, m->target)) {
-            return sl_fail(SL_EINVAL, "sl_move: move %u is of [%u x %u] on GPU %u to [%u x %u] on GPU %u of %u", k,
-                           sl_handle_rows(m->source), sl_handle_columns(m->source), m->from, sl_handle_rows(m->target),
-                           sl_handle_columns(m->target), m->to, transport->n_gpus);
+            return sl_fail(SL_EINVAL,
+                           "sl_move: move %u is of [%u x %u] on GPU %u to [%u x %u] on GPU %u of %u, numbers of %zu "
+                           "bytes to such of %zu",
+                           k, sl_handle_rows(m->source), sl_handle_columns(m->source), m->from,
+                           sl_handle_rows(m->target), sl_handle_columns(m->target), m->to, transport->n_gpus,
+                           sl_handle_element(m->source), sl_handle_element(m->target));
         }
     }
     return SL_OK;

@@ -43,7 +43,7 @@ enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int 
 /* Wait for its tasks, release. An empty struct is allowed. */
 void sl_transport_close(struct sl_transport *transport);
 
-/* A matrix of `source`, wanted on GPU `from`, to be copied into `target` on GPU `to`, of the same shape. */
+/* A matrix of `source`, wanted on GPU `from`, to be copied into `target` on GPU `to`, of the same shape and numbers. */
 struct sl_transport_move {
     uint32_t from, to;
     starpu_data_handle_t source, target;

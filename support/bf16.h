@@ -17,7 +17,7 @@
 typedef uint16_t sl_bf16;
 
 /* Infinities stay, what is not a number stays none. */
-static inline sl_bf16 sl_bf16_of(sl_real x)
+static inline SL_HOST_DEVICE sl_bf16 sl_bf16_of(sl_real x)
 {
     float value = (float)x;
     uint32_t bits;
@@ -27,7 +27,7 @@ static inline sl_bf16 sl_bf16_of(sl_real x)
     return (sl_bf16)(((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded) >> 16);
 }
 
-static inline sl_real sl_bf16_real(sl_bf16 x)
+static inline SL_HOST_DEVICE sl_real sl_bf16_real(sl_bf16 x)
 {
     uint32_t bits = (uint32_t)x << 16;
     float value;

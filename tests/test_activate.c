@@ -479,7 +479,8 @@ static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, 
     sl_real *gb = place(c->gb, f, shift, &block[n_blocks++]);
     double *group = place(c->sums, 2 * columns * sizeof *group, 0, &block[n_blocks++]);
     struct sl_activate_sums sums = {.gw = gw, .gb = gb, .group = group, .n_group = c->a.n_rows + 3};
-    expect_launched(sl_activate_forward_cuda(NULL, &a, z, with_residual ? residual : NULL, opened, h));
+    expect_launched(
+        sl_activate_forward_cuda(NULL, &a, SL_OF_REAL, z, with_residual ? residual : NULL, opened, SL_OF_REAL, h));
     if (a.norm == SL_ACTIVATE_BATCH) {
         expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, group));
     }
@@ -699,7 +700,6 @@ static void check_bf16(double dropout)
 static void test_bf16(void **state)
 {
     (void)state;
-    needs_cpus_alone();
     fixture_start(2);
     check_bf16(0);
     check_bf16(0.5);

@@ -78,7 +78,7 @@ static void test_adjoint(void **state)
 }
 
 #ifdef SL_CUDA
-/* The bits of the CPU; `shift`: entries by which the addresses miss 16 bytes. */
+/* The bits of the CPU; `shift`: entries by which the addresses are off their alignment. */
 static void check_launcher(size_t n, size_t shift, double a, int beta)
 {
     size_t bytes = (n + shift) * sizeof(sl_real);
@@ -87,9 +87,29 @@ static void check_launcher(size_t n, size_t shift, double a, int beta)
     sl_real *x_device = on_device(x, bytes);
     sl_real *out = on_device(wanted, bytes);
     blend_plainly(n, a, x + shift, beta, wanted + shift);
-    expect_launched(sl_blend_cuda(NULL, n, a, x_device + shift, beta, out + shift));
+    expect_launched(sl_blend_cuda(NULL, SL_OF_REAL, n, a, x_device + shift, beta, out + shift));
     expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
     cudaFree(x_device);
+    free(x);
+    free(wanted);
+}
+
+static void check_bf16_launcher(size_t n, size_t shift, double a, int beta)
+{
+    size_t bytes = (n + shift) * sizeof(sl_bf16);
+    sl_real *wide = noisy(n + shift, 1);
+    sl_bf16 *x = need(n + shift, sizeof *x);
+    sl_bf16 *wanted = need(n + shift, sizeof *wanted);
+    sl_bf16_round(n + shift, wide, x);
+    fill(n + shift, 2, wide);
+    sl_bf16_round(n + shift, wide, wanted);
+    sl_bf16 *x_device = on_device(x, bytes);
+    sl_bf16 *out = on_device(wanted, bytes);
+    sl_blend_bf16_cpu(n, a, x + shift, beta, wanted + shift);
+    expect_launched(sl_blend_cuda(NULL, SL_OF_BF16, n, a, x_device + shift, beta, out + shift));
+    expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
+    cudaFree(x_device);
+    free(wide);
     free(x);
     free(wanted);
 }
@@ -103,6 +123,8 @@ static void test_launcher(void **state)
         for (size_t f = 0; f < N_FACTORS; f++) {
             check_launcher(sizes[s], 0, factors[f], (int)f % 2);
             check_launcher(sizes[s], 1, factors[f], 1 - (int)f % 2);
+            check_bf16_launcher(sizes[s], 0, factors[f], (int)f % 2);
+            check_bf16_launcher(sizes[s], 1, factors[f], 1 - (int)f % 2);
         }
     }
 }
@@ -226,7 +248,6 @@ static void check_bf16(bool both, uint32_t n_rows, uint32_t x_row0, int beta, ui
 static void test_bf16(void **state)
 {
     (void)state;
-    needs_cpus_alone();
     fixture_start(2);
     for (int beta = 0; beta < 2; beta++) {
         for (int both = 0; both < 2; both++) {

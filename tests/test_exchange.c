@@ -431,18 +431,22 @@ static void test_merge_launcher(void **state)
     check_merge_launcher(50, 100, SL_MAX_PES, 0.3);
 }
 
-/* Every other PE of n_parts is a requester, of 0, 1, 2 .. rows; `skew` puts the bases of all rows off their alignment. */
-static void check_pack_launcher(uint32_t n_parts, uint32_t n_rows, uint32_t n_columns, uint32_t shift, uint32_t skew)
+/* Every other PE of n_parts is a requester, of 0, 1, 2 .. rows; `skew` puts the bases of all rows so many numbers off their
+ * alignment. */
+static void check_pack_launcher(enum sl_entries of, uint32_t n_parts, uint32_t n_rows, uint32_t n_columns,
+                                uint32_t shift, uint32_t skew)
 {
+    const size_t row_bytes = sl_entries_bytes(of, n_columns);
+    const size_t skipped = sl_entries_bytes(of, skew);
     struct chunks rows = make_chunks(n_rows, n_columns, shift, 3);
     const uint32_t n_requesters = n_parts / 2;
     uint32_t *inverse = need((size_t)n_parts + 1 + (size_t)n_parts * n_parts, sizeof *inverse);
     uint32_t *entries = sl_list_entries(inverse, n_parts);
     uint32_t *requester = need(n_requesters, sizeof *requester);
     uint32_t *n = need(n_requesters, sizeof *n);
-    sl_real **packed = need(n_requesters, sizeof *packed);
-    const sl_real *chunk[MAX_CHUNKS];
-    sl_real *chunk_there[MAX_CHUNKS];
+    void **packed = need(n_requesters, sizeof *packed);
+    const void *chunk[MAX_CHUNKS];
+    char *chunk_there[MAX_CHUNKS];
     for (uint32_t p = 0; p < n_parts; p++) {
         inverse[p + 1] = inverse[p] + p / 2;
         for (uint32_t i = inverse[p]; i < inverse[p + 1]; i++) {
@@ -452,22 +456,27 @@ static void check_pack_launcher(uint32_t n_parts, uint32_t n_rows, uint32_t n_co
     for (uint32_t r = 0; r < n_requesters; r++) {
         requester[r] = 2 * r + 1;
         n[r] = sl_list_count(inverse, requester[r]);
-        packed[r] = device_room((size_t)n[r] * n_columns * sizeof(sl_real));
+        packed[r] = device_room(n[r] * row_bytes);
     }
     for (uint32_t c = 0; c < rows.n; c++) {
-        size_t bytes = (size_t)sl_split_size(&rows.split, c) * n_columns * sizeof(sl_real);
-        chunk_there[c] = device_room(bytes + skew * sizeof(sl_real));
-        assert_int_equal(cudaMemcpy(chunk_there[c] + skew, rows.base[c], bytes, cudaMemcpyHostToDevice), cudaSuccess);
-        chunk[c] = chunk_there[c] + skew;
+        size_t bytes = sl_split_size(&rows.split, c) * row_bytes;
+        chunk_there[c] = device_room(bytes + skipped);
+        chunk[c] = chunk_there[c] + skipped;
+        assert_int_equal(cudaMemcpy(chunk_there[c] + skipped, rows.base[c], bytes, cudaMemcpyHostToDevice),
+                         cudaSuccess);
     }
     uint32_t *inverse_there = on_device(inverse, ((size_t)n_parts + 1 + inverse[n_parts]) * 4);
-    expect_launched(sl_pack_cuda(NULL, n_columns, rows.n, shift, chunk, n_parts, inverse_there, n_requesters, requester,
+    expect_launched(sl_pack_cuda(NULL, row_bytes, rows.n, shift, chunk, n_parts, inverse_there, n_requesters, requester,
                                  n, packed));
     for (uint32_t r = 0; r < n_requesters; r++) {
-        sl_real *wanted = need((size_t)n[r] * n_columns, sizeof *wanted);
+        void *wanted = need(n[r], row_bytes);
         struct sl_view view = {(const sl_real *const *)rows.base, shift, sl_list_of(inverse, n_parts, requester[r])};
-        sl_pack_cpu(n[r], n_columns, &view, wanted);
-        expect_on_device("packed", packed[r], (size_t)n[r] * n_columns, sizeof *wanted, wanted);
+        if (of == SL_OF_BF16) {
+            sl_pack_bf16_cpu(n[r], n_columns, &view, wanted);
+        } else {
+            sl_pack_cpu(n[r], n_columns, &view, wanted);
+        }
+        expect_on_device("packed", packed[r], n[r], row_bytes, wanted);
         free(wanted);
     }
     for (uint32_t c = 0; c < rows.n; c++) {
@@ -487,12 +496,15 @@ static void test_pack_launcher(void **state)
     const uint32_t widths[] = {1, 7, 8, 33, 128, 256, 516};
     need_device();
     for (int w = 0; w < 7; w++) {
-        check_pack_launcher(1, 5, widths[w], 31, 0);
-        check_pack_launcher(20, 33, widths[w], 31, 0);
-        check_pack_launcher(20, 33, widths[w], 3, 0);
-        check_pack_launcher(20, 32, widths[w], 2, 1);
+        for (enum sl_entries of = SL_OF_REAL; of <= SL_OF_BF16; of++) {
+            check_pack_launcher(of, 1, 5, widths[w], 31, 0);
+            check_pack_launcher(of, 20, 33, widths[w], 31, 0);
+            check_pack_launcher(of, 20, 33, widths[w], 3, 0);
+            check_pack_launcher(of, 20, 32, widths[w], 2, 1);
+            check_pack_launcher(of, 20, 32, widths[w], 2, 2);
+        }
     }
-    check_pack_launcher(SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
+    check_pack_launcher(SL_OF_REAL, SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
 }
 
 /* skew puts both bases off their alignment. */

@@ -102,30 +102,44 @@ static void test_kernel(void **state)
 }
 
 #ifdef SL_CUDA
-static void check_launcher(uint32_t n_rows, uint32_t n_columns, double dropout)
+/* Numbers of bf16 where the table's were of sl_real. */
+static void round_table(struct case_ *c)
+{
+    size_t n = (size_t)PART * c->n_columns;
+    sl_bf16 *rounded = need(n, sizeof *rounded);
+    sl_bf16_round(n, c->table, rounded);
+    memcpy(c->table, rounded, n * sizeof *rounded);
+    free(rounded);
+}
+
+static void check_launcher(enum sl_entries of, uint32_t n_rows, uint32_t n_columns, double dropout)
 {
     struct case_ c = make_case(n_rows, n_columns);
     struct sl_draw draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 3};
     uint32_t threshold = sl_dropout_threshold(dropout);
-    size_t bytes = (size_t)n_rows * n_columns * sizeof(sl_real);
-    sl_real *wanted = need((size_t)n_rows * n_columns, sizeof *wanted);
-    sl_real *x = need((size_t)n_rows * n_columns, sizeof *x);
-    sl_real *table = on_device(c.table, (size_t)PART * n_columns * sizeof *table);
+    size_t row_bytes = sl_entries_bytes(of, n_columns);
+    void *wanted = need(n_rows, row_bytes);
+    if (of == SL_OF_BF16) {
+        round_table(&c);
+    }
+    void *table = on_device(c.table, PART * row_bytes);
     sl_vertex *ids = on_device(c.ids, n_rows * sizeof *ids);
     sl_vertex *dataset_ids = on_device(c.dataset_ids, (FIRST + PART) * sizeof *dataset_ids);
-    sl_real *x_device = device_room(bytes);
+    void *x_device = device_room(n_rows * row_bytes);
     struct sl_feature_rows rows = rows_from(&c, 0, threshold, &draw);
-    sl_gather_cpu(&rows, n_rows, wanted);
+    if (of == SL_OF_BF16) {
+        sl_gather_bf16_cpu(&rows, n_rows, wanted);
+    } else {
+        sl_gather_cpu(&rows, n_rows, wanted);
+    }
     rows.table = table;
     rows.ids = ids;
     rows.dataset_ids = dataset_ids;
-    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, x_device));
-    from_device(x, x_device, bytes);
-    expect_same("X", (size_t)n_rows * n_columns, sizeof *x, x, wanted);
+    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, of, x_device));
+    expect_on_device("X", x_device, n_rows, row_bytes, wanted);
     cudaFree(table);
     cudaFree(ids);
     cudaFree(dataset_ids);
-    free(x);
     free(wanted);
     free_case(&c);
 }
@@ -137,8 +151,10 @@ static void test_launcher(void **state)
     need_device();
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
         for (uint32_t n = 0; n < 4; n++) {
-            check_launcher(n * n * 4, widths[w], 0);
-            check_launcher(n * n * 4, widths[w], 0.4);
+            for (enum sl_entries of = SL_OF_REAL; of <= SL_OF_BF16; of++) {
+                check_launcher(of, n * n * 4, widths[w], 0);
+                check_launcher(of, n * n * 4, widths[w], 0.4);
+            }
         }
     }
 }

@@ -12,31 +12,33 @@
 
 enum { ROWS = 1203, LISTED = 700, FIRST = 9 };
 
-/* Columns of the rows of the list from entry FIRST on, of chunks of 2^shift rows, as many as there are of `width`. */
-static void check_pack(uint32_t shift, uint32_t n_columns, uint32_t column, uint32_t width)
+/* Columns of the rows of the list from entry FIRST on, of chunks of 2^shift rows of numbers of `element` bytes, as many as there are of
+ * `width`. */
+static void check_pack(size_t element, uint32_t shift, uint32_t n_columns, uint32_t column, uint32_t width)
 {
     uint32_t list[LISTED];
     uint32_t n_taken = n_columns - column < width ? n_columns - column : width;
-    sl_real *x = noisy((size_t)ROWS * n_columns, 1);
+    char *x = (char *)noisy((size_t)ROWS * n_columns, 1); /* any bytes */
     sl_real *got = poisoned((size_t)(LISTED - FIRST) * width);
-    sl_real *wanted = calloc((size_t)(LISTED - FIRST) * width, sizeof *wanted);
-    assert_non_null(wanted);
+    char *wanted = need((size_t)(LISTED - FIRST) * width, element);
     struct sl_split split = sl_split_rows(ROWS, SL_MAX_FULL_CHUNKS, shift);
     struct sl_rows rows;
     for (uint32_t i = 0; i < LISTED; i++) {
         list[i] = (uint32_t)((uint64_t)i * ROWS / LISTED);
     }
     for (uint32_t i = FIRST; i < LISTED; i++) {
-        memcpy(wanted + (size_t)(i - FIRST) * width, x + (size_t)list[i] * n_columns + column, n_taken * sizeof *x);
+        memcpy(wanted + (i - FIRST) * width * element, x + ((size_t)list[i] * n_columns + column) * element,
+               n_taken * element);
     }
-    expect_ok(sl_rows_register_over(&split, n_columns, sizeof *x, x, &rows));
-    starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list), rows_of(got, LISTED - FIRST, width)};
+    expect_ok(sl_rows_register_over(&split, n_columns, element, x, &rows));
+    starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list),
+                                      matrix_of(got, LISTED - FIRST, width, element)};
     expect_ok(sl_halo_pack_submit(&head, &rows, column, handles[0], FIRST, handles[1]));
     sl_rows_drop(&rows);
     UNREGISTER(handles);
     starpu_task_wait_for_all();
     expect_no_failure();
-    expect_same("packed", (size_t)(LISTED - FIRST) * width, sizeof *got, got, wanted);
+    expect_same("packed", (size_t)(LISTED - FIRST) * width, element, got, wanted);
     free(x);
     free(got);
     free(wanted);
@@ -47,12 +49,15 @@ static void test_pack(void **state)
     (void)state;
     fixture_start(2);
     for (uint32_t shift = 1; shift <= 11; shift += 2) {
-        check_pack(shift, 7, 0, 7);
-        check_pack(shift, 8, 0, 8);
-        check_pack(shift, 7, 2, 3);
-        check_pack(shift, 7, 6, 3);
-        check_pack(shift, 12, 4, 4);
-        check_pack(shift, 12, 8, 8);
+        for (size_t element = sizeof(sl_bf16); element <= sizeof(sl_real); element *= 2) {
+            check_pack(element, shift, 7, 0, 7);
+            check_pack(element, shift, 8, 0, 8);
+            check_pack(element, shift, 7, 2, 3);
+            check_pack(element, shift, 7, 6, 3);
+            check_pack(element, shift, 12, 4, 4);
+            check_pack(element, shift, 12, 8, 8);
+            check_pack(element, shift, 16, 8, 16);
+        }
     }
     fixture_stop();
 }

@@ -200,18 +200,23 @@ static void test_degree(void **state)
 }
 
 #ifdef SL_CUDA
-/* Step by step the same cache as on the CPU, slot for slot. */
+/* Step by step the same cache as on the CPU, slot for slot; its rows are of n_columns of bf16, at most COLUMNS of sl_real; 0: of these. */
 static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, uint32_t n_part, uint32_t n_slots,
-                            uint32_t n_most)
+                            uint32_t n_most, uint32_t n_columns)
 {
     struct case_ c = make_case(n_part, n_slots);
+    if (n_columns > 0) {
+        c.hot.n_columns = n_columns;
+        c.hot.is_bf16 = 1;
+    }
     struct sl_hotrows hot = c.hot;
-    size_t table_bytes = (size_t)n_part * COLUMNS * sizeof *c.table;
+    size_t row_bytes = n_columns > 0 ? n_columns * sizeof(sl_bf16) : COLUMNS * sizeof(sl_real);
+    size_t table_bytes = n_part * row_bytes;
     uint32_t n_fixed = policy == SL_HOTROWS_DEGREE ? n_slots / 2 : 0;
     uint32_t *vertices = need(n_slots, sizeof *vertices);
     uint32_t *slot_of = need(n_part, sizeof *slot_of);
     struct sl_hot_slot *slots = need(n_slots, sizeof *slots);
-    sl_real *rows = need((size_t)n_slots * COLUMNS, sizeof *rows);
+    char *rows = need(n_slots, row_bytes);
     struct sl_hot_tally tally = {0};
     sl_real *table;
     for (uint32_t s = 0; s < n_fixed; s++) {
@@ -221,7 +226,7 @@ static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, 
     memcpy(table, c.table, table_bytes);
     hot.slot_of = device_room(n_part * sizeof *slot_of);
     hot.slot = device_room(n_slots * sizeof *slots);
-    hot.rows = device_room((size_t)n_slots * COLUMNS * sizeof *rows);
+    hot.rows = device_room(n_slots * row_bytes);
     uint32_t *fixed = on_device(vertices, n_slots * sizeof *vertices);
     struct sl_hot_tally *tally_on_device = on_device(&tally, sizeof tally);
     sl_hotrows_fill_cpu(&c.hot, n_part, n_fixed, vertices, c.table);
@@ -235,15 +240,14 @@ static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, 
     }
     from_device(slot_of, hot.slot_of, n_part * sizeof *slot_of);
     from_device(slots, hot.slot, n_slots * sizeof *slots);
-    from_device(rows, hot.rows, (size_t)n_slots * COLUMNS * sizeof *rows);
+    from_device(rows, hot.rows, n_slots * row_bytes);
     from_device(&tally, tally_on_device, sizeof tally);
     expect_same("slot of", n_part, sizeof *slot_of, slot_of, c.hot.slot_of);
     for (uint32_t s = 0; s < n_slots; s++) {
         assert_int_equal(slots[s].wanted, c.hot.slot[s].wanted);
         assert_int_equal(slots[s].vertex, c.hot.slot[s].vertex);
         if (slots[s].vertex != SL_NONE) {
-            assert_memory_equal(rows + (size_t)s * COLUMNS, c.table + (size_t)slots[s].vertex * COLUMNS,
-                                COLUMNS * sizeof *rows);
+            assert_memory_equal(rows + s * row_bytes, (char *)c.table + slots[s].vertex * row_bytes, row_bytes);
         }
     }
     assert_int_equal(tally.rows, c.tally.rows);
@@ -261,13 +265,15 @@ static void test_launcher(void **state)
 {
     (void)state;
     need_device();
-    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 30);
-    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 300);
-    check_launchers(SL_HOTROWS_LRU, 0, 3000, 1200, 900);
-    check_launchers(SL_HOTROWS_LRU, 4091, 3000, 1200, 900); /* the times of wanting get one more digit on the way */
-    check_launchers(SL_HOTROWS_LRU, UINT32_MAX - 20, 200, 50, 30);
-    check_launchers(SL_HOTROWS_LRU, 0, 40, 1, 10);
-    check_launchers(SL_HOTROWS_DEGREE, 0, 200, 50, 100);
+    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 30, 0);
+    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 300, 0);
+    check_launchers(SL_HOTROWS_LRU, 0, 3000, 1200, 900, 0);
+    check_launchers(SL_HOTROWS_LRU, 4091, 3000, 1200, 900, 0); /* the times of wanting get one more digit on the way */
+    check_launchers(SL_HOTROWS_LRU, UINT32_MAX - 20, 200, 50, 30, 0);
+    check_launchers(SL_HOTROWS_LRU, 0, 40, 1, 10, 0);
+    check_launchers(SL_HOTROWS_DEGREE, 0, 200, 50, 100, 0);
+    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 30, 7);
+    check_launchers(SL_HOTROWS_DEGREE, 0, 200, 50, 100, 8);
 }
 #endif
 

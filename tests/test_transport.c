@@ -61,20 +61,21 @@ static void check_moves(uint32_t n)
     uint32_t count = 0;
     for (uint32_t pair = 0; pair < n * n * ROUNDS * SIZES; pair++) {
         size_t size = sizes[pair % SIZES];
+        size_t bytes = size * (pair / SIZES % 2 == 0 ? sizeof(sl_real) : sizeof(sl_bf16));
         sent[count] = noisy(size, pair + 1);
         messages[count] =
-            (struct sl_nccl_message){.from = pair / SIZES % n, .to = pair / SIZES / n % n, .n_entries = size};
+            (struct sl_nccl_message){.from = pair / SIZES % n, .to = pair / SIZES / n % n, .bytes = bytes};
         cudaSetDevice((int)messages[count].from);
-        messages[count].source = on_device(sent[count], size * sizeof(sl_real));
+        messages[count].source = on_device(sent[count], bytes);
         cudaSetDevice((int)messages[count].to);
-        messages[count].target = device_room(size * sizeof(sl_real));
+        messages[count].target = device_room(bytes);
         count++;
     }
     cudaSetDevice(0);
     expect_ok(sl_nccl_move(nccl, count, messages));
     expect_ok(sl_nccl_move(nccl, 0, NULL));
     for (uint32_t k = 0; k < count; k++) {
-        expect_on_device("message", messages[k].target, messages[k].n_entries, sizeof(sl_real), sent[k]);
+        expect_on_device("message", messages[k].target, messages[k].bytes, 1, sent[k]);
         cudaFree((void *)(uintptr_t)messages[k].source);
         free(sent[k]);
     }
@@ -143,7 +144,7 @@ static void test_refused(void **state)
 {
     (void)state;
     const int twice[] = {0, 1, 0};
-    const struct sl_nccl_message far = {.from = 0, .to = 1, .n_entries = 1};
+    const struct sl_nccl_message far = {.from = 0, .to = 1, .bytes = 1};
     struct sl_nccl *nccl;
     expect_status(sl_nccl_open(0, devices, 1, &nccl), SL_EINVAL, "found 0 GPUs");
     assert_null(nccl);
@@ -165,7 +166,7 @@ static void check_failure(const struct sl_nccl_fault *fault, const char *words)
 {
     struct sl_nccl *nccl = opened(4, SHORT_S);
     sl_real x[2] = {1, 2};
-    struct sl_nccl_message message = {.from = 1, .to = 2, .n_entries = 1, .source = &x[0], .target = &x[1]};
+    struct sl_nccl_message message = {.from = 1, .to = 2, .bytes = sizeof x[0], .source = &x[0], .target = &x[1]};
     const sl_real *source[] = {x, x, x, x};
     sl_nccl_fault = *fault;
     expect_status(sl_nccl_move(nccl, 1, &message), SL_ENCCL, words);
@@ -189,7 +190,7 @@ static void test_connected(void **state)
         int opened_with = sl_nccl_connections;
         assert_int_equal(opened_with - before, n > 1 ? n * (n - 1) + 1 : 0);
         for (uint32_t pair = 0; pair < n * n; pair++) {
-            struct sl_nccl_message message = {pair / n, pair % n, 1, &x[0], &x[1]};
+            struct sl_nccl_message message = {pair / n, pair % n, sizeof x[0], &x[0], &x[1]};
             expect_ok(sl_nccl_move(nccl, 1, &message));
         }
         expect_ok(sl_nccl_sum(nccl, 1, source, &x[1]));
@@ -244,18 +245,19 @@ static void stop(struct sl_transport *transport)
 
 enum { ROWS = 9, COLUMNS = 33 };
 
-/* A value goes once round all GPUs, twice, each move a task that waits for the one before; beside it one that goes nowhere. */
-static void check_round(uint32_t n)
+/* Numbers of so many bytes go once round all GPUs, twice, each move a task that waits for the one before; beside it one that goes
+ * nowhere. */
+static void check_round(uint32_t n, size_t element)
 {
     struct sl_transport transport;
     sl_real *first = noisy((size_t)ROWS * COLUMNS, 7);
     sl_real *last = poisoned((size_t)ROWS * COLUMNS);
     starpu_data_handle_t handle[2 * MOST + 1];
     start(n, &transport);
-    handle[0] = rows_of(first, ROWS, COLUMNS);
-    handle[2 * n] = rows_of(last, ROWS, COLUMNS);
+    handle[0] = matrix_of(first, ROWS, COLUMNS, element);
+    handle[2 * n] = matrix_of(last, ROWS, COLUMNS, element);
     for (uint32_t k = 1; k < 2 * n; k++) {
-        expect_ok(sl_matrix_register(ROWS, COLUMNS, sizeof(sl_real), &handle[k]));
+        expect_ok(sl_matrix_register(ROWS, COLUMNS, element, &handle[k]));
     }
     for (uint32_t k = 0; k < 2 * n; k++) {
         struct sl_transport_move move = {k % n, (k + 1) % n, handle[k], handle[k + 1]};
@@ -266,7 +268,8 @@ static void check_round(uint32_t n)
     }
     starpu_task_wait_for_all();
     expect_no_failure();
-    expect_same("rows", (size_t)ROWS * COLUMNS, sizeof *first, last, first);
+    expect_same("rows", (size_t)ROWS * COLUMNS, element, last, first);
+    assert_true(element == sizeof *last || last[ROWS * COLUMNS - 1] == (sl_real)-12345.5); /* no more bytes than that */
     double seconds[SL_N_STAGES];
     sl_run_stage_seconds(&run, seconds);
     assert_true(seconds[SL_STAGE_EXCHANGE] > 0 && seconds[SL_STAGE_BACKWARD] == 0);
@@ -337,7 +340,8 @@ static void test_tasks(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
-        check_round(gpu_counts[i]);
+        check_round(gpu_counts[i], sizeof(sl_real));
+        check_round(gpu_counts[i], sizeof(sl_bf16));
         check_all_to_all(gpu_counts[i]);
         check_sum_task(gpu_counts[i]);
     }
@@ -380,14 +384,19 @@ static void test_shapes(void **state)
     sl_real x[6] = {0};
     starpu_data_handle_t a = rows_of(x, 2, 3);
     starpu_data_handle_t b = rows_of(x, 3, 2);
+    starpu_data_handle_t c = matrix_of(x, 2, 3, sizeof(sl_bf16));
     struct sl_transport_move turned = {0, 0, a, b};
+    struct sl_transport_move rounded = {0, 0, a, c};
     struct sl_transport_move far = {0, 1, a, a};
     expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &turned), SL_EINVAL,
                   "[2 x 3] on GPU 0 to [3 x 2]");
+    expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &rounded), SL_EINVAL,
+                  "4 bytes to such of 2");
     expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &far), SL_EINVAL, "on GPU 1 of 1");
     expect_status(sl_transport_sum_submit(&head, &transport, &a, b), SL_EINVAL, "the share of GPU 0 is [2 x 3]");
     starpu_data_unregister(a);
     starpu_data_unregister(b);
+    starpu_data_unregister(c);
     stop(&transport);
 }
 

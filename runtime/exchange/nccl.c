@@ -85,8 +85,10 @@ static enum sl_status add_move(struct sl_door *door, struct sl_parcel *parcel, u
     if (from == to) {
         return SL_OK;
     }
-    SL_TRY(st, sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sizeof(sl_real), parcel->room),
-           done);
+    SL_TRY(
+        st,
+        sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_element(packed), parcel->room),
+        done);
     n->moves[(*n_moves)++] = (struct sl_transport_move){from, to, packed, *parcel->room};
     *parcel->what = *parcel->room;
 done:

@@ -42,11 +42,18 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
     float x, y, z, w;
 };
+struct alignas(8) ushort4 {
+    unsigned short x, y, z, w;
+};
 static inline float2 make_float2(float x, float y)
 {
     return {x, y};
 }
 static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+static inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z, unsigned short w)
 {
     return {x, y, z, w};
 }

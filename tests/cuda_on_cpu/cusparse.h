@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "tests/cuda_on_cpu/cuda_runtime_api.h"
+#include "tests/cuda_on_cpu/library_types.h"
 #ifdef __cplusplus
 #include "tests/cuda_on_cpu/device.h"
 #endif
@@ -23,7 +24,6 @@ typedef enum { CUSPARSE_INDEX_32I = 2 } cusparseIndexType_t;
 typedef enum { CUSPARSE_INDEX_BASE_ZERO = 0 } cusparseIndexBase_t;
 typedef enum { CUSPARSE_ORDER_ROW = 2 } cusparseOrder_t;
 typedef enum { CUSPARSE_SPMM_CSR_ALG3 = 12 } cusparseSpMMAlg_t;
-typedef enum { CUDA_R_32F = 0 } cudaDataType;
 
 typedef struct sl_emulated_matrix {
     int64_t n_rows, n_columns, n_entries;

@@ -27,9 +27,9 @@ enum { QUESTIONS = 3 /* that are answered "in progress" first */ };
 
 struct operation {
     enum { SEND, RECV, REDUCE } kind;
-    const float *source;
-    float *target;
-    size_t n;
+    const void *source;
+    void *target;
+    size_t n;       /* bytes, of a reduction floats */
     int rank, peer; /* of a reduction: its root */
     cudaStream_t stream;
     bool done;
@@ -89,8 +89,7 @@ static bool send_and_receive(operation &send)
                 return false; /* undefined there; never done here */
             }
             meet({send.stream, recv.stream}, [there = recv, here = send] {
-                memcpy(sl_device_at(there.stream, there.target), sl_device_at(here.stream, here.source),
-                       here.n * sizeof *here.source);
+                memcpy(sl_device_at(there.stream, there.target), sl_device_at(here.stream, here.source), here.n);
             });
             send.done = recv.done = true;
             return true;
@@ -121,10 +120,10 @@ static bool reduce(operation &first, int n)
         calls.push_back(*o);
     }
     meet(streams, [calls, n, root = first.peer] {
-        float *to = sl_device_at(calls[root].stream, calls[root].target);
+        float *to = static_cast<float *>(sl_device_at(calls[root].stream, calls[root].target));
         std::vector<const float *> from;
         for (const operation &call : calls) {
-            from.push_back(sl_device_at(call.stream, call.source));
+            from.push_back(static_cast<const float *>(sl_device_at(call.stream, call.source)));
         }
         for (size_t i = 0; i < calls[root].n; i++) {
             float sum = from[n - 1][i]; /* another order than ours */
@@ -276,23 +275,22 @@ static ncclResult_t add(ncclComm_t comm, operation o)
 
 ncclResult_t ncclSend(const void *source, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    (void)type;
-    return add(comm, {operation::SEND, static_cast<const float *>(source), NULL, n, comm->rank, peer, stream, false});
+    return type != ncclInt8 ? ncclInvalidArgument
+                            : add(comm, {operation::SEND, source, NULL, n, comm->rank, peer, stream, false});
 }
 
 ncclResult_t ncclRecv(void *target, size_t n, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    (void)type;
-    return add(comm, {operation::RECV, NULL, static_cast<float *>(target), n, comm->rank, peer, stream, false});
+    return type != ncclInt8 ? ncclInvalidArgument
+                            : add(comm, {operation::RECV, NULL, target, n, comm->rank, peer, stream, false});
 }
 
 ncclResult_t ncclReduce(const void *source, void *target, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream)
 {
-    (void)type;
-    (void)op;
-    return add(comm, {operation::REDUCE, static_cast<const float *>(source), static_cast<float *>(target), n,
-                      comm->rank, root, stream, false});
+    return type != ncclFloat || op != ncclSum
+               ? ncclInvalidArgument
+               : add(comm, {operation::REDUCE, source, target, n, comm->rank, root, stream, false});
 }
 
 #endif

@@ -39,7 +39,7 @@ typedef enum {
     ncclInvalidUsage = 5,
     ncclInProgress = 7
 } ncclResult_t;
-typedef enum { ncclFloat = 7 } ncclDataType_t;
+typedef enum { ncclInt8 = 0, ncclFloat = 7 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *out);
