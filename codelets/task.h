@@ -101,7 +101,7 @@ struct sl_run {
     bool evaluate_on_cpus;  /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
-    bool bf16;         /* --precision bf16: products take their factors so; CPU workers alone */
+    bool bf16;         /* --precision bf16: products take their factors so */
     bool tf32;         /* --precision tf32: GPUs multiply so */
     bool traced;       /* tasks get the long names of sl_task_name, and their stage's colour */
     bool sample_first; /* several ranks: samples go before compute tasks */

@@ -99,13 +99,11 @@ static MAYBE_UNUSED bool wants_gpu(void)
     return true;
 }
 
-/* CPU workers alone compute with rows in bf16; other tests are skipped. */
-static MAYBE_UNUSED void needs_cpus_alone(void)
+/* Rows in bf16 are for CPUs and for GPUs of compute capability 8; on others tests of them are skipped. */
+static MAYBE_UNUSED void needs_bf16(void)
 {
-#ifdef SL_EMULATED
-    skip();
-#endif
-    if (wants_gpu()) {
+    struct sl_gpu gpu;
+    if (wants_gpu() && (sl_gpus_read(0, &gpu) != SL_OK || !gpu.has_tensors)) {
         skip();
     }
 }

@@ -175,9 +175,8 @@ static const struct {
 } runs[] = {
     {false, FILES "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=1 cpus=1 norm=batch dropout=0.3"},
     {true, FILES "layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=1 cpus=1"},
-#ifndef SL_EMULATED /* CPU workers alone compute with rows in bf16 */
-    {false, "cache=none layers=2 hidden=8 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=3 cpus=1 precision=bf16"},
-#endif
+    {false,
+     "cache=none layers=2 hidden=8 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=3 cpus=1 gpus=0 precision=bf16"},
 };
 
 static void make_all_files_go(void)

@@ -15,8 +15,12 @@
 /* ---- the decision ---- */
 
 /* 512 bytes a row; a part's table takes 512 MB. */
-static const struct sl_feature_room plain = {
-    .device_bytes = 2 * GB, .other_bytes = GB, .n_pes = 1, .n_parts = 4, .part_rows = 1000000, .n_columns = 128};
+static const struct sl_feature_room plain = {.device_bytes = 2 * GB,
+                                             .other_bytes = GB,
+                                             .n_pes = 1,
+                                             .n_parts = 4,
+                                             .part_rows = 1000000,
+                                             .row_bytes = 128 * sizeof(sl_real)};
 
 static void test_fits(void **state)
 {
@@ -61,7 +65,7 @@ static void test_what_is_left(void **state)
         last = 1;
         for (room.device_bytes = GB / 2; room.device_bytes < 40 * GB; room.device_bytes += GB / 2) {
             uint32_t n = sl_feature_room_rows(&room);
-            uint64_t row = room.n_columns * sizeof(sl_real) + sizeof(struct sl_hot_slot);
+            uint64_t row = room.row_bytes + sizeof(struct sl_hot_slot);
             uint64_t taken = room.other_bytes + room.n_pes * ((uint64_t)room.part_rows * 4 + n * row);
             assert_true(n >= last && n < room.part_rows);
             assert_true(n == 1 || taken <= room.device_bytes);
@@ -134,6 +138,8 @@ static void test_need(void **state)
 static struct sl_feature_room last_room;
 static uint64_t last_slots;
 
+static int precision = SL_PRECISION_FLOAT; /* of the next run */
+
 /* A run on GPUs of so many bytes, made up: none of them is there. 0: a run without GPUs. rows_out: of each PE's cache. */
 static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t feature_cache, struct outcome *out,
                    uint32_t *rows_out)
@@ -143,6 +149,7 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
     struct world w;
     make_settings(pes, pes, &settings);
     settings.feature_cache = feature_cache;
+    settings.precision = precision;
     made_up_gpus.n = n_gpus;
     made_up_gpus.bytes = gpu_bytes;
     world_open(&dataset, &settings, 3, &w);
@@ -239,7 +246,7 @@ static void test_more_gpus(void **state)
     sl_settings_free(&settings);
     run_on(100 * GB, 4, 4, SL_FEATURE_CACHE_AUTO, &got, &rows);
     outcome_free(&got);
-    assert_true(last_room.n_pes == 1 && last_room.n_parts == 4 && last_room.n_columns == 100);
+    assert_true(last_room.n_pes == 1 && last_room.n_parts == 4 && last_room.row_bytes == 100 * sizeof(sl_real));
     assert_true(last_room.device_bytes == 100 * GB && last_room.part_rows >= 750 && last_room.part_rows < 1000);
     assert_true(last_room.other_bytes ==
                 (need_of_four.evaluation > need_of_four.training ? need_of_four.evaluation : need_of_four.training) +
@@ -253,6 +260,27 @@ static void test_more_gpus(void **state)
         outcome_free(&got);
         assert_true(rows > 0 && last_room.n_pes == (n_gpus == 1 ? 4 : 2));
     }
+}
+
+/* Where half of the features' rows in float fit, all of them do in bf16. */
+static void test_rounded(void **state)
+{
+    struct outcome got;
+    uint32_t rows;
+    (void)state;
+    if (sl_gpus_built() && sl_gpus_count() == 0) {
+        skip();
+    }
+    needs_bf16();
+    for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
+        run_on(100 * GB, 1, 2, SL_FEATURE_CACHE_AUTO, &got, &rows);
+        outcome_free(&got);
+        run_on(last_room.other_bytes + 3000 * 100 * sizeof(sl_bf16) * 11 / 10, 1, 2, SL_FEATURE_CACHE_AUTO, &got,
+               &rows);
+        outcome_free(&got);
+        assert_int_equal(rows > 0, precision == SL_PRECISION_FLOAT);
+    }
+    precision = SL_PRECISION_FLOAT;
 }
 
 /* A table that the system did not lock: refused at the start, in one line that says what to try. */
@@ -384,11 +412,17 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fits),          cmocka_unit_test(test_several_pes),
-        cmocka_unit_test(test_what_is_left),  cmocka_unit_test(test_need),
-        cmocka_unit_test(test_chosen),        cmocka_unit_test(test_more_gpus),
-        cmocka_unit_test(test_too_many_rows), cmocka_unit_test(test_unlocked_table),
-        cmocka_unit_test(test_by_degree),     cmocka_unit_test(test_stays_on_its_gpu),
+        cmocka_unit_test(test_fits),
+        cmocka_unit_test(test_several_pes),
+        cmocka_unit_test(test_what_is_left),
+        cmocka_unit_test(test_need),
+        cmocka_unit_test(test_chosen),
+        cmocka_unit_test(test_more_gpus),
+        cmocka_unit_test(test_rounded),
+        cmocka_unit_test(test_too_many_rows),
+        cmocka_unit_test(test_unlocked_table),
+        cmocka_unit_test(test_by_degree),
+        cmocka_unit_test(test_stays_on_its_gpu),
     };
     return cmocka_run_group_tests(tests, up, down);
 }

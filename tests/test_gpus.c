@@ -18,16 +18,19 @@ static void test_pools(void **state)
 {
     struct sl_gpu gpu = {.name = "Old Card", .bytes = 8 * GIB, .free_bytes = 7 * GIB};
     (void)state;
-    assert_int_equal(sl_gpus_check(3, &gpu, false), SL_ENOTSUP);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_FLOAT), SL_ENOTSUP);
     expect_message(sl_message(), "GPU 3, Old Card", "found none");
     expect_message(sl_message(), "--gpus 0", "driver");
     assert_null(strchr(sl_message(), '\n'));
     gpu.has_pools = true;
-    assert_int_equal(sl_gpus_check(3, &gpu, false), SL_OK);
-    assert_int_equal(sl_gpus_check(3, &gpu, true), SL_ENOTSUP);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_FLOAT), SL_OK);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_TF32), SL_ENOTSUP);
     expect_message(sl_message(), "tf32 with GPU 3, Old Card", "expected float");
-    gpu.has_tf32 = true;
-    assert_int_equal(sl_gpus_check(3, &gpu, true), SL_OK);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_BF16), SL_ENOTSUP);
+    expect_message(sl_message(), "bf16 with GPU 3, Old Card", "expected float");
+    gpu.has_tensors = true;
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_TF32), SL_OK);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_BF16), SL_OK);
 }
 
 static void test_workers_of_a_gpu(void **state)

@@ -2,16 +2,21 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Rows in bf16 (--precision): numbers, sums and products of them, and whole runs: the partition is invisible but for rounding,
- * the same run twice is the same to the bit, bytes halve, and what a run learns is what one in float learns.
+ * the same run twice is the same to the bit, bytes halve, and what a run learns is what one in float learns. And what CUDA kernels make of
+ * such rows, beside the CPU's; of pure copies codelets' own tests see that.
  */
 #include "tests/run_fixture.h"
 
+#include "codelets/activate.h"
 #include "codelets/aggregate.h"
 #include "codelets/attend.h"
 #include "codelets/dense.h"
 #include "codelets/gemm.h"
 #include "partition/load.h"
 #include "support/bf16.h"
+#ifdef SL_CUDA
+#include "tests/cuda_fixture.h"
+#endif
 
 #define N_STEPS 5
 #define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7 */
@@ -212,47 +217,553 @@ static void attend_bf16(const struct sl_attend_rows *at, const struct sl_attend_
     sl_attend_own_bf16_cpu(back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
 }
 
-static void test_attention(void **state)
-{
-    sl_real *wide;
-    sl_bf16 *rows = make_numbers(6, ROWS * U_COLUMNS, &wide);
+/* A block, and what comes of rows of U of bf16 and of the same in sl_real. */
+struct attention {
+    struct edges edges;
+    sl_bf16 *rows;
     sl_real gz[SUMS * WIDTH];
+    struct attended wide, rounded;
+};
+
+static struct attention *make_attention(void)
+{
+    struct attention *a = need(1, sizeof *a);
+    sl_real *wide;
     uint32_t inverse[ROWS];
     uint32_t first[2] = {0, ROWS};
-    struct attended out[2];
-    struct edges edges;
-    (void)state;
-    memset(out, 0, sizeof out);
-    make_block(&edges);
+    a->rows = make_numbers(6, ROWS * U_COLUMNS, &wide);
+    make_block(&a->edges);
     for (uint32_t r = 0; r < ROWS; r++) {
         inverse[r] = r;
     }
     for (size_t i = 0; i < SUMS * WIDTH; i++) {
-        gz[i] = (sl_real)noise(7, i);
+        a->gz[i] = (sl_real)noise(7, i);
     }
     for (int k = 0; k < 2; k++) {
-        const sl_real *chunk = k == 0 ? wide : (const sl_real *)(const void *)rows;
-        const sl_real *gz_chunk = gz;
-        const sl_real *sides_chunk = out[k].sides;
+        struct attended *out = k == 0 ? &a->wide : &a->rounded;
+        const sl_real *chunk = k == 0 ? wide : (const sl_real *)(const void *)a->rows;
+        const sl_real *gz_chunk = a->gz;
+        const sl_real *sides_chunk = out->sides;
         struct sl_view view = {&chunk, 31, NULL};
         struct sl_sources x = {1, first, &view, NULL};
-        struct sl_attend_rows at = {{WIDTH, HEADS}, SUMS, edges.offsets, edges.sources, &x, chunk};
+        struct sl_attend_rows at = {{WIDTH, HEADS}, SUMS, a->edges.offsets, a->edges.sources, &x, chunk};
         struct sl_attend_back back = {
-            {WIDTH, HEADS}, edges.back_offsets, edges.back_rows, {&gz_chunk, 31, NULL}, {&sides_chunk, 31, NULL}};
+            {WIDTH, HEADS}, a->edges.back_offsets, a->edges.back_rows, {&gz_chunk, 31, NULL}, {&sides_chunk, 31, NULL}};
         if (k == 0) {
-            attend(&at, &back, inverse, wide, gz, &out[k]);
+            attend(&at, &back, inverse, wide, a->gz, out);
         } else {
-            attend_bf16(&at, &back, inverse, rows, gz, &out[k]);
+            attend_bf16(&at, &back, inverse, a->rows, a->gz, out);
         }
     }
-    expect_same("Z", SUMS * WIDTH, sizeof(sl_real), out[1].z, out[0].z);
-    expect_same("lse", SUMS * HEADS, sizeof(sl_real), out[1].lse, out[0].lse);
-    expect_same("sides", SUMS * 4 * HEADS, sizeof(sl_real), out[1].sides, out[0].sides);
-    expect_same("what goes back", ROWS * U_COLUMNS, sizeof(sl_real), out[1].back, out[0].back);
-    expect_same("GU", ROWS * U_COLUMNS, sizeof(sl_real), out[1].gu, out[0].gu);
-    free(rows);
     free(wide);
+    return a;
 }
+
+static void free_attention(struct attention *a)
+{
+    free(a->rows);
+    free(a);
+}
+
+static void test_attention(void **state)
+{
+    struct attention *a = make_attention();
+    (void)state;
+    expect_same("Z", SUMS * WIDTH, sizeof(sl_real), a->rounded.z, a->wide.z);
+    expect_same("lse", SUMS * HEADS, sizeof(sl_real), a->rounded.lse, a->wide.lse);
+    expect_same("sides", SUMS * 4 * HEADS, sizeof(sl_real), a->rounded.sides, a->wide.sides);
+    expect_same("what goes back", ROWS * U_COLUMNS, sizeof(sl_real), a->rounded.back, a->wide.back);
+    expect_same("GU", ROWS * U_COLUMNS, sizeof(sl_real), a->rounded.gu, a->wide.gu);
+    free_attention(a);
+}
+
+/* ---- on a device ---- */
+
+#ifdef SL_CUDA
+/* n numbers of the device that are rounded to bf16: each is one of the two next to what is wanted, but for what is next to nothing. */
+static void expect_rounded(const char *what, size_t n, void *data, const sl_real *wanted)
+{
+    sl_bf16 *got = need(n, sizeof *got);
+    from_device(got, data, n * sizeof *got);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_not_equal(got[i], 0xa5a5); /* which is next to nothing, and what device_room left */
+        expect_near_at(what, i, (double)sl_bf16_real(got[i]), (double)wanted[i],
+                       0x1p-8 * fabs((double)wanted[i]) + 1e-5);
+    }
+    free(got);
+}
+
+/* n numbers of the device within 1e-5. */
+static void expect_close_to(const char *what, size_t n, void *data, const sl_real *wanted)
+{
+    sl_real *got = need(n, sizeof *got);
+    from_device(got, data, n * sizeof *got);
+    for (size_t i = 0; i < n; i++) {
+        expect_near_at(what, i, (double)got[i], (double)wanted[i], 1e-5);
+    }
+    free(got);
+}
+
+/* A list for the only PE that there is: it asks for all rows, in order. */
+static uint32_t *all_rows(uint32_t n)
+{
+    uint32_t *list = need(2 + n, sizeof *list);
+    list[1] = n;
+    for (uint32_t i = 0; i < n; i++) {
+        list[2 + i] = i;
+    }
+    uint32_t *there = on_device(list, (2 + n) * sizeof *list);
+    free(list);
+    return there;
+}
+
+static void test_attention_on_device(void **state)
+{
+    (void)state;
+    need_device();
+    struct attention *a = make_attention();
+    const struct attended *wanted = &a->rounded;
+    const struct sl_heads heads = {WIDTH, HEADS};
+    const uint32_t n = ROWS;
+    const uint32_t zero = 0;
+    struct edges *there = on_device(&a->edges, sizeof a->edges);
+    uint32_t *inverse = all_rows(ROWS);
+    sl_real *u_there = on_device(a->rows, ROWS * U_COLUMNS * sizeof *a->rows);
+    sl_real *gz_there = on_device(a->gz, sizeof a->gz);
+    sl_real *z = device_room(SUMS * WIDTH * sizeof *z);
+    sl_real *lse = device_room(SUMS * HEADS * sizeof *lse);
+    sl_real *sides = device_room(SUMS * 4 * HEADS * sizeof *sides);
+    sl_real *back = device_room(ROWS * U_COLUMNS * sizeof(sl_bf16));
+    sl_real *gu = device_room(ROWS * U_COLUMNS * sizeof *gu);
+    struct sl_device_sources x = {.n_owners = 1,
+                                  .inverse = inverse,
+                                  .rows = {.n_chunks = 1, .shift = 31, .chunk = {u_there}},
+                                  .first = {0, ROWS},
+                                  .of = SL_OF_BF16};
+    struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there};
+    struct sl_attend_device_back block = {heads,
+                                          there->back_offsets,
+                                          there->back_rows,
+                                          {.n_chunks = 1, .shift = 31, .chunk = {gz_there}},
+                                          {.n_chunks = 1, .shift = 31, .chunk = {sides}}};
+    struct sl_attend_device_own own = {ROWS, 0, 1, 0, inverse};
+    expect_launched(sl_attend_forward_cuda(NULL, &rows, 0, z, lse));
+    expect_launched(sl_attend_sides_cuda(NULL, &rows, gz_there, lse, sides));
+    expect_launched(sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_OF_BF16, (const sl_real *[]){u_there},
+                                            (sl_real *[]){back}));
+    expect_launched(sl_accumulate_clear_cuda(NULL, ROWS, U_COLUMNS, gu));
+    expect_launched(sl_attend_self_cuda(NULL, &block, 0, SUMS, SL_OF_BF16, u_there, gu));
+    expect_launched(sl_attend_own_cuda(NULL, &block, &own, 0, ROWS, SL_OF_BF16, u_there, gu));
+    expect_close_to("Z", SUMS * WIDTH, z, wanted->z);
+    expect_close_to("lse", SUMS * HEADS, lse, wanted->lse);
+    expect_close_to("sides", SUMS * 4 * HEADS, sides, wanted->sides);
+    expect_rounded("what goes back", ROWS * U_COLUMNS, back, wanted->back);
+    expect_close_to("GU", ROWS * U_COLUMNS, gu, wanted->gu);
+    cudaFree(there);
+    cudaFree(inverse);
+    cudaFree(u_there);
+    cudaFree(gz_there);
+    free_attention(a);
+}
+
+/* ---- sums on a device: to the bit, but for a list that is added in slices ---- */
+
+enum { OWN = 64, OWN_SHIFT = 5, PACKED = 56, SOURCES = OWN + PACKED, LISTS = 22, LONGEST = 13000 };
+
+/* Destination d has d sources, the last one LONGEST; OWN of the positions are the first PE's rows, in two chunks and another order,
+ * PACKED the second's, which it packed. */
+struct sums {
+    uint32_t width;
+    uint32_t offsets[LISTS + 1], back_offsets[SOURCES + 1];
+    uint32_t *sources, *back_rows;
+    uint32_t inverse[3 + OWN];
+    sl_vertex destinations[LISTS], ids[SOURCES];
+    sl_real factors[2 * SOURCES];
+    sl_bf16 *rows; /* OWN, then PACKED */
+    sl_real *wide;
+};
+
+static struct sums *make_sums(uint32_t width)
+{
+    struct sums *s = need(1, sizeof *s);
+    s->width = width;
+    for (uint32_t d = 0; d < LISTS; d++) {
+        s->offsets[d + 1] = s->offsets[d] + (d + 1 < LISTS ? d : LONGEST);
+        s->destinations[d] = d;
+    }
+    s->sources = need(s->offsets[LISTS], sizeof *s->sources);
+    s->back_rows = need(s->offsets[LISTS] + 1, sizeof *s->back_rows); /* the last is written once more */
+    for (uint32_t e = 0; e < s->offsets[LISTS]; e++) {
+        s->sources[e] = (7 * e + e / 97) % SOURCES;
+    }
+    for (uint32_t t = 0, n = 0; t < SOURCES; t++) {
+        for (uint32_t d = 0; d < LISTS; d++) {
+            for (uint32_t e = s->offsets[d]; e < s->offsets[d + 1]; e++) {
+                s->back_rows[n] = d;
+                n += s->sources[e] == t;
+            }
+        }
+        s->back_offsets[t + 1] = n;
+    }
+    s->inverse[1] = s->inverse[2] = OWN;
+    for (uint32_t t = 0; t < SOURCES; t++) {
+        s->ids[t] = t;
+        s->factors[2 * t] = (sl_real)(0.3 + 0.2 * noise(8, t));
+        s->factors[2 * t + 1] = (sl_real)(t % 9 + 1);
+        if (t < OWN) {
+            s->inverse[3 + t] = (5 * t + 3) % OWN;
+        }
+    }
+    s->rows = make_numbers(9, (size_t)SOURCES * width, &s->wide);
+    return s;
+}
+
+static void free_sums(struct sums *s)
+{
+    free(s->sources);
+    free(s->back_rows);
+    free(s->rows);
+    free(s->wide);
+    free(s);
+}
+
+/* The same on the device; its pointers are to be released. */
+struct sums_there {
+    uint32_t *offsets, *sources, *back_offsets, *back_rows, *inverse;
+    sl_vertex *destinations, *ids;
+    sl_real *factors, *rows, *gm;
+};
+
+static struct sums_there put_there(const struct sums *s)
+{
+    const uint32_t n = s->offsets[LISTS];
+    return (struct sums_there){.offsets = on_device(s->offsets, sizeof s->offsets),
+                               .sources = on_device(s->sources, n * sizeof *s->sources),
+                               .back_offsets = on_device(s->back_offsets, sizeof s->back_offsets),
+                               .back_rows = on_device(s->back_rows, n * sizeof *s->back_rows),
+                               .inverse = on_device(s->inverse, sizeof s->inverse),
+                               .destinations = on_device(s->destinations, sizeof s->destinations),
+                               .ids = on_device(s->ids, sizeof s->ids),
+                               .factors = on_device(s->factors, sizeof s->factors),
+                               .rows = on_device(s->rows, (size_t)SOURCES * s->width * sizeof *s->rows),
+                               .gm = on_device(s->wide, (size_t)LISTS * s->width * sizeof *s->wide)};
+}
+
+static void release(const struct sums_there *t)
+{
+    void *all[] = {t->offsets,      t->sources, t->back_offsets, t->back_rows, t->inverse,
+                   t->destinations, t->ids,     t->factors,      t->rows,      t->gm};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        cudaFree(all[i]);
+    }
+}
+
+/* Row r of rows of bf16, of which pointers to sl_real are told. */
+static sl_real *row_there(const struct sums *s, const struct sums_there *t, uint32_t r)
+{
+    return (sl_real *)(void *)((sl_bf16 *)(void *)t->rows + (size_t)r * s->width);
+}
+
+/* M, of sums that are added to what is there where beta is 1: all but the last list's to the bit. Releases m. */
+static void expect_sums(const struct sums *s, enum sl_entries m_of, void *m, const sl_real *wanted)
+{
+    const size_t exact = (size_t)(LISTS - 1) * s->width;
+    const size_t all = (size_t)LISTS * s->width;
+    sl_bf16 *rounded = need(all, sizeof *rounded);
+    void *got = need(all, sizeof(sl_real));
+    from_device(got, m, sl_entries_bytes(m_of, all));
+    sl_bf16_round(all, wanted, rounded);
+    if (m_of == SL_OF_BF16) {
+        expect_same("M", exact, sizeof *rounded, got, rounded);
+    } else {
+        expect_same("M", exact, sizeof *wanted, got, wanted);
+    }
+    for (size_t i = exact; i < all; i++) {
+        const double tolerance = 1e-4 + (m_of == SL_OF_BF16 ? 0x1p-8 * fabs((double)wanted[i]) : 0);
+        expect_near_at("M", i, (double)sl_entry(m_of, got, (uint32_t)i), (double)wanted[i], tolerance);
+    }
+    free(rounded);
+    free(got);
+}
+
+/* What M has before: noise, and the same in bf16. */
+static void *before(enum sl_entries of, size_t n, sl_real *wanted)
+{
+    sl_bf16 *rounded = need(n, sizeof *rounded);
+    fill(n, 10, wanted);
+    sl_bf16_round(n, wanted, rounded);
+    if (of == SL_OF_BF16) {
+        sl_bf16_widen(n, rounded, wanted);
+    }
+    void *there = on_device(of == SL_OF_BF16 ? (const void *)rounded : wanted, sl_entries_bytes(of, n));
+    free(rounded);
+    return there;
+}
+
+/* Sums of a block, and the same as of two parts. */
+static void check_sums(const struct sums *s, const struct sums_there *t, bool weighted, int beta, enum sl_entries m_of)
+{
+    const uint32_t first[] = {0, OWN, SOURCES};
+    const sl_real *chunk[] = {(const sl_real *)(const void *)s->rows,
+                              (const sl_real *)(const void *)(s->rows + (size_t)(1 << OWN_SHIFT) * s->width),
+                              (const sl_real *)(const void *)(s->rows + (size_t)OWN * s->width)};
+    struct sl_view view[] = {{chunk, OWN_SHIFT, s->inverse + 3}, {chunk + 2, 31, NULL}, {chunk, OWN_SHIFT, NULL}};
+    struct sl_sources x = {2, first, view, &view[2]};
+    struct sl_weights weights = {s->factors, s->destinations, s->ids, 0, (sl_real)0.8};
+    struct sl_weights weights_there = {t->factors, t->destinations, t->ids, 0, (sl_real)0.8};
+    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL};
+    struct sl_edges edges_there = {0, LISTS, t->offsets, t->sources, weighted ? &weights_there : NULL};
+    struct sl_device_sources x_there = {
+        .n_owners = 2,
+        .inverse = t->inverse,
+        .rows = {.n_chunks = 2, .shift = OWN_SHIFT, .chunk = {t->rows, row_there(s, t, 1 << OWN_SHIFT)}},
+        .packed = {NULL, row_there(s, t, OWN)},
+        .first = {0, OWN, SOURCES},
+        .of = SL_OF_BF16};
+    const size_t n = (size_t)LISTS * s->width;
+    sl_real *wanted = need(n, sizeof *wanted);
+    void *m = before(m_of, n, wanted);
+    sl_aggregate_forward_bf16_cpu(&edges, s->width, &x, beta, wanted);
+    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_of, m));
+    expect_sums(s, m_of, m, wanted);
+    free(wanted);
+}
+
+/* Both parts' rows in order; with weights destinations are the first ids. */
+static void check_full_sums(const struct sums *s, const struct sums_there *t, bool weighted, int beta,
+                            enum sl_entries m_of)
+{
+    const uint32_t first[] = {0, OWN, SOURCES};
+    const sl_real *chunk[] = {(const sl_real *)(const void *)s->rows,
+                              (const sl_real *)(const void *)(s->rows + (size_t)OWN * s->width)};
+    struct sl_view view[] = {{chunk, 31, NULL}, {chunk + 1, 31, NULL}};
+    struct sl_sources x = {2, first, view, NULL};
+    struct sl_weights weights = {s->factors, NULL, NULL, 0, (sl_real)0.8};
+    struct sl_weights weights_there = {t->factors, NULL, NULL, 0, (sl_real)0.8};
+    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL};
+    const sl_real *chunk_there[] = {t->rows, row_there(s, t, 1 << OWN_SHIFT), row_there(s, t, OWN)};
+    struct sl_device_part parts[] = {{2, OWN_SHIFT, s->width, chunk_there}, {1, 31, s->width, chunk_there + 2}};
+    uint64_t offsets[LISTS + 1];
+    for (uint32_t d = 0; d <= LISTS; d++) {
+        offsets[d] = s->offsets[d];
+    }
+    uint64_t *offsets_there = on_device(offsets, sizeof offsets);
+    uint32_t *first_there = on_device(first, sizeof first);
+    struct sl_full_edges full = {0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL};
+    const size_t n = (size_t)LISTS * s->width;
+    sl_real *wanted = need(n, sizeof *wanted);
+    void *m = before(m_of, n, wanted);
+    sl_aggregate_forward_bf16_cpu(&edges, s->width, &x, beta, wanted);
+    expect_launched(sl_aggregate_full_cuda(NULL, &full, s->width, SL_OF_BF16, parts, beta, s->width, m_of, m));
+    expect_sums(s, m_of, m, wanted);
+    cudaFree(offsets_there);
+    cudaFree(first_there);
+    free(wanted);
+}
+
+/* Gradients that go back in bf16, to two owners, and then what was sent so. */
+static void check_gradients(const struct sums *s, const struct sums_there *t)
+{
+    const uint32_t t0[] = {3, OWN};
+    const uint32_t n[] = {OWN - 3, PACKED};
+    const sl_real *gm = s->wide;
+    struct sl_view view = {&gm, 31, NULL};
+    struct sl_transposed block = {s->back_offsets, s->back_rows, s->offsets, NULL};
+    struct sl_transposed block_there = {t->back_offsets, t->back_rows, t->offsets, NULL};
+    struct sl_device_rows gm_there = {.n_chunks = 1, .shift = 31, .chunk = {t->gm}};
+    sl_real *packed[2];
+    for (int k = 0; k < 2; k++) {
+        packed[k] = device_room((size_t)n[k] * s->width * sizeof(sl_bf16));
+    }
+    expect_launched(sl_aggregate_backward_cuda(NULL, &block_there, &gm_there, s->width, 2, t0, n, SL_OF_BF16, packed));
+    struct sl_gradient g = {10, 30, s->width, noisy((size_t)30 * s->width, 11), NULL};
+    struct sl_gradient g_there = {10, 30, s->width, on_device(g.rows, (size_t)30 * s->width * sizeof *g.rows), NULL};
+    struct sl_asked asked = {t->inverse, 2, 0};
+    for (int k = 0; k < 2; k++) {
+        const size_t n_entries = (size_t)n[k] * s->width;
+        sl_real *wanted = need(n_entries, sizeof *wanted);
+        sl_bf16 *rounded = need(n_entries, sizeof *rounded);
+        sl_aggregate_backward_cpu(&block, t0[k], n[k], s->width, &view, wanted);
+        sl_bf16_round(n_entries, wanted, rounded);
+        if (k == 0) {
+            sl_accumulate_sent_bf16_cpu(n[k], s->inverse + 3, rounded, &g);
+            expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked, SL_OF_BF16, packed[k], 1, &g_there));
+        }
+        expect_on_device("what goes back", packed[k], n_entries, sizeof *rounded, rounded);
+        free(wanted);
+        free(rounded);
+    }
+    expect_on_device("G", g_there.rows, (size_t)30 * s->width, sizeof *g.rows, g.rows);
+    free(g.rows);
+}
+
+static void test_sums_on_device(void **state)
+{
+    static const uint32_t widths[] = {1, 3, 5, 40, 41, 128};
+    (void)state;
+    need_device();
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        struct sums *s = make_sums(widths[w]);
+        struct sums_there t = put_there(s);
+        for (int k = 0; k < 8; k++) {
+            check_sums(s, &t, k & 1, k >> 1 & 1, k >> 2 ? SL_OF_BF16 : SL_OF_REAL);
+            check_full_sums(s, &t, k & 1, k >> 1 & 1, k >> 2 ? SL_OF_BF16 : SL_OF_REAL);
+        }
+        check_gradients(s, &t);
+        release(&t);
+        free_sums(s);
+    }
+}
+
+/* ---- products on a device ---- */
+
+/* Z, GX, GW and GB beside the CPU's, within what the order of sums does. */
+static void check_dense(struct sl_dense_cuda by, const uint32_t size[3])
+{
+    const uint32_t rows = size[0];
+    const uint32_t in = size[1];
+    const uint32_t out = size[2];
+    const size_t n_x = (size_t)rows * in, n_w = (size_t)in * out, n_z = (size_t)rows * out;
+    sl_real *wide;
+    sl_bf16 *x = make_numbers(12, n_x, &wide);
+    sl_real *w = noisy(n_w, 13), *bias = noisy(out, 14), *gz = noisy(n_z, 15);
+    sl_real *z = need(n_z, sizeof *z), *gx = need(n_x, sizeof *gx), *gw = need(n_w, sizeof *gw);
+    sl_real *gb = need(out, sizeof *gb);
+    sl_bf16 *x_there = on_device(x, n_x * sizeof *x);
+    sl_real *w_there = on_device(w, n_w * sizeof *w), *bias_there = on_device(bias, out * sizeof *bias);
+    sl_real *gz_there = on_device(gz, n_z * sizeof *gz);
+    for (int mode = 0; mode < 4; mode++) { /* plain, with a bias, added to, with a bias and in bf16 */
+        const enum sl_entries z_of = mode == 3 ? SL_OF_BF16 : SL_OF_REAL;
+        const bool has_bias = mode % 2 == 1;
+        void *z_there = before(z_of, n_z, z);
+        expect_ok(sl_dense_forward_bf16_cpu(rows, in, out, x, w, has_bias ? bias : NULL, mode == 2, z));
+        expect_launched(sl_dense_forward_bf16_cuda(by, rows, in, out, x_there, w_there, has_bias ? bias_there : NULL,
+                                                   mode == 2, z_of, z_there));
+        (z_of == SL_OF_BF16 ? expect_rounded : expect_close_to)("Z", n_z, z_there, z);
+    }
+    for (int beta = 0; beta < 2; beta++) {
+        void *gx_there = before(SL_OF_REAL, n_x, gx);
+        expect_ok(sl_dense_backward_input_bf16_cpu(rows, in, out, gz, w, beta, gx));
+        expect_launched(sl_dense_backward_input_bf16_cuda(by, rows, in, out, gz_there, w_there, beta, gx_there));
+        expect_close_to("GX", n_x, gx_there, gx);
+    }
+    void *gw_there = device_room(n_w * sizeof *gw);
+    void *gb_there = device_room(out * sizeof *gb);
+    expect_ok(sl_dense_backward_weight_bf16_cpu(rows, in, out, x, gz, gw, gb));
+    expect_launched(sl_dense_backward_weight_bf16_cuda(by, rows, in, out, x_there, gz_there, gw_there, gb_there));
+    expect_close_to("GW", n_w, gw_there, gw);
+    expect_close_to("GB", out, gb_there, gb);
+    void *there[] = {x_there, w_there, bias_there, gz_there};
+    void *here[] = {wide, x, w, bias, gz, z, gx, gw, gb};
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++) {
+        cudaFree(there[i]);
+    }
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        free(here[i]);
+    }
+}
+
+static void test_dense_on_device(void **state)
+{
+    static const uint32_t sizes[][3] = {{0, 3, 4},    {5, 0, 4},  {5, 4, 0},    {1, 1, 1},     {3, 5, 7},
+                                        {65, 40, 41}, {33, 1, 9}, {31, 128, 3}, {16400, 2, 3}, {70, 33, 128}};
+    struct sl_dense_cuda by = {0};
+    (void)state;
+    need_device();
+#ifndef SL_EMULATED
+    int major = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess || major < 8) {
+        skip(); /* cuBLAS refuses bf16 */
+    }
+#endif
+    assert_int_equal(cublasCreate(&by.cublas), CUBLAS_STATUS_SUCCESS);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_dense(by, sizes[i]);
+    }
+    assert_int_equal(cublasDestroy(by.cublas), CUBLAS_STATUS_SUCCESS);
+}
+
+/* ---- activation on a device ---- */
+
+/* H in bf16 of a Z in float, or in bf16 where z_of says so, with a residual or not; without a norm to the bit. */
+static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl_entries z_of, bool has_residual)
+{
+    enum { N = 37 };
+    const size_t n = (size_t)N * width;
+    sl_real *z;
+    sl_real *residual;
+    sl_bf16 *z_rounded = make_numbers(16, n, &z);
+    sl_bf16 *residual_rounded = make_numbers(17, n, &residual);
+    sl_real *parameters = noisy((size_t)4 * width, 18);
+    sl_real *h = need(n, sizeof *h);
+    sl_bf16 *h_rounded = need(n, sizeof *h_rounded);
+    uint8_t *gate = need(n, 1);
+    sl_vertex ids[N];
+    for (uint32_t i = 0; i < N; i++) {
+        ids[i] = N - 1 - i;
+    }
+    for (uint32_t c = 0; c < width; c++) {
+        parameters[3 * width + c] = (sl_real)1.5; /* 1 / deviation */
+    }
+    struct sl_activate a = {.n_rows = N,
+                            .n_columns = width,
+                            .norm = norm,
+                            .weight = parameters,
+                            .bias = parameters + width,
+                            .mean = parameters + 2 * width,
+                            .rstd = parameters + 3 * width,
+                            .threshold = 20000,
+                            .draw = {.seed = 19, .purpose = SL_FOR_DROPOUT, .step = 2, .hop = 1},
+                            .ids = ids,
+                            .dataset_ids = ids};
+    struct sl_activate there = a;
+    sl_real *parameters_there = on_device(parameters, (size_t)4 * width * sizeof *parameters);
+    sl_vertex *ids_there = on_device(ids, sizeof ids);
+    void *z_there = z_of == SL_OF_BF16 ? on_device(z_rounded, n * sizeof *z_rounded) : on_device(z, n * sizeof *z);
+    void *residual_there = on_device(residual_rounded, n * sizeof *residual_rounded);
+    void *gate_there = device_room(n);
+    void *h_there = device_room(n * sizeof *h_rounded);
+    there.weight = parameters_there;
+    there.bias = parameters_there + width;
+    there.mean = parameters_there + 2 * width;
+    there.rstd = parameters_there + 3 * width;
+    there.ids = there.dataset_ids = ids_there;
+    sl_activate_forward_cpu(&a, z, has_residual ? residual : NULL, gate, h);
+    expect_launched(sl_activate_forward_cuda(NULL, &there, z_of, z_there, has_residual ? residual_there : NULL,
+                                             gate_there, SL_OF_BF16, h_there));
+    if (norm == SL_ACTIVATE_PLAIN) {
+        sl_bf16_round(n, h, h_rounded);
+        expect_on_device("H", h_there, n, sizeof *h_rounded, h_rounded);
+        expect_on_device("gate", gate_there, n, 1, gate);
+    } else {
+        expect_rounded("H", n, h_there, h);
+        cudaFree(gate_there);
+    }
+    cudaFree(parameters_there);
+    cudaFree(ids_there);
+    cudaFree(z_there);
+    cudaFree(residual_there);
+    void *here[] = {z, residual, z_rounded, residual_rounded, parameters, h, h_rounded, gate};
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        free(here[i]);
+    }
+}
+
+static void test_activation_on_device(void **state)
+{
+    static const uint32_t widths[] = {1, 3, 5, 40, 41, 128};
+    (void)state;
+    need_device();
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        for (int has_residual = 0; has_residual < 2; has_residual++) {
+            check_activation(SL_ACTIVATE_PLAIN, widths[w], SL_OF_BF16, has_residual);
+            check_activation(SL_ACTIVATE_PLAIN, widths[w], SL_OF_REAL, has_residual);
+            check_activation(SL_ACTIVATE_LAYER, widths[w], SL_OF_REAL, has_residual);
+            check_activation(SL_ACTIVATE_BATCH, widths[w], SL_OF_REAL, has_residual);
+        }
+    }
+}
+#endif
 
 /* ---- runs ---- */
 
@@ -323,14 +834,21 @@ static void expect_losses(const char *name, uint32_t pes, const struct outcome *
     }
 }
 
+#ifdef SL_EMULATED
+#define N_SPREADS 1 /* emulated kernels take their time */
+#else
+#define N_SPREADS 3
+#endif
+
 static void test_invisible(void **state)
 {
-    static const uint32_t spreads[] = {2, 4, 7};
+    static const uint32_t spreads[] = {4, 2, 7};
     (void)state;
+    needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i++) {
         struct outcome wanted;
         run_variant(&variants[i], SL_PRECISION_BF16, 1, &wanted);
-        for (size_t j = 0; j < sizeof spreads / sizeof *spreads; j++) {
+        for (size_t j = 0; j < N_SPREADS; j++) {
             struct outcome got;
             run_variant(&variants[i], SL_PRECISION_BF16, spreads[j], &got);
             expect_losses(variants[i].name, spreads[j], &got, &wanted, 1e-2);
@@ -343,6 +861,7 @@ static void test_invisible(void **state)
 static void test_same_bits(void **state)
 {
     (void)state;
+    needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i++) {
         struct outcome first;
         struct outcome second;
@@ -374,6 +893,7 @@ static void expect_half(const struct variant *v, const struct outcome *rounded, 
 static void test_beside_float(void **state)
 {
     (void)state;
+    needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i++) {
         struct outcome exact;
         struct outcome rounded;
@@ -392,6 +912,7 @@ static void test_feature_cache(void **state)
 {
     struct outcome plain;
     (void)state;
+    needs_bf16();
     run_variant(&variants[1], SL_PRECISION_BF16, 2, &plain);
     for (int policy = SL_FEATURE_CACHE_LRU; policy <= SL_FEATURE_CACHE_DEGREE; policy++) {
         struct sl_settings settings;
@@ -439,6 +960,7 @@ static double expect_close(const char *what, size_t n, const sl_real *got, const
 static void test_evaluation(void **state)
 {
     (void)state;
+    needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i++) {
         const struct sl_dataset *set = variants[i].sparse ? &sparse_set : &dense_set;
         size_t n_scores = (size_t)set->graph.n_vertices * set->n_classes;
@@ -531,10 +1053,23 @@ static int down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),      cmocka_unit_test(test_products),   cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_attention),    cmocka_unit_test(test_invisible),  cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_beside_float), cmocka_unit_test(test_evaluation), cmocka_unit_test(test_feature_cache),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_mixtures),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_attention),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_attention_on_device),
+        cmocka_unit_test(test_sums_on_device),
+        cmocka_unit_test(test_dense_on_device),
+        cmocka_unit_test(test_activation_on_device),
+#endif
+        cmocka_unit_test(test_invisible),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_beside_float),
+        cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_feature_cache),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_mixtures),
     };
-    return wants_gpu() ? 77 : cmocka_run_group_tests(tests, up, down);
+    return cmocka_run_group_tests(tests, up, down);
 }

@@ -111,6 +111,8 @@ sage --dataset dense --pes 4 --dropout 0.3
 gcn --dataset sparse --pes 3 --model gcn --norm batch
 gat --dataset dense --pes 4 --model gat --heads 3 --norm layer
 gcnii --dataset dense --pes 2 --model gcnii --layers 3
+bf16 --dataset dense --pes 4 --precision bf16 --norm layer --residual
+bf16-gat --dataset dense --pes 4 --precision bf16 --model gat --heads 3
 cached --dataset dense --pes 4 --feature-cache 40 --residual
 groups --dataset dense --pes 4 --group-size 2 --sampler labor --kappa 3
 gossip --dataset dense --pes 4 --group-size 1 --sync dissemination
@@ -133,6 +135,7 @@ if ((${#gpu[@]} >= 4)) && [[ $(nm -D "$top_builddir/.libs/libstarling.so") == *n
         CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${gpu[*]}") same_within "$name" $options
     done <<'RUNS'
 nccl --dataset dense --pes 8 --dropout 0.3
+nccl-bf16 --dataset dense --pes 8 --precision bf16
 nccl-groups --dataset sparse --pes 8 --group-size 4 --model gcn
 nccl-gossip --dataset dense --pes 8 --group-size 2 --sync dissemination
 RUNS

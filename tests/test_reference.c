@@ -278,7 +278,7 @@ static void test_gat_layer_norm(void **state)
 static void test_bf16(void **state)
 {
     (void)state;
-    needs_cpus_alone();
+    needs_bf16();
     precision = SL_PRECISION_BF16;
     tolerance = 2e-2;
     check_file("sage", "sage2");

@@ -354,7 +354,7 @@ static void test_describe_room(void **state)
                                                                                   .n_pes = 1,
                                                                                   .n_parts = 2,
                                                                                   .part_rows = 50000000,
-                                                                                  .n_columns = 128};
+                                                                                  .row_bytes = 128 * sizeof(sl_real)};
     session->run.evaluate_on_cpus = true;
     text = described(session);
     assert_non_null(strstr(text, "features  25.6 GB of them do not fit a GPU of 20.0 GB"));
@@ -402,32 +402,36 @@ static void test_placement(void **state)
     expect_placement(2, SL_GPUS_ALL, 0, SL_PLACEMENT_FREE, SL_PLACEMENT_FREE);
 }
 
-/* GPUs multiply in TF32 if so asked, and nobody else does. */
+/* Without a GPU nobody multiplies in TF32. */
 static void test_no_tf32(void **state)
 {
     (void)state;
     assert_refused(train("epochs=1 precision=tf32 gpus=0 cpus=2"), SL_EINVAL, "--precision");
 }
 
-static void test_tf32(void **state)
+/* GPUs multiply in TF32, and of bf16, if so asked. */
+static void test_precisions(void **state)
 {
+    static const char *const asked[] = {"", " precision=tf32", " precision=bf16"};
     struct sl_gpu gpu;
-    double loss[2];
+    double loss[3];
     (void)state;
     if (!wants_gpu()) {
         skip();
     }
     assert_ok(sl_gpus_read(0, &gpu));
-    if (!gpu.has_tf32) {
-        assert_refused(train("epochs=1 gpus=1 cpus=0 precision=tf32"), SL_ENOTSUP, "--precision");
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "epochs=1 gpus=1 cpus=0%s", asked[i]);
         forget();
-        assert_ok(train(i == 0 ? "epochs=1 gpus=1 cpus=0" : "epochs=1 gpus=1 cpus=0 precision=tf32"));
+        if (i > 0 && !gpu.has_tensors) {
+            assert_refused(train(settings), SL_ENOTSUP, "--precision");
+            continue;
+        }
+        assert_ok(train(settings));
         loss[i] = real(nth("epoch", 0), "train_loss");
+        assert_true(i == 0 || (loss[i] != loss[0] && fabs(loss[i] / loss[0] - 1) < 1e-2));
     }
-    assert_true(loss[0] != loss[1] && fabs(loss[1] / loss[0] - 1) < 1e-2);
     forget();
 }
 
@@ -1094,7 +1098,7 @@ int main(void)
         with_folder(test_placement),
         with_folder(test_homes_on_gpus),
         with_folder(test_no_tf32),
-        with_folder(test_tf32),
+        with_folder(test_precisions),
         with_folder(test_gpu_too_small),
     };
     int failed = cmocka_run_group_tests(tests, write_data, remove_data);

@@ -18,14 +18,14 @@
 
 /* ---- what StarPU is told ---- */
 
-enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, bool tf32)
+enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision)
 {
-    if (tf32 && !gpu->has_tf32) {
+    if (precision != SL_PRECISION_FLOAT && !gpu->has_tensors) {
         return sl_fail(
             SL_ENOTSUP,
-            "--precision: found tf32 with GPU %u, %.60s, which does not multiply so (compute capability 8 does); "
+            "--precision: found %s with GPU %u, %.60s, which does not multiply so (compute capability 8 does); "
             "expected float",
-            index, gpu->name);
+            precision == SL_PRECISION_BF16 ? "bf16" : "tf32", index, gpu->name);
     }
     return gpu->has_pools ? SL_OK
                           : sl_fail(SL_ENOTSUP,
@@ -201,7 +201,7 @@ enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)
                            .bytes = bytes,
                            .free_bytes = free_bytes,
                            .has_pools = has_pools != 0,
-                           .has_tf32 = properties.major >= 8};
+                           .has_tensors = properties.major >= 8};
     snprintf(out->name, sizeof out->name, "%.60s", properties.name);
     return SL_OK;
 }

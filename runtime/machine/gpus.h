@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/plan/settings.h"
 #include "support/status.h"
 
 /* One of them. */
@@ -20,7 +21,7 @@ struct sl_gpu {
     uint64_t bytes;      /* of memory */
     uint64_t free_bytes; /* of them that nobody has taken, this process's CUDA included */
     bool has_pools;      /* of memory in the order of streams, which launchers take theirs from */
-    bool has_tf32;       /* units that multiply in TF32: compute capability 8 */
+    bool has_tensors;    /* units that multiply in TF32 and of bf16: compute capability 8 */
     bool limited;        /* sl_gpus_limit has set its variable */
 };
 
@@ -49,8 +50,9 @@ uint32_t sl_gpus_list(int *devices, int *nodes);
  * device stays what it is. SL_ECUDA. */
 enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 
-/* SL_ENOTSUP: a GPU, number `index`, whose driver has no pools of memory, or that is to multiply in TF32 and cannot. */
-enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, bool tf32);
+/* SL_ENOTSUP: a GPU, number `index`, whose driver has no pools of memory, or that is to multiply otherwise than in float, in TF32 or
+ * of bf16 as --precision has it, and cannot. */
+enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision);
 
 /* $STARPU_NWORKER_PER_CUDA: homes of PEs, times of stages and working memory count on one worker, and so one stream, for each GPU.
  * SL_EINVAL: it asks for another number. */

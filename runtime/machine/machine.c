@@ -67,7 +67,7 @@ static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, 
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
         SL_TRY(st, sl_gpus_read(out->first + i, &out->gpu[i]), done);
-        SL_TRY(st, sl_gpus_check(out->first + i, &out->gpu[i], settings->precision == SL_PRECISION_TF32), done);
+        SL_TRY(st, sl_gpus_check(out->first + i, &out->gpu[i], (enum sl_precision)settings->precision), done);
     }
 done:
     return st;

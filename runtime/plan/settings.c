@@ -89,7 +89,7 @@ static const struct sl_option options[] = {
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16,tf32",
      .initial = "float",
      .help = "Numbers of rows: dense features, hidden rows, means, what PEs exchange, and the factors of products. bf16: half the bytes, "
-             "and twice the rate where processors multiply so; sums, weights and gradients stay float (on CPUs). "
+             "and twice the rate or more where processors or GPUs multiply so; sums, weights and gradients stay float. "
              "tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the weights in this safetensors file, as --save writes it"},
@@ -397,17 +397,9 @@ static enum sl_status check_model(const struct sl_settings *s)
 
 static enum sl_status check_precision(const struct sl_settings *s)
 {
-    if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
-        return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float, or bf16 for CPUs");
-    }
-    if (s->precision != SL_PRECISION_BF16) {
-        return SL_OK;
-    }
-    if (s->gpus > 0 && s->gpus != SL_GPUS_ALL) {
-        return sl_fail(SL_EINVAL, "--precision: found bf16 with --gpus %u, expected float; bf16 is for CPUs, --gpus 0",
-                       s->gpus);
-    }
-    return SL_OK;
+    return s->precision == SL_PRECISION_TF32 && s->gpus == 0
+               ? sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16")
+               : SL_OK;
 }
 
 static enum sl_status check_sampler(const struct sl_settings *s)

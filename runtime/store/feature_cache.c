@@ -22,7 +22,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
 {
-    return (uint64_t)least(room->n_pes, room->n_parts) * room->part_rows * room->n_columns * sizeof(sl_real);
+    return (uint64_t)least(room->n_pes, room->n_parts) * room->part_rows * room->row_bytes;
 }
 
 uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
@@ -32,7 +32,7 @@ uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
         return 0;
     }
     uint64_t lists = (uint64_t)room->n_pes * room->part_rows * sizeof(uint32_t); /* slot_of */
-    uint64_t slot = (uint64_t)room->n_columns * sizeof(sl_real) + sizeof(struct sl_hot_slot) + WORK_BYTES;
+    uint64_t slot = room->row_bytes + sizeof(struct sl_hot_slot) + WORK_BYTES;
     uint64_t n = left > lists ? (left - lists) / (room->n_pes * slot) : 0;
     return n < 1 ? 1 : (uint32_t)n; /* fewer than part_rows: so many take more than the parts */
 }
@@ -46,7 +46,7 @@ static struct sl_feature_room room_of(const struct sl_settings *settings, const 
                                    .n_pes = (settings->pes + n_gpus - 1) / n_gpus,
                                    .other_bytes = other_bytes,
                                    .n_parts = shards->n_parts,
-                                   .n_columns = shards->n_features};
+                                   .row_bytes = shards->n_features * shards->row_element};
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n = shards->part[q].end - shards->part[q].first;
         room.part_rows = n > room.part_rows ? n : room.part_rows;

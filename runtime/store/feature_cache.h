@@ -19,7 +19,7 @@ struct sl_feature_room {
     uint32_t n_pes;        /* whose tasks run there */
     uint32_t n_parts;      /* G: with more PEs than that, some have the same part */
     uint32_t part_rows;    /* vertices of the largest part */
-    uint32_t n_columns;    /* F */
+    uint64_t row_bytes;    /* of a row of features */
 };
 
 /* Bytes of the features of all that GPU's parts. */

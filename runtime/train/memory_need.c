@@ -158,6 +158,12 @@ static double factor_bytes(const struct sl_rows_of *of)
     return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
 }
 
+/* Workers that have them in main memory: a GPU's are in its own, in what is left to launchers (runtime/machine/gpus.h). */
+static uint32_t n_rounding(const struct sl_settings *s, uint32_t n_workers)
+{
+    return s->gpus <= n_workers ? n_workers - s->gpus : n_workers;
+}
+
 static double steps_per_epoch(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     return ceil(dataset->train.n / ((double)s->batch_size * s->pes));
@@ -251,7 +257,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
         .partials = (uint64_t)partial_bytes(s, &model, n),
         .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &model, run),
         .samples = (uint64_t)(pipe ? pipe_tables(s, dataset, run) : sample_bytes(s, &run->reach, n))};
-    terms.factors = (uint64_t)(run->n_workers * factor_bytes(&of));
+    terms.factors = (uint64_t)(n_rounding(s, run->n_workers) * factor_bytes(&of));
     term_rows(&of, &terms);
     return terms;
 }
@@ -473,20 +479,22 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
-/* The widest layer's rows, of which every GPU needs all, and what comes of them; what else the chunks at work have. */
-static double gpu_evaluation_bytes(const struct sl_model *model, double n)
+/* The widest layer's rows, of which every GPU needs all, and what comes of them; what else the chunks at work have. row_element: bytes
+ * of a number of the former; the others are counted as sl_real, which some of them are. */
+static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_element, double n)
 {
     double n_at_work = fmin(n, (double)CHUNKS_AT_WORK * (1 << SL_EVALUATE_GPU_SHIFT));
     double bytes = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         bool own = layer->activates_input || layer->kind->reads_first || !aggregates(layer); /* rows beside */
-        double all = (aggregates(layer) ? layer->evaluation.travels : 0) + layer->n_out;
+        double read = aggregates(layer) ? layer->evaluation.travels : 0;
         double work =
             (layer->evaluation.project_first ? 0 : layer->n_in) + (own ? 1.25 * layer->n_in : 0) + 1.25 * layer->n_out;
-        bytes = fmax(bytes, all * n + (work + layer->n_heads) * n_at_work);
+        double made = layer->n_out * n + (work + layer->n_heads) * n_at_work;
+        bytes = fmax(bytes, read * n * (double)row_element + made * sizeof(sl_real));
     }
-    return bytes * sizeof(sl_real);
+    return bytes;
 }
 
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
@@ -520,7 +528,8 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     struct sl_memory_run run = {.reach = b, .team = 1, .n_workers = settings->pes};
     double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &model, &run));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);
-    double evaluation = CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, shards->n_vertices));
+    double evaluation =
+        CLASS_SHARE * (parts + gpu_evaluation_bytes(&model, sl_settings_row_element(settings), shards->n_vertices));
     return (struct sl_gpu_need){.training = (uint64_t)training + SL_GPU_PIECES_BYTES,
                                 .evaluation = (uint64_t)evaluation + SL_GPU_PIECES_BYTES};
 }

@@ -29,7 +29,7 @@ struct sl_memory_terms {
     uint64_t partials; /* of gradients, losses and batch norm's sums */
     uint64_t exchange; /* what PEs exchange rows by */
     uint64_t samples;  /* depth sampled blocks */
-    uint64_t factors;  /* what all workers' products of bf16 round, or widen, factors in */
+    uint64_t factors;  /* what all CPU workers' products of bf16 round, or widen, factors in */
     uint64_t rows;     /* of one training step, with some to spare; of small chunks, whose handles are kept, of depth */
     uint64_t evaluation; /* rows of all vertices */
     uint64_t beside;     /* what of these the pool has no blocks for that training left, of what it had to spare, too */
