@@ -33,8 +33,8 @@ void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf1
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device, of such numbers, and n entries of zeros. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries of, size_t n, double a, const void *x,
-                                         int beta, void *out);
+SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries x_of, enum sl_entries out_of, size_t n,
+                                         double a, const void *x, int beta, void *out);
 SL_EXTERN_C enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out);
 #endif
 
@@ -47,7 +47,7 @@ struct sl_blend_rows {
     uint32_t row0;
 };
 
-/* x and out: matrices of as many columns, not the same one; of sl_real or of bf16, or x of sl_real and out of bf16, which is for CPU workers alone. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
+/* x and out: matrices of as many columns, not the same one; of sl_real or of bf16, or x of sl_real and out of bf16. Where all rows of OUT are overwritten (beta 0, n_rows its number of rows) nothing need have written it before; else its
  * other rows, or what is added to, stay. */
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out);

@@ -26,9 +26,9 @@ static __device__ float4 sum_of(float4 x, float4 y)
     return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
 }
 
-/* T: what an item is stored as. */
-template <typename T>
-static __global__ void blend(size_t n_items, sl_real a, const T *__restrict__ x, int beta, T *__restrict__ out)
+/* X, Out: what an item is stored as. */
+template <typename X, typename Out>
+static __global__ void blend(size_t n_items, sl_real a, const X *__restrict__ x, int beta, Out *__restrict__ out)
 {
     for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
         auto item = scaled(a, sl_wide(x[i]));
@@ -36,21 +36,28 @@ static __global__ void blend(size_t n_items, sl_real a, const T *__restrict__ x,
     }
 }
 
-template <typename T>
-static enum sl_status start(cudaStream_t stream, size_t n_items, double a, const void *x, int beta, void *out)
+/* X, Out: what a number is stored as. */
+template <typename X, typename Out>
+static enum sl_status start(cudaStream_t stream, size_t n, double a, const void *x, int beta, void *out)
 {
-    return sl_start("sl_blend", stream, sl_blocks(n_items), blend<T>, n_items, (sl_real)a, (const T *)x, beta,
-                    (T *)out);
+    typedef typename sl_stored<X, float4>::type x_quad;
+    typedef typename sl_stored<Out, float4>::type out_quad;
+    const uintptr_t addresses = sl_quad_address(sl_entries_of<X>(), x) | sl_quad_address(sl_entries_of<Out>(), out);
+    if (n % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return sl_start("sl_blend", stream, sl_blocks(n / 4), blend<x_quad, out_quad>, n / 4, (sl_real)a,
+                        (const x_quad *)x, beta, (out_quad *)out);
+    }
+    return sl_start("sl_blend", stream, sl_blocks(n), blend<X, Out>, n, (sl_real)a, (const X *)x, beta, (Out *)out);
 }
 
-enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries of, size_t n, double a, const void *x, int beta,
-                             void *out)
+enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries x_of, enum sl_entries out_of, size_t n, double a,
+                             const void *x, int beta, void *out)
 {
-    bool quads = n % 4 == 0 && (sl_quad_address(of, x) | sl_quad_address(of, out)) % sizeof(float4) == 0;
-    if (of == SL_OF_BF16) {
-        return quads ? start<ushort4>(stream, n / 4, a, x, beta, out) : start<sl_bf16>(stream, n, a, x, beta, out);
+    if (x_of == SL_OF_BF16) {
+        return start<sl_bf16, sl_bf16>(stream, n, a, x, beta, out);
     }
-    return quads ? start<float4>(stream, n / 4, a, x, beta, out) : start<float>(stream, n, a, x, beta, out);
+    return out_of == SL_OF_BF16 ? start<float, sl_bf16>(stream, n, a, x, beta, out)
+                                : start<float, float>(stream, n, a, x, beta, out);
 }
 
 enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out)
