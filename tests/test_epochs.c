@@ -147,14 +147,15 @@ static void check_kinds(const struct sl_dataset *dataset, size_t n, const struct
 static struct sl_dataset dataset;
 
 /* This data is mostly noise, of which gat makes much, with any norm or none: of six seeds two or three are off by more than 1e-4 after 12
- * to 30 epochs, since at some step rounding decided on which side of a kink (ReLU's, or that of the scores) an entry is. */
+ * to 30 epochs, since at some step rounding decided on which side of a kink (ReLU's, or that of the scores) an entry is. So is gcnii on some
+ * processors, after 15. */
 static const struct kind generated[] = {
     {"layers=2 hidden=32 fanout=10,10 norm=none", 240, FEW, 0},
     {"layers=2 hidden=32 fanout=10,10 norm=layer", 240, FEW, 0},
     {"layers=2 hidden=32 fanout=10,10 norm=batch", 240, ALL, 0},
     {"layers=2 hidden=32 fanout=10,10 norm=batch model=gcn", 240, FEW, 0},
     {"layers=2 hidden=32 fanout=10,10 norm=batch model=gat heads=4", 240, FEW, 8},
-    {"layers=2 hidden=32 fanout=10,10 norm=batch model=gcnii", 240, FEW, 0},
+    {"layers=2 hidden=32 fanout=10,10 norm=batch model=gcnii", 240, FEW, 8},
 };
 
 static void test_generated(void **state)
