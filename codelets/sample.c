@@ -4,6 +4,7 @@
  * Seeds and sampled blocks. Distinct sources are found by marking ids in a bitmap and ranking its bits, which sorts them too. */
 #include "codelets/sample.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -324,6 +325,36 @@ SL_INLINE uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const st
     return n;
 }
 
+/* The same where few ids are marked, without a look at the words that have none of them: which have, is marked as well. */
+SL_INLINE uint32_t list_few(const uint32_t *first, uint32_t n_parts, uint32_t n_edges, const uint32_t *edges,
+                            const struct sl_sample_marks *marks, uint32_t *request_out)
+{
+    const uint32_t n_groups = (uint32_t)(((uint64_t)first[n_parts] + 4095) / 4096);
+    uint32_t *ids = sl_list_entries(request_out, n_parts);
+    uint32_t n = 0;
+    uint32_t q = 0;
+    for (uint32_t e = 0; e < n_edges; e++) {
+        mark(marks->touched, edges[e] / 64);
+    }
+    for (uint32_t g = 0; g < n_groups; g++) {
+        for (uint64_t group = marks->touched[g]; group != 0; group &= group - 1) {
+            const uint32_t w = 64 * g + (uint32_t)__builtin_ctzll(group);
+            marks->ranks[w] = n;
+            for (; q < n_parts && first[q] / 64 <= w; q++) {
+                request_out[q] = first[q] / 64 < w ? n : rank_of(marks, first[q]);
+            }
+            for (uint64_t bits = marks->words[w]; bits != 0; bits &= bits - 1) {
+                ids[n++] = 64 * w + (uint32_t)__builtin_ctzll(bits);
+            }
+        }
+        marks->touched[g] = 0;
+    }
+    for (; q <= n_parts; q++) {
+        request_out[q] = n;
+    }
+    return n;
+}
+
 /* Ids become positions among the sources, and the edges of each source are counted, one entry further on. */
 SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t *edges, uint32_t *back_offsets)
 {
@@ -351,15 +382,31 @@ SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_
     }
 }
 
+/* Those of the sources, where they are few, or all. */
+SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const uint32_t *sources, uint64_t *words)
+{
+    for (uint32_t t = 0; few && t < n_sources; t++) {
+        words[sources[t] / 64] = 0;
+    }
+    if (!few) {
+        memset(words, 0, n_words * sizeof *words);
+    }
+}
+
+#define WORDS_OF_FEW 4 /* words to a mark, from which on each is looked up instead of all looked through */
+
 SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                                  const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
                                  const struct sl_sample_marks *marks, const struct sl_sample_block *block)
 {
+    const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
     uint32_t n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources);
-    uint32_t n_sources = list_marked(part->first, part->n_parts, marks, block->request);
+    const bool few = n_edges < n_words / WORDS_OF_FEW;
+    uint32_t n_sources = few ? list_few(part->first, part->n_parts, n_edges, block->edge_sources, marks, block->request)
+                             : list_marked(part->first, part->n_parts, marks, block->request);
     memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
     renumber(n_edges, marks, block->edge_sources, block->back_offsets);
-    memset(marks->words, 0, ((uint64_t)part->first[part->n_parts] + 63) / 64 * sizeof *marks->words);
+    clear_words(few, n_words, n_sources, sl_list_entries(block->request, part->n_parts), marks->words);
     transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, block->back_offsets, block->back_rows);
     return n_edges;
 }
@@ -497,9 +544,11 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
 
 static struct sl_sample_marks task_marks(void *buffers[], const struct sample_args *args)
 {
+    const uint64_t n_words = ((uint64_t)args->n_vertices + 63) / 64;
     struct sl_sample_marks marks = {.n_vertices = args->n_vertices, .heap = sl_buffer_data(buffers[5])};
     marks.words = (uint64_t *)(void *)(marks.heap + args->max_fanout);
-    marks.ranks = (uint32_t *)(void *)(marks.words + ((uint64_t)args->n_vertices + 63) / 64);
+    marks.touched = marks.words + n_words;
+    marks.ranks = (uint32_t *)(void *)(marks.touched + (n_words + 63) / 64);
     return marks;
 }
 

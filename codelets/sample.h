@@ -156,20 +156,21 @@ struct sl_sample_part {
     uint32_t part;                /* the part sampled */
 };
 
-/* Working memory of one PE and slot. words and ranks: ceil(N / 64) each; words are zero before and after each call.
- * heap: fanout entries, read by labor only. */
+/* Working memory of one PE and slot. words and ranks: W = ceil(N / 64) each, touched: ceil(W / 64), on CPUs alone; words and touched are
+ * zero before and after each call. heap: fanout entries, read by labor only. */
 struct sl_sample_marks {
     uint32_t n_vertices; /* N */
     uint64_t *words;
+    uint64_t *touched;
     uint32_t *ranks;
     struct sl_labor_pick *heap;
 };
 
-/* Bytes of the marks of a graph of n_vertices, in this order: heap, words, ranks. */
+/* Bytes of the marks of a graph of n_vertices, in this order: heap, words, touched, ranks. */
 static inline size_t sl_marks_bytes(uint32_t n_vertices, uint32_t max_fanout)
 {
     size_t n_words = ((size_t)n_vertices + 63) / 64;
-    return sizeof(struct sl_labor_pick) * max_fanout + 12 * n_words;
+    return sizeof(struct sl_labor_pick) * max_fanout + 12 * n_words + 8 * ((n_words + 63) / 64);
 }
 
 /* A block to be written. Room needed: E for edges of all destinations, one more than rows and sources for offsets, G + 1 more than

@@ -55,6 +55,7 @@ static MAYBE_UNUSED struct sl_sample_marks make_marks(uint32_t n_vertices, uint3
     size_t n_words = ((size_t)n_vertices + 63) / 64;
     return (struct sl_sample_marks){.n_vertices = n_vertices,
                                     .words = need(n_words, sizeof(uint64_t)),
+                                    .touched = need((n_words + 63) / 64, sizeof(uint64_t)),
                                     .ranks = need(n_words, sizeof(uint32_t)),
                                     .heap = need(fanout, sizeof(struct sl_labor_pick))};
 }
@@ -64,8 +65,10 @@ static MAYBE_UNUSED void free_marks(struct sl_sample_marks *marks, uint32_t n_ve
 {
     for (size_t w = 0; w < ((size_t)n_vertices + 63) / 64; w++) {
         assert_true(marks->words[w] == 0);
+        assert_true(marks->touched[w / 64] == 0);
     }
     free(marks->words);
+    free(marks->touched);
     free(marks->ranks);
     free(marks->heap);
 }

@@ -576,6 +576,25 @@ static void test_blocks(void **state)
     }
 }
 
+/* So few sources among so many vertices that the words without any are not looked at; a hop later they are. */
+static void test_few_sources(void **state)
+{
+    (void)state;
+    static const sl_vertex seeds[] = {0, 63, 64, 4095, 4096, 15000, 29999};
+    static const int graphs[] = {GRAPH_PATH, GRAPH_POWER_LAW};
+    for (int graph = 0; graph < 2; graph++) {
+        struct graph_shape shape = {.kind = graphs[graph], .n_vertices = 30000, .directed = graph == 1};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        dataset.train.n = sizeof seeds / sizeof *seeds;
+        memcpy(dataset.train.ids, seeds, sizeof seeds);
+        for (int split = 0; split < N_SPLITS; split++) {
+            check_blocks(&dataset, split, split == SPLIT_RANDOM ? 61 : 7);
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
 static void test_many_neighbours(void **state)
 {
     (void)state;
@@ -1406,6 +1425,7 @@ int main(void)
         cmocka_unit_test(test_kappa_zero_and_one),
         cmocka_unit_test(test_dependent_batches),
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_few_sources),
         cmocka_unit_test(test_many_neighbours),
         cmocka_unit_test(test_picks_are_each_vertex_s_own),
         cmocka_unit_test(test_word_borders),

@@ -55,6 +55,7 @@ static enum sl_status open_work(const struct sl_partition *partition, struct wor
                                       .n_parts = 1};
     w->marks.n_vertices = n;
     SL_TRY(st, sl_alloc_zero(n / 64 + 1, sizeof *w->marks.words, "marks", &w->marks.words), done);
+    SL_TRY(st, sl_alloc_zero(n / 4096 + 1, sizeof *w->marks.touched, "marks of marks", &w->marks.touched), done);
     SL_TRY(st, sl_alloc(n / 64 + 1, sizeof *w->marks.ranks, "ranks", &w->marks.ranks), done);
     SL_TRY(st, sl_alloc(MAX_FANOUT, sizeof *w->marks.heap, "a heap", &w->marks.heap), done);
     SL_TRY(st, sl_alloc(n, sizeof *w->frontier, "a frontier", &w->frontier), done);
@@ -70,6 +71,7 @@ done:
 static void close_work(struct work *w)
 {
     sl_free(w->marks.words);
+    sl_free(w->marks.touched);
     sl_free(w->marks.ranks);
     sl_free(w->marks.heap);
     sl_free(w->frontier);
