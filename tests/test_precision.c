@@ -293,13 +293,13 @@ static void expect_rounded(const char *what, size_t n, void *data, const sl_real
     free(got);
 }
 
-/* n numbers of the device within 1e-5. */
+/* n numbers of the device within 1e-5, of themselves where they are larger than one. */
 static void expect_close_to(const char *what, size_t n, void *data, const sl_real *wanted)
 {
     sl_real *got = need(n, sizeof *got);
     from_device(got, data, n * sizeof *got);
     for (size_t i = 0; i < n; i++) {
-        expect_near_at(what, i, (double)got[i], (double)wanted[i], 1e-5);
+        expect_near_at(what, i, (double)got[i], (double)wanted[i], 1e-5 * fmax(1, fabs((double)wanted[i])));
     }
     free(got);
 }

@@ -9,9 +9,9 @@
 #include "partition/load.h"
 
 #ifdef __SANITIZE_ADDRESS__
-enum { SLOW_STRIDE = 12, SLOW_VARIANT_STRIDE = 9 };
+enum { SLOW_STRIDE = 24, SLOW_VARIANT_STRIDE = 17 };
 #else
-enum { SLOW_STRIDE = 8, SLOW_VARIANT_STRIDE = 5 };
+enum { SLOW_STRIDE = 12, SLOW_VARIANT_STRIDE = 9 };
 #endif
 #define N_STEPS 5
 #define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7; an epoch's third step has fewer (make_sets) */
