@@ -82,6 +82,56 @@ static void test_given_again(void **state)
     }
 }
 
+/* A block that a worker gives back (before), or takes. */
+struct by_worker {
+    size_t bytes;
+    void *block;
+};
+
+static void give_on_worker(void *arg)
+{
+    struct by_worker *b = arg;
+    give(b->block, b->bytes);
+}
+
+static void take_on_worker(void *arg)
+{
+    struct by_worker *b = arg;
+    b->block = take(b->bytes);
+}
+
+static void *on_worker(unsigned worker, void (*what)(void *), void *block, size_t bytes)
+{
+    struct by_worker b = {bytes, block};
+    starpu_execute_on_specific_workers(what, &b, 1, &worker, "test_pool");
+    return b.block;
+}
+
+/* Of two free blocks each worker takes the one that it gave back, whichever was the first; the other's where it has none. */
+static void test_own_first(void **state)
+{
+    const size_t bytes = (size_t)11 << 20; /* a size that no other test takes */
+    (void)state;
+    SKIP_WITHOUT_POOL();
+    assert_true(starpu_worker_get_count() >= 2);
+    void *blocks[] = {take(bytes), take(bytes)};
+    uint64_t n = sl_pool_blocks();
+    for (unsigned first = 0; first < 2; first++) {
+        for (unsigned i = 0; i < 2; i++) {
+            on_worker(i ^ first, give_on_worker, blocks[i ^ first], bytes);
+        }
+        assert_ptr_equal(on_worker(0, take_on_worker, NULL, bytes), blocks[0]);
+        assert_ptr_equal(on_worker(1, take_on_worker, NULL, bytes), blocks[1]);
+    }
+    on_worker(0, give_on_worker, blocks[0], bytes);
+    assert_ptr_equal(on_worker(1, take_on_worker, NULL, bytes), blocks[0]);
+    on_worker(1, give_on_worker, blocks[0], bytes);
+    on_worker(1, give_on_worker, blocks[1], bytes);
+    assert_ptr_equal(take(bytes), blocks[1]);
+    give(blocks[1], bytes);
+    assert_int_equal(sl_pool_blocks(), n);
+}
+
 /* A block of twice the size serves where there is none nearer, and goes back to where it came from. */
 static void test_borrowed(void **state)
 {
@@ -367,6 +417,13 @@ static int down(void **state)
     return 0;
 }
 
+static int up_two(void **state)
+{
+    (void)state;
+    machine_up("eager", 2);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,5 +432,7 @@ int main(void)
         cmocka_unit_test(test_not_kept),     cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),
         cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_reserve),      cmocka_unit_test(test_steady),
     };
-    return cmocka_run_group_tests(tests, up, down);
+    const struct CMUnitTest of_two_workers[] = {cmocka_unit_test(test_own_first)};
+    int failed = cmocka_run_group_tests(tests, up, down);
+    return failed + cmocka_run_group_tests(of_two_workers, up_two, down);
 }

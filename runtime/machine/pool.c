@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Free lists by size class. Sizes differ a little from step to step, so that a class that has run out borrows from the larger
- * ones; each block knows the class it goes back to.
+ * ones; each block knows the class it goes back to. Of the blocks of a class a worker takes first the one that it gave back last, which
+ * its core's caches have: what another core wrote has to be fetched from there first, over the processor where they share no cache.
  *
  * Blocks larger than a huge page have huge pages of their own; smaller ones lie side by side in arenas of them, but for those of the
  * reserve, which have memory of their own so that they take up none before they are used. A core finds far fewer small pages at a time,
@@ -25,6 +26,7 @@
 #define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
 #define NEAR_CLASSES_LARGE 8 /* one of up to twice, */
 #define NEAR_CLASSES_LEAST 2 /* or of a quarter more (sl_pool_lend_near) */
+#define N_HOMES 16           /* free lists of a class; workers beyond share them */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 #define ARENA_BYTES ((size_t)16 << 20) /* of address space; only what is used of it is memory, huge page by huge page */
@@ -50,9 +52,9 @@ struct header {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
-static struct header *reserve_lists[SL_POOL_CLASSES]; /* never, or not since their pages were given back */
-static struct arena *arenas;                          /* blocks are cut from the first */
+static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by who gave them back */
+static struct header *reserve_lists[SL_POOL_CLASSES];       /* never, or not since their pages were given back */
+static struct arena *arenas;                                /* blocks are cut from the first */
 static unsigned n_near_classes = NEAR_CLASSES_LARGE;
 static bool keeps = true;
 static uint64_t n_blocks;
@@ -169,26 +171,48 @@ static void put_to_use(struct header *header)
     header->used = true;
 }
 
-/* The smallest block of these lists that will do, or NULL. The lock is held. */
-static struct header *take_smallest(struct header **lists, unsigned class)
+/* The lists that the calling thread gives blocks back to: a worker's, or that of all other threads. */
+static unsigned home(void)
 {
-    unsigned last = sl_pool_largest(class);
-    for (unsigned c = class; c <= last && c < SL_POOL_CLASSES; c++) {
-        struct header *header = lists[c];
-        if (header != NULL) {
-            lists[c] = header->next;
-            return header;
+    return (unsigned)(starpu_worker_get_id() + 1) % N_HOMES;
+}
+
+static struct header *pop(struct header **list)
+{
+    struct header *header = *list;
+    if (header != NULL) {
+        *list = header->next;
+    }
+    return header;
+}
+
+/* The smallest block that will do, of those the calling thread's own, or NULL. The lock is held. */
+static struct header *take_used(unsigned class)
+{
+    struct header *header = NULL;
+    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class) && c < SL_POOL_CLASSES; c++) {
+        for (unsigned i = 0; header == NULL && i < N_HOMES; i++) {
+            header = pop(&free_lists[(home() + i) % N_HOMES][c]);
         }
     }
-    return NULL;
+    return header;
+}
+
+static struct header *take_reserved(unsigned class)
+{
+    struct header *header = NULL;
+    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class) && c < SL_POOL_CLASSES; c++) {
+        header = pop(&reserve_lists[c]);
+    }
+    return header;
 }
 
 /* A free block, or NULL; one of the reserve, which then takes up memory, where there is no other. The lock is held. */
 static struct header *take_free(unsigned class)
 {
-    struct header *header = take_smallest(free_lists, class);
+    struct header *header = take_used(class);
     if (header == NULL) {
-        return take_smallest(reserve_lists, class);
+        return take_reserved(class);
     }
     n_free_bytes -= header->bytes;
     return header;
@@ -275,9 +299,13 @@ static void release_reserve(void)
 /* All free blocks. The lock is held. */
 static void release_free_blocks(void)
 {
-    count_free(free_lists);
+    for (unsigned h = 0; h < N_HOMES; h++) {
+        count_free(free_lists[h]);
+    }
     count_free(reserve_lists);
-    release_lists(free_lists);
+    for (unsigned h = 0; h < N_HOMES; h++) {
+        release_lists(free_lists[h]);
+    }
     release_lists(reserve_lists);
     release_arenas();
     n_free_bytes = 0;
@@ -353,8 +381,9 @@ static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t 
         header->next = reserve_lists[header->class];
         reserve_lists[header->class] = header;
     } else {
-        header->next = free_lists[header->class];
-        free_lists[header->class] = header;
+        struct header **list = &free_lists[home()][header->class];
+        header->next = *list;
+        *list = header;
         n_free_bytes += header->bytes;
     }
     pthread_mutex_unlock(&lock);
