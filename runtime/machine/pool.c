@@ -53,7 +53,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[SL_POOL_CLASSES];    /* used before */
 static struct header *reserve_lists[SL_POOL_CLASSES]; /* never, or not since their pages were given back */
 static struct arena *arenas;                          /* blocks are cut from the first */
-static unsigned n_near_classes = NEAR_CLASSES_LARGE;
+static bool lends_near;
 static bool keeps = true;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
@@ -73,14 +73,15 @@ unsigned sl_pool_class(size_t bytes, size_t *rounded)
     return power * 8 + (unsigned)((*rounded >> (power - 3)) & 7);
 }
 
-unsigned sl_pool_largest(unsigned class)
+unsigned sl_pool_largest(unsigned class, bool near)
 {
-    return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_near_classes);
+    unsigned n_large = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
+    return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_large);
 }
 
 void sl_pool_lend_near(bool near)
 {
-    n_near_classes = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
+    lends_near = near;
 }
 
 void sl_pool_keep(bool keep)
@@ -154,7 +155,7 @@ static struct header *cut_block(unsigned class, size_t bytes)
  * where its pages are to go as soon as it is free. The lock is held. */
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
-    bool beside = bytes + LINE_BYTES < HUGE_PAGE && n_near_classes != NEAR_CLASSES_LEAST && keeps;
+    bool beside = bytes + LINE_BYTES < HUGE_PAGE && !lends_near && keeps;
     struct header *header = beside ? cut_block(class, bytes) : NULL;
     return header != NULL ? header : own_block(class, bytes);
 }
@@ -172,7 +173,7 @@ static void put_to_use(struct header *header)
 /* The smallest block of these lists that will do, or NULL. The lock is held. */
 static struct header *take_smallest(struct header **lists, unsigned class)
 {
-    unsigned last = sl_pool_largest(class);
+    unsigned last = sl_pool_largest(class, lends_near);
     for (unsigned c = class; c <= last && c < SL_POOL_CLASSES; c++) {
         struct header *header = lists[c];
         if (header != NULL) {
