@@ -241,6 +241,61 @@ static void test_pipe_bf16(void **state)
     sl_dataset_free(&dataset);
 }
 
+#define N_DEEP 12 /* layers */
+#define DEEP_WIDTH 512
+
+/* Of a deep pipeline of 8 chunks in two stages, which are timed or cut as asked. */
+static struct sl_memory_terms deep_terms(const struct sl_dataset *dataset, int model, bool timed)
+{
+    struct sl_settings settings;
+    make_settings(model, &variants[0], &settings);
+    settings.schedule = SL_SCHEDULE_PIPE;
+    settings.layers = N_DEEP;
+    settings.hidden = DEEP_WIDTH; /* no handle is kept */
+    settings.stages = 2;
+    settings.ways = 1;
+    settings.pes = settings.group_size = 8;
+    settings.history_every = 1;
+    settings.n_stages_cut = timed ? 0 : 1;
+    settings.stages_cut[0] = N_DEEP / 2;
+    struct sl_memory_run of = {.reach = sl_reach_bound(&settings, dataset), .team = 1, .n_workers = 2};
+    struct sl_memory_terms terms = sl_memory_terms(&settings, dataset, &of);
+    sl_settings_free(&settings);
+    return terms;
+}
+
+/* Of bf16 the float gradients of the chunk that was timed stay beside all rows, three of a hidden layer; in float its blocks serve. History
+ * is there in an evaluation, and so are its tasks' records and what GCNII's sums begin with, of all layers. */
+static void test_deep(void **state)
+{
+    static const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
+    struct sl_dataset dataset;
+    (void)state;
+    make_dataset(&shape, &dataset);
+    for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
+        const double row = precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
+        const double of_chunk = 3.0 * (N_DEEP - 1) * DEEP_WIDTH * sizeof(sl_real) * 3000 / 8;
+        struct sl_memory_terms timed = deep_terms(&dataset, SL_MODEL_SAGE, true);
+        struct sl_memory_terms asked = deep_terms(&dataset, SL_MODEL_SAGE, false);
+        struct sl_memory_terms begun = deep_terms(&dataset, SL_MODEL_GCNII, true);
+        double beside = (double)(timed.rows - asked.rows);
+        if (precision == SL_PRECISION_BF16) {
+            assert_true(beside > 0.5 * of_chunk && beside < of_chunk); /* those in hand serve */
+        } else {
+            assert_true(beside < 0.1 * of_chunk);
+        }
+        assert_true(timed.records >
+                    (uint64_t)N_DEEP * 8 * 4 * 4096); /* a task and its handle, four of a chunk and layer */
+        assert_true((double)timed.history > (N_DEEP - 1) * row * DEEP_WIDTH * 3000);
+        assert_true((double)timed.history < 1.01 * (N_DEEP * DEEP_WIDTH + 100) * row * 3000);
+        assert_true((double)begun.evaluation > (N_DEEP + 1) * row * DEEP_WIDTH * 3000);
+        assert_true((double)timed.evaluation < 6 * sizeof(sl_real) * DEEP_WIDTH * 3000);
+    }
+    precision = SL_PRECISION_FLOAT;
+    sl_dataset_free(&dataset);
+}
+
 /* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither touches is the other's. */
 static void test_ranks(void **state)
 {
@@ -317,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks),  cmocka_unit_test(test_crews),
                                        cmocka_unit_test(test_models), cmocka_unit_test(test_replicas),
-                                       cmocka_unit_test(test_bf16),   cmocka_unit_test(test_pipe_bf16)};
+                                       cmocka_unit_test(test_bf16),   cmocka_unit_test(test_pipe_bf16),
+                                       cmocka_unit_test(test_deep)};
     return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

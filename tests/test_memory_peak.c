@@ -55,6 +55,8 @@ static const struct setting settings[] = {
     {true, "dataset=%dense hidden=128 layers=16 stages=4 ways=1 chunks=16 history-every=1 partition=random recompute"},
     {true, "dataset=%dense hidden=128 layers=14 stages=2 ways=1 chunks=8 history-every=1 model=resgcn precision=bf16"},
     {true, "dataset=%dense hidden=128 layers=16 stages=2 ways=4 chunks=4 model=gcn precision=bf16 recompute"},
+    {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=gcnii precision=bf16"},
+    {true, "dataset=%dense hidden=128 layers=30 stages=4 ways=1 chunks=8 history-every=1 model=sage"},
 };
 
 static void put_dataset(const char *name, uint32_t n_columns, bool sparse)

@@ -55,7 +55,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by who gave them back */
 static struct header *reserve_lists[SL_POOL_CLASSES];       /* never, or not since their pages were given back */
 static struct arena *arenas;                                /* blocks are cut from the first */
-static unsigned n_near_classes = NEAR_CLASSES_LARGE;
+static bool lends_near;
 static bool keeps = true;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
@@ -75,14 +75,15 @@ unsigned sl_pool_class(size_t bytes, size_t *rounded)
     return power * 8 + (unsigned)((*rounded >> (power - 3)) & 7);
 }
 
-unsigned sl_pool_largest(unsigned class)
+unsigned sl_pool_largest(unsigned class, bool near)
 {
-    return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_near_classes);
+    unsigned n_large = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
+    return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_large);
 }
 
 void sl_pool_lend_near(bool near)
 {
-    n_near_classes = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
+    lends_near = near;
 }
 
 void sl_pool_keep(bool keep)
@@ -156,7 +157,7 @@ static struct header *cut_block(unsigned class, size_t bytes)
  * where its pages are to go as soon as it is free. The lock is held. */
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
-    bool beside = bytes + LINE_BYTES < HUGE_PAGE && n_near_classes != NEAR_CLASSES_LEAST && keeps;
+    bool beside = bytes + LINE_BYTES < HUGE_PAGE && !lends_near && keeps;
     struct header *header = beside ? cut_block(class, bytes) : NULL;
     return header != NULL ? header : own_block(class, bytes);
 }
@@ -190,7 +191,7 @@ static struct header *pop(struct header **list)
 static struct header *take_used(unsigned class)
 {
     struct header *header = NULL;
-    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class) && c < SL_POOL_CLASSES; c++) {
+    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
         for (unsigned i = 0; header == NULL && i < N_HOMES; i++) {
             header = pop(&free_lists[(home() + i) % N_HOMES][c]);
         }
@@ -201,7 +202,7 @@ static struct header *take_used(unsigned class)
 static struct header *take_reserved(unsigned class)
 {
     struct header *header = NULL;
-    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class) && c < SL_POOL_CLASSES; c++) {
+    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
         header = pop(&reserve_lists[c]);
     }
     return header;

@@ -66,8 +66,8 @@ void sl_pool_purge(void);
 /* The class of the blocks that so many bytes are given, and those blocks' size. */
 unsigned sl_pool_class(size_t bytes, size_t *block_bytes_out);
 
-/* The largest class of a free block that may serve where one of `class` is wanted. */
-unsigned sl_pool_largest(unsigned class);
+/* The largest class of a free block that may serve where one of `class` is wanted, and near it alone or not (sl_pool_lend_near). */
+unsigned sl_pool_largest(unsigned class, bool near);
 
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);

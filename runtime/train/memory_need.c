@@ -152,7 +152,8 @@ static double factor_bytes(const struct sl_rows_of *of)
         double rows = ceil(of->reach->vertices[layer->from] / s->group_size);
         struct sl_split split = sl_split_rows((uint32_t)fmin(rows, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
         most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
-        widest = layer->n_in > widest ? layer->n_in : widest;
+        bool rounded = i > 0 || !of->sparse; /* sparse rows are multiplied as they are */
+        widest = rounded && layer->n_in > widest ? layer->n_in : widest;
         widest = layer->n_out > widest ? layer->n_out : widest;
     }
     return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
@@ -193,6 +194,21 @@ static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *
 
 /* ---- all ---- */
 
+#define EVALUATION_TASKS                                                                                               \
+    4 /* of a chunk and layer: two products, or a product and what a sum begins with; the sum; the activation */
+#define BUFFER_BYTES 200 /* of a task's records, for each of its buffers: a sum reads chunks of all parts */
+
+static double record_bytes(const struct sl_rows_of *of)
+{
+    double n = sl_row_need_chunks(of);
+    double bytes = 0;
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        bool sums = aggregates(&of->model->layer[i]);
+        bytes += n * (EVALUATION_TASKS * TASK_BYTES + (sums ? n * BUFFER_BYTES : 0));
+    }
+    return bytes;
+}
+
 /* Epochs over the full graph are all alike. */
 static double spare_share(const struct sl_settings *s)
 {
@@ -217,7 +233,9 @@ static void term_rows(const struct sl_rows_of *of, struct sl_memory_terms *terms
     double mixed = pipe ? 0 : STEP_SHARE * fmax(0, in_flight - 2) * rows_bytes(&passing);
     terms->rows = (uint64_t)(rows_bytes(&kept) + rows_bytes(&passing) + spare + mixed);
     terms->evaluation = (uint64_t)((1 + SPARE_SHARE) * rows_bytes(&evaluation));
-    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing) - spare);
+    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing, sl_row_need_near(of)) - spare);
+    terms->history = (uint64_t)sl_row_need_history(of);
+    terms->records = (uint64_t)record_bytes(of);
 }
 
 /* What a PE's cache of dense features has beside a row. */
@@ -247,7 +265,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
                             .boundary = run->boundary,
                             .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
-    double weights = sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC ? 2 * n * sizeof(sl_real) : 0;
+    bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* open.c */
+    double weights = weighed ? 2 * n * sizeof(sl_real) : 0;
     size_t row = sl_settings_row_element(s);
     struct sl_memory_terms terms = {
         .loaded = (uint64_t)(graph + feature_bytes(f, n, f->dense == NULL, sizeof(sl_real))),
@@ -285,8 +304,9 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 {
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, run);
     uint64_t training = t.rows + t.samples;
-    bool trimmed = t.rows > SL_POOL_KEPT_BYTES; /* what is free of it, before the evaluation */
-    uint64_t work = trimmed ? most(training, t.evaluation + t.samples) : training + t.beside;
+    bool trimmed = t.rows - least(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* what is free before the evaluation */
+    uint64_t work =
+        trimmed ? most(training, t.history + t.evaluation + t.records + t.samples) : training + t.beside + t.records;
     return t.data + t.model + t.partials + t.exchange + t.factors + most(t.loaded, work) + PROCESS_BYTES +
            run->n_workers * WORKER_BYTES;
 }

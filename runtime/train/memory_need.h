@@ -31,15 +31,17 @@ struct sl_memory_terms {
     uint64_t samples;  /* depth sampled blocks */
     uint64_t factors;  /* what all CPU workers' products of bf16 round, or widen, factors in */
     uint64_t rows;     /* of one training step, with some to spare; of small chunks, whose handles are kept, of depth */
+    uint64_t history;  /* of them, what is in use during an evaluation, too */
     uint64_t evaluation; /* rows of all vertices */
+    uint64_t records;    /* StarPU's, of an evaluation's tasks, which are all submitted at once */
     uint64_t beside;     /* what of these the pool has no blocks for that training left, of what it had to spare, too */
 };
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                        const struct sl_memory_run *run);
 
 /* The most of it at a time: data, model, partials, exchange, the process itself, and the larger of the dataset as it is loaded and of
- * training with what evaluation takes beside; or, where the pool gives back what training leaves, of training and evaluation. Of 22
- * runs none takes more by over a twentieth, or less than about four fifths of it (tests/test_memory_peak.c, doc/measurements.md).
+ * training with what evaluation and its records take beside; or, where the pool gives back what training leaves, of training and evaluation. Of 26
+ * runs none takes more by over a tenth, or less than about four fifths of it (tests/test_memory_peak.c, doc/measurements.md).
  * What reading a dataset's text takes beside is not counted: it is over before. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);

@@ -52,13 +52,13 @@ double sl_blocks_bytes(const struct sl_blocks *blocks)
 }
 
 /* Those of `wanted` for which none of `there` may serve. */
-static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl_blocks *there)
+static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near)
 {
     struct sl_blocks left = *there;
     struct sl_blocks missing = {{0}};
     for (unsigned c = SL_POOL_CLASSES; c-- > 0;) {
         double n = wanted->n[c];
-        for (unsigned k = c; n > 0 && k <= sl_pool_largest(c) && k < SL_POOL_CLASSES; k++) {
+        for (unsigned k = c; n > 0 && k <= sl_pool_largest(c, near) && k < SL_POOL_CLASSES; k++) {
             double served = fmin(n, left.n[k]);
             left.n[k] -= served;
             n -= served;
@@ -68,16 +68,16 @@ static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl
     return missing;
 }
 
-double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there)
+double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near)
 {
-    struct sl_blocks missing = unserved(wanted, there);
+    struct sl_blocks missing = unserved(wanted, there, near);
     return sl_blocks_bytes(&missing);
 }
 
 /* What there is in one moment more, of which blocks that are free in it serve as far as they may. */
-static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment)
+static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, bool near)
 {
-    struct sl_blocks missing = unserved(moment, to);
+    struct sl_blocks missing = unserved(moment, to, near);
     add_all(to, &missing, 1);
 }
 
@@ -249,12 +249,12 @@ static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
         add_forward(&forward, &model->layer[i]);
         struct tally now = forward;
         add_passing(&now, &model->layer[i]);
-        add_moment(&most, &now.blocks);
+        add_moment(&most, &now.blocks, false);
         now = forward;
         add_backward(&now, &model->layer[i]);
         add_rows(&now, model->layer[i].from, i > 0 ? model->layer[i].n_in : 0, sizeof(sl_real));
         add_initial(&now);
-        add_moment(&most, &now.blocks);
+        add_moment(&most, &now.blocks, false);
     }
     add_all(to, &most, 1);
 }
@@ -281,12 +281,20 @@ static bool keeps(const struct sl_rows_of *of, double width, size_t element)
            ceil(of->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
 }
 
-/* Blocks that are lent to sizes near theirs alone (sl_pool_lend_near): what they have beyond these bytes is never touched. */
-static void add_near(struct sl_blocks *to, double bytes, double n)
+/* With packed rows, or those of bf16 (runtime/pipe/epoch.c). */
+bool sl_row_need_near(const struct sl_rows_of *of)
+{
+    const struct sl_settings *s = of->settings;
+    bool packs = s->recompute && s->pes > s->ways;
+    return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(of) == sizeof(sl_bf16));
+}
+
+/* Blocks that are lent to sizes near theirs alone (sl_pool_lend_near): what they have beyond `touched` bytes is never touched. */
+static void add_near(struct sl_blocks *to, double bytes, double touched, double n)
 {
     size_t block;
     unsigned class = sl_pool_class((size_t)bytes, &block);
-    to->n[class] += n * bytes / (double)block;
+    to->n[class] += n * fmin(1, touched / (double)block);
 }
 
 /* A share of the rows of all chunks, each a PE's and one block. */
@@ -295,13 +303,18 @@ static void add_parts(const struct sl_rows_of *of, double width, size_t element,
     double pes = of->settings->pes;
     double bytes = ceil(of->n_vertices / pes) * width * (double)element;
     bool near = of->settings->recompute || row_element(of) == sizeof(sl_bf16);
+    double largest = of->settings->recompute
+                         ? bytes
+                         : UNEVEN * bytes; /* blocks go from chunk to chunk; --recompute has some to spare */
     if (width == 0) {
         return;
     }
     if (keeps(of, width, element)) {
         add_blocks(to, 1.125 * bytes, pes);
+    } else if (near) {
+        add_near(to, bytes, largest, ceil(share * pes));
     } else {
-        (near ? add_near : add_blocks)(to, bytes, ceil(share * pes));
+        add_blocks(to, bytes, ceil(share * pes));
     }
 }
 
@@ -361,6 +374,25 @@ static double share_in_hand(const struct sl_rows_of *of)
                                               : (double)s->ways / s->pes;
 }
 
+#define N_GRADIENTS 5
+
+/* Of its output, before the activation, of the sum, of what was projected, and of its input where that is activated first. */
+static void gradient_widths(const struct sl_rows_of *of, const struct sl_layer *layer, double widths[N_GRADIENTS])
+{
+    bool sums = aggregates(layer) && !layer->training.project_first && layer != of->model->layer;
+    widths[0] = layer->n_out;
+    widths[1] = layer->hidden ? layer->n_out : 0;
+    widths[2] = sums ? layer->n_in : 0;
+    widths[3] = layer->training.project_first ? layer->training.travels : 0;
+    widths[4] = layer->activates_input ? layer->n_in : 0;
+}
+
+/* Those of gradients along edges, which are rounded where rows are of bf16. */
+static double rounded_width(const struct sl_rows_of *of, const struct sl_layer *layer)
+{
+    return row_element(of) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
+}
+
 /* Gradients of rows that are kept are all there; of others, those in hand. */
 static void add_gradient(const struct sl_rows_of *of, double width, size_t element, struct sl_blocks *all,
                          struct sl_blocks *in_hand)
@@ -372,22 +404,54 @@ static void add_gradient(const struct sl_rows_of *of, double width, size_t eleme
 /* Those of all layers, or of one; of bf16 those that travel, besides. */
 static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
 {
-    bool rounds = row_element(of) == sizeof(sl_bf16);
     struct sl_blocks passing = {{0}};
     for (uint32_t i = 0; i < of->model->n_layers; i++) {
         const struct sl_layer *layer = &of->model->layer[i];
-        bool sums = aggregates(layer) && !layer->training.project_first && i > 0;
         struct sl_blocks here = {{0}};
-        const double widths[] = {layer->n_out, layer->hidden ? layer->n_out : 0, sums ? layer->n_in : 0,
-                                 layer->training.project_first ? layer->training.travels : 0,
-                                 layer->activates_input ? layer->n_in : 0};
-        for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+        double widths[N_GRADIENTS];
+        gradient_widths(of, layer, widths);
+        for (size_t k = 0; k < N_GRADIENTS; k++) {
             add_gradient(of, widths[k], sizeof(sl_real), to, &here);
         }
-        add_gradient(of, rounds && aggregates(layer) ? layer->training.travels : 0, sizeof(sl_bf16), to, &here);
+        add_gradient(of, rounded_width(of, layer), sizeof(sl_bf16), to, &here);
         take_most(&passing, &here);
     }
     add_all(to, &passing, 1);
+}
+
+/* One chunk goes forward and back alone while layers are timed (sl_pipe_time), and all its rows go at the end. Their blocks stay: gradients'
+ * serve for none of the rows of bf16, which are half as large. */
+static void add_timed(const struct sl_rows_of *of, struct sl_blocks *to)
+{
+    const struct sl_settings *s = of->settings;
+    double one = 1.0 / s->pes;
+    struct shares shares = {.outputs = one, .sent = one, .back = one};
+    struct sl_blocks timed = {{0}};
+    if (s->stages == 1 || s->n_stages_cut > 0 || sl_pipe_keeps(s, of->model->n_layers, of->n_vertices)) {
+        return;
+    }
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        const struct sl_layer *layer = &of->model->layer[i];
+        double widths[N_GRADIENTS];
+        add_layer(of, layer, &shares, &timed);
+        gradient_widths(of, layer, widths);
+        for (size_t k = 0; k < N_GRADIENTS; k++) {
+            add_parts(of, widths[k], sizeof(sl_real), one, &timed);
+        }
+        add_parts(of, rounded_width(of, layer), sizeof(sl_bf16), one, &timed);
+    }
+    add_moment(to, &timed, sl_row_need_near(of));
+}
+
+double sl_row_need_history(const struct sl_rows_of *of)
+{
+    const struct sl_settings *s = of->settings;
+    double columns = 0;
+    for (uint32_t i = 0; i < of->model->n_layers; i++) {
+        columns += aggregates(&of->model->layer[i]) ? of->model->layer[i].training.travels : 0;
+    }
+    bool there = s->schedule == SL_SCHEDULE_PIPE && s->pes > s->ways && s->epochs >= s->history_every;
+    return there ? (s->recompute ? of->boundary : 1) * of->n_vertices * columns * (double)row_element(of) : 0;
 }
 
 void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
@@ -407,19 +471,30 @@ void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
         add_layer(of, &of->model->layer[i], &shares, out);
     }
     add_gradients(of, out);
+    add_timed(of, out);
 }
 
 /* ---- an evaluation ---- */
 
 #define AT_WORK 2 /* chunks of a worker: one in hand, and the next */
 
+/* Of a part. */
+static struct sl_split evaluation_split(const struct sl_rows_of *of)
+{
+    uint32_t n_parts = of->settings->group_size;
+    return sl_split_rows((uint32_t)ceil(of->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
+}
+
+double sl_row_need_chunks(const struct sl_rows_of *of)
+{
+    return (double)of->settings->group_size * evaluation_split(of).n_chunks;
+}
+
 /* Of all chunks, or of those at work. */
 static void add_chunks(const struct sl_rows_of *of, bool all, double row_bytes, struct sl_blocks *to)
 {
-    uint32_t n_parts = of->settings->group_size;
-    struct sl_split split =
-        sl_split_rows((uint32_t)ceil(of->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
-    double n = (double)n_parts * split.n_chunks;
+    struct sl_split split = evaluation_split(of);
+    double n = sl_row_need_chunks(of);
     double rows = split.n_chunks > 1 ? exp2(split.shift) : split.n_rows;
     if (row_bytes > 0) {
         add_blocks(to, rows * row_bytes, all ? n : fmin(n, AT_WORK * of->n_workers));
@@ -455,6 +530,15 @@ static void add_work(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *
     add_chunks(of, false, attends(layer) ? layer->n_heads * real : 0, to);
 }
 
+/* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers are before. */
+static void add_begun(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+{
+    for (uint32_t k = i + 1; k < of->model->n_layers; k++) {
+        const struct sl_layer *layer = &of->model->layer[k];
+        add_chunks(of, true, layer->kind->reads_first ? layer->n_in * (double)row_element(of) : 0, to);
+    }
+}
+
 /* Between a layer that adds up and the next one that does, rows are there for as long as a chunk is at work. */
 void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out)
 {
@@ -474,6 +558,7 @@ void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out)
             add_chunks(of, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }
         add_chunks(of, true, reads_first && i > 0 ? model->layer[0].n_out * (double)row_element(of) : 0, &here);
+        add_begun(of, i, &here);
         take_most(out, &here);
     }
 }

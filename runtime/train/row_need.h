@@ -34,16 +34,27 @@ struct sl_rows_of {
 void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing);
 
 /* Of training on the full graph: the way forward of all chunks and layers, of which --recompute leaves some outputs and, where there are
- * several slots, packed rows (runtime/pipe/boundary.h); and gradients of what is in hand. */
+ * several slots, packed rows (runtime/pipe/boundary.h); gradients of what is in hand; and what one chunk had while layers were timed, for
+ * which those do not serve. */
 void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out);
 
-/* Of an evaluation: what a layer takes in and gives, and rows in between, of which those of the chunks at work are there. */
+/* Bytes of those rows that are history, which an evaluation finds in use. */
+double sl_row_need_history(const struct sl_rows_of *of);
+
+/* Of an evaluation: what a layer takes in and gives, and rows in between, of which those of the chunks at work are there; but sums that
+ * begin with the first layer's output, those of all layers. */
 void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out);
+
+/* Chunks of an evaluation. */
+double sl_row_need_chunks(const struct sl_rows_of *of);
+
+/* Whether the run's pool lends blocks to sizes near theirs alone (sl_pool_lend_near). */
+bool sl_row_need_near(const struct sl_rows_of *of);
 
 /* Their bytes. */
 double sl_blocks_bytes(const struct sl_blocks *blocks);
 
-/* The bytes of those of `wanted` for which none of `there`, given free before, may serve. */
-double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there);
+/* The bytes of those of `wanted` for which none of `there`, given free before, may serve; near: sl_row_need_near. */
+double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near);
 
 #endif
