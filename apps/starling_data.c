@@ -303,7 +303,10 @@ static const struct sl_option project_options[] = {
 static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "info",
-     .summary = "Describe a dataset, or, without one, this build",
+     .summary = "Describe a dataset, or, without one, this build and machine",
+     .description =
+         "Started as several ranks (mpirun starling_data info), it lists them: the machine that each is on, and "
+         "what it may use there.",
      .arguments = "[DATASET]",
      .max_arguments = 1,
      .env_prefix = "STARLING_",
@@ -439,6 +442,19 @@ static enum sl_status load(const struct settings *settings, struct sl_dataset *o
     return sl_dataset_load(&options, out);
 }
 
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+/* What all ranks did together: a failure of one ends all, as the others wait for what it would have sent. */
+static enum sl_status of_all(enum sl_status st)
+{
+    if (st != SL_OK && sl_process_count() > 1) {
+        fprintf(stderr, "starling_data: rank %u: %s\n", sl_process_number(), sl_message());
+        fflush(stderr);
+        sl_process_abort(EXIT_FAILED);
+    }
+    return st;
+}
+
 /* ---- info -------------------------------------------------------------------------------------------------------- */
 
 static void print_dataset(const struct sl_dataset *dataset, const struct sl_statistics *statistics)
@@ -467,7 +483,7 @@ static enum sl_status run_info(const struct settings *settings)
     struct sl_dataset dataset;
     struct sl_statistics statistics;
     if (settings->dataset == NULL) {
-        return sl_info_print(stdout);
+        return of_all(sl_info_print(stdout));
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {
@@ -675,19 +691,15 @@ static void take_link(const struct sl_option_parse *parse, const struct sl_link 
     between->bytes_per_s = given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
 }
 
-/* Of several ranks all measure. A failure ends all: the others wait for what it would have sent. */
+/* Of several ranks all measure. */
 static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
 {
     struct sl_link measured;
-    enum sl_status st = sl_messages_measure(&measured);
-    if (st != SL_OK) {
-        fprintf(stderr, "starling_data: rank %u: %s\n", sl_process_number(), sl_message());
-        fflush(stderr);
-        sl_process_abort(EXIT_FAILED);
-        return st;
+    enum sl_status st = of_all(sl_messages_measure(&measured));
+    if (st == SL_OK) {
+        take_link(parse, &measured, between);
     }
-    take_link(parse, &measured, between);
-    return SL_OK;
+    return st;
 }
 
 static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
@@ -740,6 +752,15 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
     return SL_OK;
 }
 
+/* What a command needs beside its options; where it is of all ranks, they are joined here. */
+static enum sl_status check_command(int command, const struct sl_option_parse *parse)
+{
+    if (command == COMMAND_PROJECT) {
+        return check_link(parse);
+    }
+    return command == COMMAND_INFO && parse->n_arguments == 0 && sl_process_count() > 1 ? sl_ranks_open() : SL_OK;
+}
+
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
@@ -784,7 +805,7 @@ static int run_command(int command, int argc, char **argv)
     } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE) && settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
-    } else if (command == COMMAND_PROJECT && check_link(&parse) != SL_OK) {
+    } else if (check_command(command, &parse) != SL_OK) {
         code = complain(EXIT_USAGE);
     } else {
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;

@@ -40,6 +40,7 @@ common=(--cache none --epochs 2 --batch-size 40 --hidden 12 --layers 2 --cpus 1 
 
 refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$program" --dataset dense "${common[@]}"
 refuse 'no MPI|without PMIx' 2 env -u PMIX_RANK SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}"
+refuse 'no MPI|MPI found 1' 2 env PMI_SIZE=2 PMI_RANK=0 "$maker" info
 env SLURM_NTASKS=4 SLURM_PROCID=0 "$program" --dataset dense "${common[@]}" 2>stderr || complain "in a batch script of Slurm's: $(cat stderr)"
 env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 "$program" --dataset dense "${common[@]}" 2>stderr ||
     complain "the only rank of its launcher: $(cat stderr)"
@@ -59,6 +60,12 @@ ranks()
 }
 mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
     { echo "mpirun does not start: $(head -n 1 stdout)"; exit 77; }
+
+# ---- who is there ----
+
+timeout 60 mpirun -q --oversubscribe --bind-to none -np 3 "$maker" info </dev/null >stdout 2>stderr || complain "info: $(cat stderr)"
+[[ $(grep -c '^starling  ' stdout) -eq 1 ]] || complain "info: expected rank 0 alone to print, found: $(cat stdout)"
+[[ $(grep -Fc " on $(uname -n): Starling " stdout) -eq 3 ]] || complain "info: expected a line of each rank, found: $(cat stdout)"
 
 # ---- the same bits ----
 

@@ -4,14 +4,18 @@
  * Versions and settings. */
 #include "runtime/report/info.h"
 
+#include <limits.h>
 #include <math.h>
 #include <starpu.h>
+#include <unistd.h>
 
 #include "codelets/gemm.h"
+#include "codelets/ranks.h"
 #include "config.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
+#include "support/memory.h"
 #include "support/real.h"
 
 static void print_versions(FILE *stream)
@@ -61,21 +65,75 @@ static void print_gpus(FILE *stream)
     }
 }
 
-static enum sl_status print_machine(FILE *stream)
+static void print_machine(const struct sl_topology *topology, FILE *stream)
 {
-    struct sl_topology topology;
-    enum sl_status st = sl_topology_read(&topology);
-    if (st == SL_OK) {
-        fprintf(stream,
-                "machine     %u cores, %u hardware threads, %u NUMA nodes, %.1f GB of memory for this process\n",
-                topology.n_cores, topology.n_pus, topology.n_numa, (double)topology.memory_bytes / 1e9);
-        print_limits(&topology.limits, stream);
-        print_gpus(stream);
-        fprintf(stream, "workers     %u CPU workers, one BLAS thread each, unless --cpus says otherwise\n",
-                sl_gpus_count() > 0 ? 1 : topology.n_workers);
+    fprintf(stream, "machine     %u cores, %u hardware threads, %u NUMA nodes, %.1f GB of memory for this process\n",
+            topology->n_cores, topology->n_pus, topology->n_numa, (double)topology->memory_bytes / 1e9);
+    print_limits(&topology->limits, stream);
+    print_gpus(stream);
+    fprintf(stream, "workers     %u CPU workers, one BLAS thread each, unless --cpus says otherwise\n",
+            sl_gpus_count() > 0 ? 1 : topology->n_workers);
+}
+
+/* ---- ranks ---- */
+
+struct rank {
+    char host[HOST_NAME_MAX + 1], version[32];
+    uint32_t n_cores, n_gpus;
+    double memory_bytes;
+};
+
+static struct rank this_rank(const struct sl_topology *topology)
+{
+    struct rank rank = {
+        .n_cores = topology->n_cores, .n_gpus = sl_gpus_count(), .memory_bytes = (double)topology->memory_bytes};
+    if (gethostname(rank.host, sizeof rank.host - 1) != 0) {
+        snprintf(rank.host, sizeof rank.host, "a machine without a name");
     }
+    snprintf(rank.version, sizeof rank.version, "%s", PACKAGE_VERSION);
+    return rank;
+}
+
+/* What each rank has to say of itself, at rank 0. */
+static enum sl_status gather_ranks(const struct sl_topology *topology, struct rank *ranks_out)
+{
+    const struct rank mine = this_rank(topology);
+    size_t *bytes_of;
+    enum sl_status st = sl_alloc(sl_n_ranks(), sizeof *bytes_of, "sizes of ranks' words", &bytes_of);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        bytes_of[r] = sizeof mine;
+    }
+    st = sl_ranks_gather(&mine, sizeof mine, bytes_of, ranks_out);
+    sl_free(bytes_of);
     return st;
 }
+
+/* "ranks       2, of one run" and "            1 on node17: Starling 0.1.0, 48 cores, 270.0 GB, 4 GPUs" */
+static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stream)
+{
+    struct rank *ranks;
+    enum sl_status st = sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, gather_ranks(topology, ranks), done);
+    if (sl_rank() > 0) {
+        goto done;
+    }
+    fprintf(stream, "ranks       %u, of one run\n", sl_n_ranks());
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        fprintf(stream, "            %u on %s: Starling %s, %u cores, %.1f GB, %u GPUs\n", r, ranks[r].host,
+                ranks[r].version, ranks[r].n_cores, ranks[r].memory_bytes / 1e9, ranks[r].n_gpus);
+    }
+done:
+    sl_free(ranks);
+    return st;
+}
+
+/* ---- settings ---- */
 
 /* The settings as coop_sage would see them without a command line. */
 static enum sl_status print_settings(FILE *stream)
@@ -97,9 +155,17 @@ done:
 
 enum sl_status sl_info_print(FILE *stream)
 {
+    struct sl_topology topology;
     enum sl_status st;
+    SL_TRY(st, sl_topology_read(&topology), done);
+    if (sl_n_ranks() > 1) {
+        SL_TRY(st, print_ranks(&topology, stream), done);
+    }
+    if (sl_rank() > 0) {
+        return SL_OK;
+    }
     print_versions(stream);
-    SL_TRY(st, print_machine(stream), done);
+    print_machine(&topology, stream);
     SL_TRY(st, print_settings(stream), done);
     st = ferror(stream) ? sl_fail(SL_EIO, "the description cannot be written") : SL_OK;
 done:

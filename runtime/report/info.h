@@ -10,8 +10,8 @@
 
 #include "support/status.h"
 
-/* Print it, a line each, to a stream. Does not start StarPU. SL_EINVAL: an environment variable of ours is wrong. SL_EIO,
- * SL_EINTERNAL, SL_ENOMEM. */
+/* Print it, a line each, to a stream. Does not start StarPU. Of several ranks (codelets/ranks.h), which all call, after sl_ranks_open, rank 0
+ * prints, a line of each besides. SL_EINVAL: an environment variable of ours is wrong. SL_EIO, SL_EINTERNAL, SL_ENOMEM. */
 enum sl_status sl_info_print(FILE *stream);
 
 #endif
