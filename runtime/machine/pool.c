@@ -187,13 +187,14 @@ static struct header *pop(struct header **list)
     return header;
 }
 
-/* The smallest block that will do, of those the calling thread's own, or NULL. The lock is held. */
+/* The smallest block that will do, of several as small the calling thread's own, or NULL. The lock is held. */
 static struct header *take_used(unsigned class)
 {
+    const unsigned own = home();
     struct header *header = NULL;
     for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
         for (unsigned i = 0; header == NULL && i < N_HOMES; i++) {
-            header = pop(&free_lists[(home() + i) % N_HOMES][c]);
+            header = pop(&free_lists[(own + i) % N_HOMES][c]);
         }
     }
     return header;
