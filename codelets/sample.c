@@ -393,7 +393,8 @@ SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const
     }
 }
 
-#define WORDS_OF_FEW 4 /* words to a mark, from which on each is looked up instead of all looked through */
+/* Words to a mark, from which on marked words are looked up instead of all looked through. */
+#define WORDS_OF_FEW 4
 
 SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                                  const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,

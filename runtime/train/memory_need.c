@@ -194,8 +194,8 @@ static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *
 
 /* ---- all ---- */
 
-#define EVALUATION_TASKS                                                                                               \
-    4 /* of a chunk and layer: two products, or a product and what a sum begins with; the sum; the activation */
+/* Of a chunk and layer: two products, or a product and what a sum begins with; the sum; the activation. */
+#define EVALUATION_TASKS 4
 #define BUFFER_BYTES 200 /* of a task's records, for each of its buffers: a sum reads chunks of all parts */
 
 static double record_bytes(const struct sl_rows_of *of)

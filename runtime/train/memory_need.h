@@ -40,9 +40,9 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const
                                        const struct sl_memory_run *run);
 
 /* The most of it at a time: data, model, partials, exchange, the process itself, and the larger of the dataset as it is loaded and of
- * training with what evaluation and its records take beside; or, where the pool gives back what training leaves, of training and evaluation. Of 26
- * runs none takes more by over a tenth, or less than about four fifths of it (tests/test_memory_peak.c, doc/measurements.md).
- * What reading a dataset's text takes beside is not counted: it is over before. */
+ * training with what evaluation and its records take beside; or, where the pool gives back what training leaves, of training and
+ * evaluation. Of 26 runs none takes more by over a tenth, or less than about four fifths of it (tests/test_memory_peak.c,
+ * doc/measurements.md). What reading a dataset's text takes beside is not counted: it is over before. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);
 

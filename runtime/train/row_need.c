@@ -303,16 +303,15 @@ static void add_parts(const struct sl_rows_of *of, double width, size_t element,
     double pes = of->settings->pes;
     double bytes = ceil(of->n_vertices / pes) * width * (double)element;
     bool near = of->settings->recompute || row_element(of) == sizeof(sl_bf16);
-    double largest = of->settings->recompute
-                         ? bytes
-                         : UNEVEN * bytes; /* blocks go from chunk to chunk; --recompute has some to spare */
+    /* Blocks go from chunk to chunk; --recompute has some to spare. */
+    double touched = of->settings->recompute ? bytes : UNEVEN * bytes;
     if (width == 0) {
         return;
     }
     if (keeps(of, width, element)) {
         add_blocks(to, 1.125 * bytes, pes);
     } else if (near) {
-        add_near(to, bytes, largest, ceil(share * pes));
+        add_near(to, bytes, touched, ceil(share * pes));
     } else {
         add_blocks(to, bytes, ceil(share * pes));
     }
