@@ -30,26 +30,6 @@ static inline __device__ float4 nothing(float4)
     return make_float4(0, 0, 0, 0);
 }
 
-static inline __device__ float plus(float a, float b)
-{
-    return a + b;
-}
-
-static inline __device__ float4 plus(float4 a, float4 b)
-{
-    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
-}
-
-static inline __device__ float times(float weight, float x)
-{
-    return weight * x;
-}
-
-static inline __device__ float4 times(float weight, float4 x)
-{
-    return make_float4(weight * x.x, weight * x.y, weight * x.z, weight * x.w);
-}
-
 /* ---- where rows are ---- */
 
 template <typename S>
@@ -373,7 +353,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
             for (uint32_t u = 0; u < UNROLL; u++) {
                 sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
                 if (at.active && done + k + u < n) {
-                    sum = plus(sum, times(w, sl_wide(x[u])));
+                    sum = sl_plus(sum, sl_times(w, sl_wide(x[u])));
                 }
             }
         }
@@ -384,7 +364,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
 /* An item's own term. */
 template <typename V, typename List> static inline __device__ V own_term(const struct tile &at, const struct item &it)
 {
-    return times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + at.column)));
+    return sl_times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + at.column)));
 }
 
 /* Add an item's list, or nothing where it is left to the block. */
@@ -399,7 +379,7 @@ static inline __device__ void sum_alone(const List &list, const struct tile &at,
         sum = sl_wide(*out);
     }
     if constexpr (List::adds_self) {
-        sum = writes ? plus(sum, own_term<V, List>(at, it)) : sum;
+        sum = writes ? sl_plus(sum, own_term<V, List>(at, it)) : sum;
     }
     const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
     sum = add_terms<V, LANES>(list, at, it, it.begin, n, sum);
@@ -424,10 +404,10 @@ static inline __device__ void sum_together(const List &list, const struct tile &
         target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
         V sum = beta ? sl_wide(*out) : nothing(V());
         if constexpr (List::adds_self) {
-            sum = plus(sum, own_term<V, List>(at, it));
+            sum = sl_plus(sum, own_term<V, List>(at, it));
         }
         for (uint32_t k = 0; k < n_groups; k++) {
-            sum = plus(sum, part[k * LANES + threadIdx.x]);
+            sum = sl_plus(sum, part[k * LANES + threadIdx.x]);
         }
         sl_store(sum, out);
     }
@@ -520,7 +500,7 @@ static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_colum
         }
         const source_of<Pairs, V> *from = (const source_of<Pairs, V> *)pairs.from((uint32_t)i, n_columns);
         for (uint32_t c = lane; c < n_vectors; c += LANES) {
-            to[c] = beta ? plus(to[c], sl_wide(__ldg(from + c))) : sl_wide(__ldg(from + c));
+            to[c] = beta ? sl_plus(to[c], sl_wide(__ldg(from + c))) : sl_wide(__ldg(from + c));
         }
     }
 }

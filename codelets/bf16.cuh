@@ -50,6 +50,26 @@ static inline __device__ float4 sl_wide(ushort4 x)
     return make_float4(sl_bf16_real(x.x), sl_bf16_real(x.y), sl_bf16_real(x.z), sl_bf16_real(x.w));
 }
 
+static inline __device__ float sl_plus(float a, float b)
+{
+    return a + b;
+}
+
+static inline __device__ float4 sl_plus(float4 a, float4 b)
+{
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+static inline __device__ float sl_times(float a, float x)
+{
+    return a * x;
+}
+
+static inline __device__ float4 sl_times(float a, float4 x)
+{
+    return make_float4(a * x.x, a * x.y, a * x.z, a * x.w);
+}
+
 static inline __device__ void sl_store(float x, float *to)
 {
     *to = x;

@@ -6,33 +6,13 @@
 
 #include "codelets/blend.h"
 
-static __device__ float scaled(float a, float x)
-{
-    return a * x;
-}
-
-static __device__ float4 scaled(float a, float4 x)
-{
-    return make_float4(a * x.x, a * x.y, a * x.z, a * x.w);
-}
-
-static __device__ float sum_of(float x, float y)
-{
-    return x + y;
-}
-
-static __device__ float4 sum_of(float4 x, float4 y)
-{
-    return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
-}
-
 /* X, Out: what an item is stored as. */
 template <typename X, typename Out>
 static __global__ void blend(size_t n_items, sl_real a, const X *__restrict__ x, int beta, Out *__restrict__ out)
 {
     for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        auto item = scaled(a, sl_wide(x[i]));
-        sl_store(beta == 0 ? item : sum_of(sl_wide(out[i]), item), out + i);
+        auto item = sl_times(a, sl_wide(x[i]));
+        sl_store(beta == 0 ? item : sl_plus(sl_wide(out[i]), item), out + i);
     }
 }
 

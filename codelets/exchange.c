@@ -261,9 +261,9 @@ static void unpack_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     const uint32_t *list = sl_buffer_data(buffers[1]);
-    enum sl_status st =
-        sl_unpack_cuda(starpu_cuda_get_local_stream(), sl_buffer_rows(buffers[0]), sl_buffer_columns(buffers[0]),
-                       list + ONE_ASKS, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
+    enum sl_status st = sl_unpack_cuda(
+        starpu_cuda_get_local_stream(), sl_entries_bytes(sl_buffer_entries(buffers[0]), sl_buffer_columns(buffers[0])),
+        sl_buffer_rows(buffers[0]), list + ONE_ASKS, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(args, st);
 }
 #endif

@@ -71,9 +71,9 @@ SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, u
                                         uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
                                         void *const *packed_out);
 
-/* All are device memory. */
-SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const uint32_t *rows,
-                                          const sl_real *packed, sl_real *out);
+/* Rows of row_bytes, whatever they hold; all are device memory. */
+SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
+                                          const void *packed, void *out);
 #endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
@@ -99,7 +99,7 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
                               const struct sl_slice *packed);
 
 /* Compute phase: all rows of `packed`, in order, to the rows of `out` that `rows` lists, an inverse for the only one who asks.
- * Both may be of bf16, which is for CPU workers alone. */
+ * Both may be of bf16. */
 enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,
                                 starpu_data_handle_t out);
 

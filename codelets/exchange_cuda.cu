@@ -167,7 +167,7 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n_ch
 
 /* ---- unpack ---- */
 
-/* A warp a row of n_columns of T. */
+/* A warp a row of n_columns of T, a unit of bytes. */
 template <typename T>
 static __global__ void unpack_rows(uint32_t n, uint32_t n_columns, const uint32_t *rows, const T *packed, T *out)
 {
@@ -180,14 +180,20 @@ static __global__ void unpack_rows(uint32_t n, uint32_t n_columns, const uint32_
     }
 }
 
-enum sl_status sl_unpack_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const uint32_t *rows,
-                              const sl_real *packed, sl_real *out)
+template <typename T>
+static enum sl_status start_unpack(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
+                                   const void *packed, void *out)
 {
-    const char *name = "sl_unpack";
-    const uintptr_t addresses = (uintptr_t)packed | (uintptr_t)out;
-    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        return sl_start(name, stream, sl_warp_blocks(n), unpack_rows<float4>, n, n_columns / 4, rows,
-                        (const float4 *)packed, (float4 *)out);
+    return sl_start("sl_unpack", stream, sl_warp_blocks(n), unpack_rows<T>, n, (uint32_t)(row_bytes / sizeof(T)), rows,
+                    (const T *)packed, (T *)out);
+}
+
+enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
+                              const void *packed, void *out)
+{
+    switch (sl_copy_unit(row_bytes | (uintptr_t)packed | (uintptr_t)out)) {
+    case sizeof(float4): return start_unpack<float4>(stream, row_bytes, n, rows, packed, out);
+    case sizeof(float): return start_unpack<float>(stream, row_bytes, n, rows, packed, out);
+    default: return start_unpack<sl_bf16>(stream, row_bytes, n, rows, packed, out);
     }
-    return sl_start(name, stream, sl_warp_blocks(n), unpack_rows<sl_real>, n, n_columns, rows, packed, out);
 }

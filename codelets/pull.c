@@ -391,8 +391,9 @@ static void pull_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_pull_lists lists = lists_of(buffers, args);
     find_parts(buffers, args, &parts);
-    enum sl_status st = sl_pull_cuda(starpu_cuda_get_local_stream(), &lists, &parts, sl_buffer_columns(buffers[OUT]),
-                                     args->beta, sl_buffer_data(buffers[OUT]));
+    enum sl_status st = sl_pull_cuda(starpu_cuda_get_local_stream(), &lists, &parts, args->n_parts, args->of,
+                                     sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_entries(buffers[OUT]),
+                                     sl_buffer_data(buffers[OUT]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif

@@ -16,6 +16,7 @@
 #define SL_CODELETS_PULL_H
 
 #include "codelets/handle.h"
+#include "codelets/rows.h"
 #include "codelets/task.h"
 #include "support/bf16.h"
 #include "support/real.h"
@@ -55,9 +56,11 @@ void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull
                          int beta, sl_bf16 *out);
 
 #ifdef SL_CUDA
-/* Rows of sl_real. The structs are the host's, read before this returns; what they point to is the device's. SL_ECUDA. */
+/* The same bits, of rows and into such numbers as they say; sums are of bf16 only where the rows are. n_parts: those that there are.
+ * The structs are the host's, read before this returns; what they point to is the device's. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
-                                        const struct sl_pull_parts *parts, uint32_t n_columns, int beta, sl_real *out);
+                                        const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_entries of,
+                                        uint32_t n_columns, int beta, enum sl_entries out_of, void *out);
 #endif
 
 /* ---- submission: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
@@ -75,8 +78,7 @@ struct sl_pull {
     const double *factor;             /* n_parts; one that is too small for sl_real is 0 */
 };
 
-/* All rows of the part into `out`. Rows are all of sl_real, and so is `out`, or all of bf16, and `out` of either, which is for CPU workers
- * alone. */
+/* All rows of the part into `out`. Rows are all of sl_real, and so is `out`, or all of bf16, and `out` of either. */
 enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *what, int beta,
                               starpu_data_handle_t out);
 

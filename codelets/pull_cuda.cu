@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A warp for each row and SL_WARP columns of it; along the list, in order, as on the CPU. */
-#include "codelets/kernel.cuh"
+ * A warp for each row and SL_WARP items of it, of one or of four columns; along the list, in order, as on the CPU. */
+#include "codelets/bf16.cuh"
 
 #include "codelets/pull.h"
 
@@ -24,15 +24,19 @@ static __device__ sl_real weight_of(const struct sl_pull_lists &lists, const str
     return u == id ? 0 : factor * (share * __ldg(lists.factors + 2 * (size_t)u));
 }
 
-/* The entry of a vertex' row. */
-static __device__ sl_real entry_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts,
-                                   uint32_t n_columns, sl_vertex u, uint32_t part, uint32_t column)
+/* An item of a vertex' row, which is stored as S. */
+template <typename S>
+static __device__ auto item_of(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, uint32_t n_items,
+                               sl_vertex u, uint32_t part, uint32_t i)
 {
-    return __ldg(parts.rows[part] + (size_t)(u - __ldg(lists.first + part)) * n_columns + column);
+    const S *rows = (const S *)parts.rows[part];
+    return sl_wide(__ldg(rows + (size_t)(u - __ldg(lists.first + part)) * n_items + i));
 }
 
-static __device__ sl_real pull_entry(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts,
-                                     uint32_t n_columns, uint32_t d, uint32_t column, sl_real sum)
+/* V: what sums are; S: what an item of a row is stored as. */
+template <typename V, typename S>
+static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl_pull_parts &parts, uint32_t n_items,
+                              uint32_t d, uint32_t i, V sum)
 {
     const sl_vertex id = lists.first_id + d;
     const uint64_t begin = __ldg(lists.offsets + d);
@@ -45,7 +49,8 @@ static __device__ sl_real pull_entry(const struct sl_pull_lists &lists, const st
         const uint32_t part = __ldg(lists.part_of + id);
         share = lists.scale * f;
         if (parts.factor[part] != 0) {
-            sum += parts.factor[part] * (share * f) * entry_of(lists, parts, n_columns, id, part, column);
+            sum = sl_plus(sum, sl_times(parts.factor[part] * (share * f),
+                                        item_of<S>(lists, parts, n_items, id, part, i)));
         }
     } else if (lists.weights == SL_PULL_MEAN && n > 0) {
         share = 1 / (sl_real)n;
@@ -54,30 +59,63 @@ static __device__ sl_real pull_entry(const struct sl_pull_lists &lists, const st
         const sl_vertex u = __ldg(list + e);
         const uint32_t part = __ldg(lists.part_of + u);
         if (parts.factor[part] != 0) {
-            sum += weight_of(lists, parts, id, share, u, part) * entry_of(lists, parts, n_columns, u, part, column);
+            sum = sl_plus(sum, sl_times(weight_of(lists, parts, id, share, u, part),
+                                        item_of<S>(lists, parts, n_items, u, part, i)));
         }
     }
     return sum;
 }
 
-static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts parts, uint32_t n_columns, int beta,
-                            sl_real *out)
+/* T: what an item of the sums is stored as. */
+template <typename V, typename S, typename T>
+static __global__ void pull(struct sl_pull_lists lists, struct sl_pull_parts parts, uint32_t n_items, int beta, T *out)
 {
-    const uint32_t n_strips = (n_columns + SL_WARP - 1) / SL_WARP;
-    for (uint64_t i = sl_warp(); i < (uint64_t)lists.n_rows * n_strips; i += sl_n_warps()) {
-        const uint32_t d = (uint32_t)(i / n_strips);
-        const uint32_t column = (uint32_t)(i % n_strips) * SL_WARP + sl_lane();
-        if (column < n_columns) {
-            sl_real *to = out + (size_t)d * n_columns + column;
-            *to = pull_entry(lists, parts, n_columns, d, column, beta ? *to : 0);
+    const uint32_t n_strips = (n_items + SL_WARP - 1) / SL_WARP;
+    for (uint64_t k = sl_warp(); k < (uint64_t)lists.n_rows * n_strips; k += sl_n_warps()) {
+        const uint32_t d = (uint32_t)(k / n_strips);
+        const uint32_t i = (uint32_t)(k % n_strips) * SL_WARP + sl_lane();
+        if (i < n_items) {
+            T *to = out + (size_t)d * n_items + i;
+            sl_store(pull_item<V, S>(lists, parts, n_items, d, i, beta ? sl_wide(*to) : V()), to);
         }
     }
 }
 
-enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                            uint32_t n_columns, int beta, sl_real *out)
+/* In items of V. */
+template <typename V, typename E, typename Out>
+static enum sl_status start(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                            uint32_t n_columns, int beta, void *out)
 {
-    uint64_t n_strips = (n_columns + SL_WARP - 1) / SL_WARP;
-    return sl_start("sl_pull", stream, sl_warp_blocks(lists->n_rows * n_strips), pull, *lists, *parts, n_columns, beta,
-                    out);
+    typedef typename sl_stored<E, V>::type source;
+    typedef typename sl_stored<Out, V>::type target;
+    const uint32_t n_items = n_columns / (sizeof(V) / sizeof(float));
+    const uint64_t n_strips = (n_items + SL_WARP - 1) / SL_WARP;
+    return sl_start("sl_pull", stream, sl_warp_blocks(lists->n_rows * n_strips), pull<V, source, target>, *lists,
+                    *parts, n_items, beta, (target *)out);
+}
+
+/* E, Out: what a number of the rows and of the sums is stored as. */
+template <typename E, typename Out>
+static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *lists,
+                               const struct sl_pull_parts *parts, uint32_t n_parts, uint32_t n_columns, int beta,
+                               void *out)
+{
+    uintptr_t addresses = sl_quad_address(sl_entries_of<Out>(), out);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        addresses |= parts->factor[q] != 0 ? sl_quad_address(sl_entries_of<E>(), parts->rows[q]) : 0;
+    }
+    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
+               ? start<float4, E, Out>(stream, lists, parts, n_columns, beta, out)
+               : start<float, E, Out>(stream, lists, parts, n_columns, beta, out);
+}
+
+enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                            uint32_t n_parts, enum sl_entries of, uint32_t n_columns, int beta, enum sl_entries out_of,
+                            void *out)
+{
+    if (of == SL_OF_REAL) {
+        return start_of<float, float>(stream, lists, parts, n_parts, n_columns, beta, out);
+    }
+    return out_of == SL_OF_REAL ? start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out)
+                                : start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
 }

@@ -99,17 +99,6 @@ static MAYBE_UNUSED bool wants_gpu(void)
     return true;
 }
 
-/* What computes with rows in bf16 on CPU workers alone is skipped elsewhere. */
-static MAYBE_UNUSED void needs_cpus_alone(void)
-{
-#ifdef SL_EMULATED
-    skip();
-#endif
-    if (wants_gpu()) {
-        skip();
-    }
-}
-
 /* Rows in bf16 are for CPUs and for GPUs of compute capability 8; on others tests of them are skipped. */
 static MAYBE_UNUSED void needs_bf16(void)
 {

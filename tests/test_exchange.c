@@ -508,18 +508,25 @@ static void test_pack_launcher(void **state)
 }
 
 /* skew puts both bases off their alignment. */
-static void check_unpack_launcher(uint32_t n_rows, uint32_t n_columns, uint32_t skew)
+static void check_unpack_launcher(enum sl_entries of, uint32_t n_rows, uint32_t n_columns, uint32_t skew)
 {
+    const size_t row_bytes = sl_entries_bytes(of, n_columns);
+    const size_t skipped = sl_entries_bytes(of, skew);
     uint32_t *list = need((size_t)n_rows + 2, sizeof *list);
     uint32_t n = list_rows(n_rows, list);
-    sl_real *packed = noisy((size_t)n * n_columns + skew, 6);
-    sl_real *out = poisoned((size_t)n_rows * n_columns + skew + 1);
-    sl_real *packed_there = on_device(packed, ((size_t)n * n_columns + skew) * sizeof *packed);
-    sl_real *out_there = on_device(out, ((size_t)n_rows * n_columns + skew + 1) * sizeof *out);
+    const size_t bytes = skipped + (n_rows + 1) * row_bytes;
+    sl_real *packed = noisy(bytes / sizeof *packed + 1, 6);
+    sl_real *out = noisy(bytes / sizeof *out + 1, 7);
+    char *packed_there = on_device(packed, bytes);
+    char *out_there = on_device(out, bytes);
     uint32_t *list_there = on_device(list, ((size_t)n_rows + 2) * sizeof *list);
-    expect_launched(sl_unpack_cuda(NULL, n, n_columns, list_there + 2, packed_there + skew, out_there + skew));
-    sl_unpack_cpu(n, n_columns, list + 2, packed + skew, out + skew);
-    expect_on_device("unpacked", out_there, (size_t)n_rows * n_columns + skew + 1, sizeof *out, out);
+    expect_launched(sl_unpack_cuda(NULL, row_bytes, n, list_there + 2, packed_there + skipped, out_there + skipped));
+    if (of == SL_OF_REAL) {
+        sl_unpack_cpu(n, n_columns, list + 2, packed + skew, out + skew);
+    } else {
+        sl_unpack_bf16_cpu(n, n_columns, list + 2, (sl_bf16 *)(void *)packed + skew, (sl_bf16 *)(void *)out + skew);
+    }
+    expect_on_device("unpacked", out_there, bytes, 1, out);
     cudaFree(packed_there);
     cudaFree(list_there);
     free(list);
@@ -533,9 +540,12 @@ static void test_unpack_launcher(void **state)
     const uint32_t widths[] = {1, 7, 8, 33, 128, 516};
     need_device();
     for (int w = 0; w < 6; w++) {
-        check_unpack_launcher(0, widths[w], 0);
-        check_unpack_launcher(77, widths[w], 0);
-        check_unpack_launcher(77, widths[w], 1);
+        for (enum sl_entries of = SL_OF_REAL; of <= SL_OF_BF16; of++) {
+            check_unpack_launcher(of, 0, widths[w], 0);
+            check_unpack_launcher(of, 77, widths[w], 0);
+            check_unpack_launcher(of, 77, widths[w], 1);
+            check_unpack_launcher(of, 77, widths[w], 2);
+        }
     }
 }
 
@@ -647,7 +657,6 @@ static void test_unpack_bf16(void **state)
     uint32_t list[2 + 7];
     const uint32_t n = list_rows(13, list);
     (void)state;
-    needs_cpus_alone();
     for (uint32_t i = 0; i < 13 * 6; i++) {
         out[i] = wanted[i] = (sl_bf16)(0x4000 + i);
     }

@@ -331,7 +331,7 @@ static void test_resgcn(void **state)
 
 static void test_bf16(void **state)
 {
-    needs_cpus_alone();
+    needs_bf16();
     precision = SL_PRECISION_BF16;
     tolerance = 2e-2;
     check_case("pipe_sage_w1");

@@ -67,8 +67,7 @@ refuse '--gradient-factor: found 1.5' --gradient-factor 1.5
 refuse '--model: found gat' --model gat
 refuse '--norm: found batch' --norm batch
 refuse '--history-every' --history-every 0
-refuse '--precision: found .tf32., expected one of float, bf16' --precision tf32
-refuse '--precision: found bf16 with --gpus 1' --precision bf16 --gpus 1
+refuse '--precision: found tf32 without a GPU' --precision tf32 --gpus 0
 
 # ---- figures -----------------------------------------------------------------------------------------------------------------------
 

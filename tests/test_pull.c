@@ -487,9 +487,25 @@ static struct table round_table(const struct table *table)
     return rounded;
 }
 
+/* Sums of all parts' rows of bf16, in float and rounded. */
+typedef void sums_of_bf16(const struct sum *sum, const struct table *rounded, int beta, const struct table *out,
+                          const struct table *rounded_out);
+
+static void pull_bf16(const struct sum *sum, const struct table *rounded, int beta, const struct table *out,
+                      const struct table *rounded_out)
+{
+    for (uint32_t p = 0; p < rounded->w->n_parts; p++) {
+        struct sl_pull_lists lists = lists_of(rounded->w, sum, p);
+        struct sl_pull_parts parts = parts_of(rounded, sum, p);
+        sl_pull_bf16_cpu(&lists, &parts, rounded->n_columns, beta, out->part[p]);
+        sl_pull_rounded_cpu(&lists, &parts, rounded->n_columns, beta, (sl_bf16 *)(void *)rounded_out->part[p]);
+    }
+}
+
 /* Sums of rows of bf16 are those of the same rows in float, and rounded once where they go into such; they are onto what was there, or
  * read nothing of it. */
-static void check_bf16(const struct sum *sum, const struct table *x, const struct table *rounded, int beta)
+static void check_bf16(sums_of_bf16 *add_up, const struct sum *sum, const struct table *x, const struct table *rounded,
+                       int beta)
 {
     const struct world *w = x->w;
     struct table wanted = make_table(w, x->n_columns);
@@ -501,12 +517,7 @@ static void check_bf16(const struct sum *sum, const struct table *x, const struc
     struct table got_rounded = round_table(&got);
     struct table before = round_table(&wanted);
     pull(sum, x, beta, &wanted);
-    for (uint32_t p = 0; p < w->n_parts; p++) {
-        struct sl_pull_lists lists = lists_of(w, sum, p);
-        struct sl_pull_parts parts = parts_of(rounded, sum, p);
-        sl_pull_bf16_cpu(&lists, &parts, x->n_columns, beta, got.part[p]);
-        sl_pull_rounded_cpu(&lists, &parts, x->n_columns, beta, (sl_bf16 *)(void *)got_rounded.part[p]);
-    }
+    add_up(sum, rounded, beta, &got, &got_rounded);
     expect_same_tables("of bf16", &got, &wanted);
     struct table wanted_rounded = round_table(&wanted);
     for (uint32_t q = 0; q < w->n_parts; q++) {
@@ -534,7 +545,7 @@ static void test_bf16(void **state)
             fill_table(&x, SEED);
             struct table rounded = round_table(&x);
             for (size_t k = 0; k < 2 * sizeof sums / sizeof *sums; k++) {
-                check_bf16(&sums[k / 2], &x, &rounded, k % 2);
+                check_bf16(pull_bf16, &sums[k / 2], &x, &rounded, k % 2);
             }
             free_table(&x);
             free_table(&rounded);
@@ -688,19 +699,21 @@ static void free_device_lists(const struct sl_pull_lists *lists)
     cudaFree((void *)lists->factors);
 }
 
-static void launch(const struct sum *sum, const struct table *x, int beta, const struct table *out)
+/* Rows and sums of such numbers. */
+static void launch(const struct sum *sum, enum sl_entries of, const struct table *x, int beta, enum sl_entries out_of,
+                   const struct table *out)
 {
     const struct world *w = x->w;
     struct table rows = {.w = w, .n_columns = x->n_columns};
     for (uint32_t q = 0; q < w->n_parts; q++) {
-        rows.part[q] = on_device(x->part[q], (size_t)size_of(w, q) * x->n_columns * sizeof(sl_real));
+        rows.part[q] = on_device(x->part[q], size_of(w, q) * sl_entries_bytes(of, x->n_columns));
     }
     for (uint32_t p = 0; p < w->n_parts; p++) {
         struct sl_pull_lists lists = lists_on_device(w, sum, p);
         struct sl_pull_parts parts = parts_of(&rows, sum, p);
-        size_t bytes = (size_t)lists.n_rows * x->n_columns * sizeof(sl_real);
-        sl_real *to = on_device(out->part[p], bytes);
-        expect_launched(sl_pull_cuda(NULL, &lists, &parts, x->n_columns, beta, to));
+        size_t bytes = lists.n_rows * sl_entries_bytes(out_of, x->n_columns);
+        void *to = on_device(out->part[p], bytes);
+        expect_launched(sl_pull_cuda(NULL, &lists, &parts, w->n_parts, of, x->n_columns, beta, out_of, to));
         from_device(out->part[p], to, bytes);
         free_device_lists(&lists);
     }
@@ -709,24 +722,42 @@ static void launch(const struct sum *sum, const struct table *x, int beta, const
     }
 }
 
+static void launch_bf16(const struct sum *sum, const struct table *rounded, int beta, const struct table *out,
+                        const struct table *rounded_out)
+{
+    launch(sum, SL_OF_BF16, rounded, beta, SL_OF_REAL, out);
+    launch(sum, SL_OF_BF16, rounded, beta, SL_OF_BF16, rounded_out);
+}
+
 /* The launcher's bits are the kernel's. */
+static void check_launched(const struct sum *sum, const struct table *x, int beta)
+{
+    struct table wanted = make_table(x->w, x->n_columns);
+    struct table got = make_table(x->w, x->n_columns);
+    if (beta) {
+        fill_table(&wanted, SEED + 2);
+        fill_table(&got, SEED + 2);
+    }
+    pull(sum, x, beta, &wanted);
+    launch(sum, SL_OF_REAL, x, beta, SL_OF_REAL, &got);
+    expect_same_tables("launched", &got, &wanted);
+    free_table(&wanted);
+    free_table(&got);
+}
+
 static void check_launcher(const struct world *w, uint32_t n_columns)
 {
     const struct sum sums[] = {
         {IN, SL_PULL_MEAN, all_kinds}, {OUT, SL_PULL_MEAN_BACK, all_kinds}, {IN, SL_PULL_SYMMETRIC, all_kinds}};
     struct table x = make_table(w, n_columns);
-    struct table out[2] = {make_table(w, n_columns), make_table(w, n_columns)};
     fill_table(&x, SEED);
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
-        for (int beta = 0; beta < 2; beta++) {
-            pull(&sums[i], &x, beta, &out[0]);
-            launch(&sums[i], &x, beta, &out[1]);
-            expect_same_tables("launched", &out[1], &out[0]);
-        }
+    struct table rounded = round_table(&x);
+    for (size_t i = 0; i < 2 * sizeof sums / sizeof *sums; i++) {
+        check_launched(&sums[i / 2], &x, i % 2);
+        check_bf16(launch_bf16, &sums[i / 2], &x, &rounded, i % 2);
     }
     free_table(&x);
-    free_table(&out[0]);
-    free_table(&out[1]);
+    free_table(&rounded);
 }
 
 static void test_launcher(void **state)
@@ -949,7 +980,6 @@ static void test_outputs_are_written(void **state)
 static void test_bf16_submissions(void **state)
 {
     (void)state;
-    needs_cpus_alone();
     fixture_start(2);
     struct small *s = make_small();
     sl_bf16 rows[2][2 * 6];

@@ -88,9 +88,9 @@ static const struct sl_option options[] = {
      .help = "Add a layer's input to its output where their widths are equal"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16,tf32",
      .initial = "float",
-     .help = "Numbers of rows: dense features, hidden rows, means, what PEs exchange, and the factors of products. bf16: half the bytes, "
-             "and twice the rate or more where processors or GPUs multiply so; sums, weights and gradients stay float. "
-             "tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
+     .help = "Numbers of rows: dense features, hidden rows, sums, what travels between PEs, chunks and epochs, and the factors of products. "
+             "bf16: half the bytes, and twice the rate or more where processors or GPUs multiply so; what is added up, weights "
+             "and their gradients stay float. tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the weights in this safetensors file, as --save writes it"},
 
@@ -270,13 +270,6 @@ static const struct sl_option pipe_options[] = {
      .min = 1, .argument = "N", .unit = "epochs",
      .help = "Epochs between snapshots of the rows that stand for those of chunks to come; 1: those of the last epoch"},
 };
-
-/* In the place of coop_sage's. */
-static const struct sl_option pipe_precision =
-    {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16",
-     .initial = "float",
-     .help = "Numbers of rows: dense features, hidden rows, sums, history, gradients along edges, and the factors of products. bf16: half "
-             "the bytes, and twice the rate where processors multiply so; what is added up, weights and their gradients stay float (on CPUs)"};
 /* clang-format on */
 
 /* Options of coop_sage that full-graph training does not have: of these groups, and these. */
@@ -318,8 +311,6 @@ static void fill_pipe_table(void)
             n += sizeof pipe_options / sizeof *pipe_options;
             shared_options[n] = options[i];
             shared_options[n++].group = "pipeline";
-        } else if (strcmp(options[i].name, pipe_precision.name) == 0) {
-            shared_options[n++] = pipe_precision;
         } else if (!is_minibatches(&options[i])) {
             shared_options[n++] = options[i];
         }
@@ -406,14 +397,8 @@ static enum sl_status check_model(const struct sl_settings *s)
 
 static enum sl_status check_precision(const struct sl_settings *s)
 {
-    bool bf16_pipe = s->precision == SL_PRECISION_BF16 && s->schedule == SL_SCHEDULE_PIPE;
-    if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
-        return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16");
-    }
-    return bf16_pipe && s->gpus > 0 && s->gpus != SL_GPUS_ALL
-               ? sl_fail(SL_EINVAL,
-                         "--precision: found bf16 with --gpus %u, expected float; here bf16 is for CPUs, --gpus 0",
-                         s->gpus)
+    return s->precision == SL_PRECISION_TF32 && s->gpus == 0
+               ? sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16")
                : SL_OK;
 }
 
