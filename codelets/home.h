@@ -27,13 +27,31 @@ struct sl_homes {
 /* Look StarPU's workers up for n_pes PEs; StarPU is up. */
 void sl_homes_find(uint32_t n_pes, struct sl_homes *out);
 
+/* The number of a PE among these. */
+static inline uint32_t sl_homes_number(const struct sl_homes *homes, uint32_t pe)
+{
+    uint32_t i = pe < homes->first_pe ? 0 : pe - homes->first_pe;
+    return i < homes->n_pes ? i : homes->n_pes - 1;
+}
+
+/* The homes that a PE has to itself where there are more homes than PEs; else its home. */
+struct sl_home_range {
+    uint32_t first, n;
+};
+static inline struct sl_home_range sl_home_range(const struct sl_homes *homes, uint32_t pe)
+{
+    uint32_t i = sl_homes_number(homes, pe);
+    uint32_t first = sl_spread(i, homes->n_pes, homes->n);
+    uint32_t end = sl_spread(i + 1, homes->n_pes, homes->n);
+    return (struct sl_home_range){first, end > first ? end - first : 1};
+}
+
 /* The home of a PE, which with GPUs is the number of its GPU, and its worker. */
 static inline uint32_t sl_home_of(const struct sl_homes *homes, uint32_t pe)
 {
-    uint32_t last = homes->n_pes - 1;
-    uint32_t i = pe < homes->first_pe ? 0 : pe - homes->first_pe;
-    return sl_spread(i < last ? i : last, homes->n_pes, homes->n);
+    return sl_home_range(homes, pe).first;
 }
+
 static inline int sl_home_worker(const struct sl_homes *homes, uint32_t pe)
 {
     return (int)(homes->first_worker + sl_home_of(homes, pe));

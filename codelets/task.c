@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/near.h"
 #include "codelets/rows.h"
 #include "codelets/waits.h"
 #include "support/clock.h"
@@ -585,6 +586,7 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     } else if (for_gpus_only) {
         out->where = STARPU_CUDA;
     }
+    out->sched_data = run->near != NULL ? sl_near_place(run->near, args->pe) : NULL;
     if (run->has_cuda) {
         out->callback_func = count_cuda_task;
         out->callback_arg = out->cl_arg;

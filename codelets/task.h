@@ -102,13 +102,14 @@ struct sl_run {
     const struct sl_homes
         *homes; /* --placement home: a PE's tasks run at its home only, those without a CUDA implementation
                                      anywhere where homes are GPUs'; NULL: all run anywhere */
-    struct sl_holder *holder; /* NULL: tasks go to StarPU one by one */
-    bool gpus_first;          /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
-    bool has_cuda;            /* there are CUDA workers */
-    uint32_t n_gpus;          /* that StarPU drives, with a worker each */
-    uint64_t gpu_bytes;       /* that data may take on one, where StarPU has least; 0: there is none */
-    bool evaluate_anywhere;   /* evaluation's tasks, which are of parts, go to no PE's home */
-    bool evaluate_on_cpus;    /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
+    const struct sl_homes *near; /* tasks join the line of their PE's home (codelets/near.h); NULL: another scheduler */
+    struct sl_holder *holder;    /* NULL: tasks go to StarPU one by one */
+    bool gpus_first;             /* tasks with a CUDA implementation run on GPUs only: CPU workers do the others */
+    bool has_cuda;               /* there are CUDA workers */
+    uint32_t n_gpus;             /* that StarPU drives, with a worker each */
+    uint64_t gpu_bytes;          /* that data may take on one, where StarPU has least; 0: there is none */
+    bool evaluate_anywhere;      /* evaluation's tasks, which are of parts, go to no PE's home */
+    bool evaluate_on_cpus;       /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
     bool bf16;         /* --precision bf16: products take their factors so */

@@ -10,6 +10,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
+#include "codelets/near.h"
 #include "runtime/exchange/nccl.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/gpus.h"
@@ -203,6 +204,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     out->run.bf16 = settings->precision == SL_PRECISION_BF16;
     out->run.tf32 = settings->precision == SL_PRECISION_TF32;
     door_open(out);
+    out->run.near = strcmp(machine.sched, SL_NEAR) == 0 && !out->plan.homes.gpus ? &out->plan.homes : NULL;
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;
     struct sl_work work = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->door, 0};

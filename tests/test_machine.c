@@ -146,7 +146,8 @@ static void test_unknown_scheduler(void **state)
     (void)state;
     assert_int_equal(start(1, "fastest"), SL_EINVAL);
     expect_message(sl_message(), "fastest", "--sched");
-    expect_message(sl_message(), " eager", " lws");
+    expect_message(sl_message(), " near", " lws");
+    expect_message(sl_message(), " eager", " dmdas");
     expect_message(sl_message(), " prio", " dmda");
     assert_null(strchr(sl_message(), '\n'));
     assert_false(started.started || starpu_is_initialized());
@@ -179,7 +180,7 @@ static void test_all_gpus(void **state)
     assert_int_equal(starpu_worker_get_count_by_type(STARPU_CUDA_WORKER), n);
     assert_int_equal(started.gpus_first, n > 0);
     assert_int_equal(started.n_workers, n > 0 ? n + 1 : started.topology.n_workers);
-    assert_string_equal(started.sched, n > 0 ? "dmdas" : "lws");
+    assert_string_equal(started.sched, n > 0 ? "dmdas" : "near");
     sl_machine_stop(&started);
     settings.cpus = 2 <= STARPU_MAXCPUS ? 2 : 1;
     expect_ok(sl_machine_start(&settings, &started));
@@ -213,14 +214,19 @@ static void test_scheduler(void **state)
 {
     (void)state;
     unsetenv("STARPU_SCHED");
-    expect_sched(NULL, "lws");
+    expect_sched(NULL, "near");
     expect_sched("eager", "eager");
-    expect_sched(NULL, "lws");
+    expect_sched("near", "near");
+    expect_sched(NULL, "near");
     setenv("STARPU_SCHED", "prio", 1);
     expect_sched(NULL, "prio");
     expect_sched("dmda", "dmda");
+    expect_sched("near", "near");
+    setenv("STARPU_SCHED", "near", 1);
+    expect_sched(NULL, "near");
+    expect_sched("lws", "lws");
     setenv("STARPU_SCHED", "", 1);
-    expect_sched(NULL, "lws");
+    expect_sched(NULL, "near");
     setenv("STARPU_SCHED", "nonsense", 1);
     assert_int_equal(start(1, NULL), SL_EINVAL);
     expect_message(sl_message(), "nonsense", "lws");

@@ -245,7 +245,7 @@ static void test_groups(void **state)
     static const struct spread two_pes = {2, 1, 1, SL_PARTITION_NONE, 2};
     (void)state;
     long_test();
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t i = 0; i < n_variants; i++) {
         struct outcome alone;
         if (variants[i].norm != SL_NORM_BATCH) {
@@ -312,7 +312,7 @@ static void test_empty_groups(void **state)
     long_test();
     uint32_t last;
     uint32_t batch = awkward_batch(dense_set.train.n, &last);
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t i = 0; i < n_variants; i++) {
         if (variants[i].sparse) {
             continue;
@@ -417,15 +417,15 @@ static void exact_round(size_t round, const char *what, bool first)
 
 static void test_same_bits(void **state)
 {
-    static const char *const scheds[] = {"lws", "prio", "eager", "dmda"};
+    static const char *const scheds[] = {NULL, "lws", "prio", "dmda"};
     size_t round = 0;
     (void)state;
     long_test_watched();
     for (uint32_t n_workers = 1; n_workers <= 3 && n_workers <= STARPU_MAXCPUS; n_workers++) {
         for (size_t s = 0; s < 4; s++, round++) {
-            char what[64];
-            snprintf(what, sizeof what, "%s with %u workers", scheds[s], n_workers);
+            char what[96];
             machine_up(scheds[s], n_workers);
+            snprintf(what, sizeof what, "%s with %u workers", machine.sched, n_workers);
             exact_round(round, what, round == 0);
             machine_down();
         }
@@ -457,7 +457,7 @@ static void test_teams(void **state)
 #ifdef SL_EMULATED
     long_test_watched();
 #endif
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t i = 0; i < n_exact_variants(); i++) {
         const struct variant *v = &variants[exact_variants[i]];
         const uint32_t usual = v->norm == SL_NORM_BATCH ? 3 : 5; /* of 10 or 20 PEs, with two teams a worker */
@@ -510,7 +510,7 @@ static void test_feature_cache(void **state)
     struct sl_feature_cache cache;
     (void)state;
     long_test_watched();
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     run_variant(&variants[2], &exact_spreads[0], &plain);
     check_cached(SL_FEATURE_CACHE_LRU, &plain);
     check_cached(SL_FEATURE_CACHE_DEGREE, &plain);
@@ -537,7 +537,7 @@ static void test_seeds_differ(void **state)
     struct sl_settings settings;
     (void)state;
     long_test_watched();
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (int i = 0; i < 2; i++) {
         settings_of(&variants[1], &exact_spreads[0], &settings);
         settings.seed = 1 + (uint64_t)i;
@@ -652,7 +652,7 @@ static void test_coverage(void **state)
 {
     (void)state;
     long_test_watched();
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t i = 0; i < N_COMMON; i += 4) {
         uint8_t *should = frontiers(&variants[i], &one_pe);
         for (size_t j = 1; j < N_SPREADS; j++) {
@@ -675,7 +675,7 @@ static void test_fanout(void **state)
 {
     (void)state;
     long_test_watched();
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t i = 0; i < N_COMMON; i += 4) {
         const struct sl_graph *graph = &dataset_of(&variants[i])->graph;
         struct sl_settings settings;
@@ -732,7 +732,7 @@ static void test_epochs(void **state)
     (void)state;
     long_test_watched();
     uint32_t *times = need(dense_set.graph.n_vertices, sizeof *times);
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t j = 0; j < N_SPREADS; j++) {
         uint64_t sums[3];
         struct spread spread = spread_of(j, j);

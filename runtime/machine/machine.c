@@ -12,38 +12,52 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
+#include "codelets/near.h"
 #include "codelets/ranks.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
 
-/* With GPUs it matters where a task's data are and how long it takes there. */
-#define DEFAULT_SCHED "lws"
+/* Between GPUs it matters more where a task's data are, and how long it takes there. */
+#define DEFAULT_SCHED SL_NEAR
 #define DEFAULT_SCHED_GPUS "dmdas"
 
-/* " eager prio lws .." */
+/* " near eager prio lws .." */
 static void list_policies(char *out, size_t bytes)
 {
     struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
-    size_t used = 0;
-    out[0] = '\0';
+    size_t used = (size_t)snprintf(out, bytes, " " SL_NEAR);
     for (int i = 0; policies[i] != NULL && used < bytes; i++) {
         used += (size_t)snprintf(out + used, bytes - used, " %s", policies[i]->policy_name);
     }
 }
 
-static enum sl_status check_sched(const char *name)
+/* Ours knows of no GPUs. */
+static enum sl_status check_near(uint32_t n_gpus)
+{
+    return n_gpus == 0
+               ? SL_OK
+               : sl_fail(SL_EINVAL,
+                         "--sched: found " SL_NEAR " with %u GPUs, expected one of StarPU's, as " DEFAULT_SCHED_GPUS
+                         "; " SL_NEAR " is for CPUs, --gpus 0",
+                         n_gpus);
+}
+
+static enum sl_status check_sched(const char *name, uint32_t n_gpus)
 {
     char known[640];
     struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
+    if (strcmp(name, SL_NEAR) == 0) {
+        return check_near(n_gpus);
+    }
     for (int i = 0; policies[i] != NULL; i++) {
         if (strcmp(policies[i]->policy_name, name) == 0) {
             return SL_OK;
         }
     }
     list_policies(known, sizeof known);
-    return sl_fail(SL_EINVAL, "--sched: StarPU has no scheduler '%.100s'; it has%s", name, known);
+    return sl_fail(SL_EINVAL, "--sched: there is no scheduler '%.100s'; there are%s", name, known);
 }
 
 /* Set a variable, or remove it where `value` is NULL. */
@@ -225,6 +239,14 @@ static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
     }
 }
 
+/* By its name, or as it is where StarPU does not know it. */
+static void choose_sched(const char *name, struct starpu_conf *conf)
+{
+    bool ours = strcmp(name, SL_NEAR) == 0;
+    conf->sched_policy = ours ? &sl_near : NULL;
+    conf->sched_policy_name = ours ? NULL : name;
+}
+
 /* Once StarPU is up: its GPUs, and each worker's libraries. */
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
@@ -273,7 +295,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, count_gpus(settings, &gpus.first, &machine.n_gpus), failed);
     SL_TRY(st, read_gpus(settings, machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));
-    SL_TRY(st, check_sched(machine.sched), failed);
+    SL_TRY(st, check_sched(machine.sched, machine.n_gpus), failed);
     SL_TRY(st, sl_topology_read(&machine.topology), failed);
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
     SL_TRY(st, share_processors(&machine.topology, n_cpus + machine.n_gpus), failed);
@@ -282,7 +304,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, sl_environment_home_open(&machine.home), failed);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
-    conf.sched_policy_name = machine.sched;
+    choose_sched(machine.sched, &conf);
     conf.ncpus = (int)n_cpus;
     choose_gpus(gpus.first, machine.n_gpus, &conf);
     conf.nopencl = 0;

@@ -24,7 +24,7 @@ struct sl_machine {
 };
 
 /* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there; with several ranks of those that are this one's, sl_gpus_share), --cpus CPU workers (0: $STARPU_NCPU, else one beside GPUs, else as many as
- * runtime/machine/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else lws, or dmdas with GPUs). With
+ * runtime/machine/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else near (codelets/near.h), or dmdas with GPUs). With
  * GPUs cuBLAS and cuSPARSE are ready on each, buffers in main memory are StarPU's pinned ones instead of the pool's
  * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). StarPU leaves signals alone.
  * What StarPU cannot use of its environment is refused by name, or replaced (runtime/machine/environment.h).

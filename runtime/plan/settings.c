@@ -200,8 +200,9 @@ static const struct sl_option options[] = {
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all", .help = "GPUs; all: those that CUDA finds, none in a build without CUDA, and of several processes on a machine each its "
                                               "share; 0: CPUs alone"},
-    {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "StarPU's choice",
-     .argument = "NAME", .help = "StarPU's scheduler: lws without GPUs and dmdas with them, unless $STARPU_SCHED names another"},
+    {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched), .shown = "near; dmdas with GPUs",
+     .argument = "NAME", .help = "The scheduler: near, Starling's own for CPUs, which keeps tasks where their PE's rows are, or one of StarPU's, unless "
+                                 "$STARPU_SCHED names another"},
     {.name = "placement", .group = "StarPU", .kind = SL_OPTION_CHOICE, .offset = FIELD(placement),
      .choices = "free,home,auto", .initial = "auto",
      .help = "free: a PE's tasks run where the scheduler wants; home: on the PE's own worker (or GPU, where GPUs are used) "

@@ -114,7 +114,7 @@ struct sl_settings {
     uint32_t cpus; /* CPU workers; 0: one per core of the cpuset, or, beside GPUs, one for what GPUs cannot do */
     uint32_t
         gpus;    /* SL_GPUS_ALL: all there are, in a build that can use them; sl_session_open puts their number here */
-    char *sched; /* NULL: $STARPU_SCHED, else lws, with GPUs dmdas */
+    char *sched; /* NULL: $STARPU_SCHED, else near, with GPUs dmdas */
     int placement;     /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
     int transport;     /* enum sl_transport_by */
     int means;         /* enum sl_means_by */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/gemm.h"
+#include "codelets/near.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
@@ -257,6 +258,7 @@ static enum sl_status open_run(struct sl_session *t)
     bool alone = t->plan.n_ranks == 1 && starpu_memory_nodes_get_count() == 1;
     sl_pool_report(alone ? &t->run.failure : NULL);
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
+    t->run.near = strcmp(t->machine.sched, SL_NEAR) == 0 ? &t->plan.homes : NULL;
     /* Parts are no PEs then: fewer than homes, or chunks. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
     t->run.gpus_first = t->machine.gpus_first;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A line for each worker, with a list for each priority. */
+#include "codelets/near.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "codelets/task.h"
+
+#define N_LEVELS (SL_PRIORITY_SEND - SL_PRIORITY_SAMPLE + 1)
+#define APART 128 /* bytes: no two lines meet in what a core fetches at a time */
+
+struct line {
+    _Alignas(APART) pthread_mutex_t lock;
+    atomic_uint n_tasks; /* written with the lock held */
+    struct starpu_task_list level[N_LEVELS];
+};
+
+static struct line lines[STARPU_NMAXWORKERS];
+static unsigned n_lines;
+static unsigned n_steps; /* a power of two, not below n_lines */
+static atomic_uint n_turns;
+
+/* ---- places ---- */
+
+#define N_BITS 16 /* of a place's first worker, below their number */
+
+void *sl_near_place(const struct sl_homes *homes, uint32_t pe)
+{
+    const struct sl_home_range range = sl_home_range(homes, pe);
+    return (void *)((uintptr_t)range.n << N_BITS | (homes->first_worker + range.first));
+}
+
+/* The line that a task joins. */
+static unsigned line_of(const struct starpu_task *task)
+{
+    const uintptr_t place = (uintptr_t)task->sched_data;
+    const unsigned first = place & ((1u << N_BITS) - 1);
+    const unsigned n = place == 0 ? n_lines : (unsigned)(place >> N_BITS);
+    const unsigned here = (unsigned)starpu_worker_get_id(); /* of another thread: beyond all */
+    if (n > 1 && here - first >= n) {
+        return first + atomic_fetch_add_explicit(&n_turns, 1, memory_order_relaxed) % n;
+    }
+    return n == 1 ? first : here;
+}
+
+/* ---- lines ---- */
+
+static unsigned level_of(const struct starpu_task *task)
+{
+    const int level = task->priority - SL_PRIORITY_SAMPLE;
+    return level < 0 ? 0 : level < N_LEVELS ? (unsigned)level : N_LEVELS - 1;
+}
+
+static struct starpu_task *take(struct line *line, struct starpu_task *pop_one(struct starpu_task_list *))
+{
+    struct starpu_task *task = NULL;
+    if (atomic_load_explicit(&line->n_tasks, memory_order_relaxed) == 0) {
+        return NULL;
+    }
+    pthread_mutex_lock(&line->lock);
+    for (unsigned level = N_LEVELS; level-- > 0 && task == NULL;) {
+        task = starpu_task_list_empty(&line->level[level]) ? NULL : pop_one(&line->level[level]);
+    }
+    if (task != NULL) {
+        atomic_fetch_sub_explicit(&line->n_tasks, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&line->lock);
+    return task;
+}
+
+/* ---- what StarPU calls ---- */
+
+static void init(unsigned context)
+{
+    starpu_sched_ctx_set_min_priority(context, SL_PRIORITY_SAMPLE);
+    starpu_sched_ctx_set_max_priority(context, SL_PRIORITY_SEND);
+    n_lines = starpu_worker_get_count();
+    for (n_steps = 1; n_steps < n_lines;) {
+        n_steps *= 2;
+    }
+    for (unsigned i = 0; i < n_lines; i++) {
+        pthread_mutex_init(&lines[i].lock, NULL);
+        atomic_init(&lines[i].n_tasks, 0);
+        for (unsigned level = 0; level < N_LEVELS; level++) {
+            starpu_task_list_init(&lines[i].level[level]);
+        }
+    }
+}
+
+static void deinit(unsigned context)
+{
+    (void)context;
+    for (unsigned i = 0; i < n_lines; i++) {
+        pthread_mutex_destroy(&lines[i].lock);
+    }
+}
+
+/* Workers are all there from the start to the end. */
+static void change_workers(unsigned context, int *workers, unsigned n)
+{
+    (void)context;
+    (void)workers;
+    (void)n;
+}
+
+static int push(struct starpu_task *task)
+{
+    const unsigned to = line_of(task);
+    unsigned implementation = 0;
+    starpu_worker_can_execute_task_first_impl(to, task, &implementation);
+    starpu_task_set_implementation(task, implementation);
+    pthread_mutex_lock(&lines[to].lock);
+    starpu_task_list_push_back(&lines[to].level[level_of(task)], task);
+    atomic_fetch_add_explicit(&lines[to].n_tasks, 1, memory_order_relaxed);
+    starpu_push_task_end(task);
+    pthread_mutex_unlock(&lines[to].lock);
+#ifndef STARPU_NON_BLOCKING_DRIVERS /* workers sleep: of those that do, any may take it */
+    for (unsigned i = 0; i < n_lines; i++) {
+        starpu_wake_worker_relax_light((int)i);
+    }
+#endif
+    return 0;
+}
+
+/* Workers whose numbers differ in low bits alone are neighbours. */
+static struct starpu_task *pop(unsigned context)
+{
+    const unsigned own = (unsigned)starpu_worker_get_id();
+    struct starpu_task *task = take(&lines[own], starpu_task_list_pop_front);
+    (void)context;
+    for (unsigned i = 1; i < n_steps && task == NULL; i++) {
+        task = (own ^ i) < n_lines ? take(&lines[own ^ i], starpu_task_list_pop_back) : NULL;
+    }
+    return task;
+}
+
+struct starpu_sched_policy sl_near = {
+    .init_sched = init,
+    .deinit_sched = deinit,
+    .push_task = push,
+    .pop_task = pop,
+    .add_workers = change_workers,
+    .remove_workers = change_workers,
+    .policy_name = SL_NEAR,
+    .policy_description = "tasks near the rows of their PE",
+    .worker_type = STARPU_WORKER_LIST,
+};

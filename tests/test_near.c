@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/near.h, on four workers of which one at a time is let go on: the lines that tasks join, what a worker takes of its own and
+ * of others, and that nothing is lost where all are at work. */
+#include "codelets/near.h"
+
+#include <sched.h>
+
+#include "tests/run_fixture.h"
+
+#define N_WORKERS 4
+#define MOST 32
+
+/* ---- workers held, and what they do once they are not ---- */
+
+static atomic_int held[N_WORKERS]; /* 1: its task is to wait; 2: it waits */
+static atomic_int n_done;
+static char done[MOST + 1]; /* names of tasks in the order in which they ran */
+
+static void hold_task(void *buffers[], void *cl_arg)
+{
+    atomic_int *mine = &held[starpu_worker_get_id()];
+    (void)buffers;
+    (void)cl_arg;
+    atomic_store(mine, 2);
+    while (atomic_load(mine) != 0) {
+        sched_yield();
+    }
+}
+
+static void note_task(void *buffers[], void *cl_arg)
+{
+    (void)buffers;
+    done[atomic_fetch_add(&n_done, 1) % MOST] = *(const char *)cl_arg;
+}
+
+static struct starpu_codelet hold_cl = {.name = "sl_test_hold", .cpu_funcs = {hold_task}};
+static struct starpu_codelet note_cl = {
+    .name = "sl_test_note", .cpu_funcs = {note_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
+
+static void hold_all(void)
+{
+    for (int w = 0; w < N_WORKERS; w++) {
+        struct starpu_task *task = starpu_task_create();
+        atomic_store(&held[w], 1);
+        task->cl = &hold_cl;
+        task->execute_on_a_specific_worker = 1;
+        task->workerid = (unsigned)w;
+        assert_int_equal(starpu_task_submit(task), 0);
+    }
+    for (int w = 0; w < N_WORKERS; w++) {
+        while (atomic_load(&held[w]) != 2) {
+            sched_yield();
+        }
+    }
+    memset(done, 0, sizeof done);
+    atomic_store(&n_done, 0);
+}
+
+/* A task by the name of *name; place NULL: nobody's. handle NULL: of no data. */
+static void submit(const char *name, void *place, int priority, starpu_data_handle_t handle)
+{
+    struct starpu_task *task = starpu_task_create();
+    task->cl = &note_cl;
+    task->cl_arg = (void *)(uintptr_t)name;
+    task->cl_arg_size = 1;
+    task->priority = priority;
+    task->sched_data = place;
+    if (handle != NULL) {
+        task->nbuffers = 1;
+        task->handles[0] = handle;
+        task->modes[0] = STARPU_RW;
+    } else {
+        task->nbuffers = 0;
+    }
+    assert_int_equal(starpu_task_submit(task), 0);
+}
+
+/* What one worker does of n tasks, or of more, while the others are held. */
+static void expect_order(unsigned worker, const char *wanted)
+{
+    atomic_store(&held[worker], 0);
+    while (atomic_load(&n_done) < (int)strlen(wanted)) {
+        sched_yield();
+    }
+    assert_string_equal(done, wanted);
+}
+
+static void let_go(void)
+{
+    for (int w = 0; w < N_WORKERS; w++) {
+        atomic_store(&held[w], 0);
+    }
+    starpu_task_wait_for_all();
+}
+
+static void up(void)
+{
+    if (wants_gpu() || N_WORKERS > STARPU_MAXCPUS) {
+        skip();
+    }
+    machine_up(SL_NEAR, N_WORKERS);
+}
+
+/* ---- tests ---- */
+
+/* Workers that PEs have to themselves, and homes that PEs share. */
+static void test_ranges(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 9; n++) {
+        for (uint32_t n_pes = 1; n_pes <= 9; n_pes++) {
+            const struct sl_homes homes = {.n_pes = n_pes, .first_pe = 5, .n = n};
+            uint32_t next = 0;
+            for (uint32_t p = 5; p < 5 + n_pes; p++) {
+                struct sl_home_range range = sl_home_range(&homes, p);
+                assert_int_equal(range.first, sl_home_of(&homes, p));
+                if (n_pes >= n) {
+                    assert_int_equal(range.n, 1);
+                } else {
+                    assert_int_equal(range.first, next);
+                    assert_in_range(range.n, n / n_pes, (n + n_pes - 1) / n_pes);
+                }
+                next = range.first + range.n;
+            }
+            assert_int_equal(next, n);
+            assert_int_equal(sl_home_range(&homes, 4 + n_pes).first, sl_home_range(&homes, 99).first);
+            assert_int_equal(sl_home_range(&homes, 5).first, sl_home_range(&homes, 0).first);
+            assert_int_equal(sl_home_range(&homes, 5).n, sl_home_range(&homes, 0).n);
+            assert_int_equal(sl_home_range(&homes, 4 + n_pes).n, sl_home_range(&homes, 99).n);
+        }
+    }
+}
+
+/* Its own line first, by priority and in turn; then those of others, the next one's last task first. */
+static void test_order(void **state)
+{
+    (void)state;
+    up();
+    struct sl_homes homes;
+    sl_homes_find(N_WORKERS, &homes);
+    void *place[N_WORKERS];
+    for (uint32_t p = 0; p < N_WORKERS; p++) {
+        place[p] = sl_near_place(&homes, p);
+    }
+    hold_all();
+    submit("a", place[0], SL_PRIORITY_NORMAL, NULL);
+    submit("b", place[0], SL_PRIORITY_NORMAL, NULL);
+    submit("c", place[3], SL_PRIORITY_SEND, NULL);
+    submit("d", place[2], SL_PRIORITY_SAMPLE, NULL);
+    submit("e", place[2], SL_PRIORITY_NORMAL, NULL);
+    submit("f", place[2], SL_PRIORITY_NORMAL, NULL);
+    submit("g", place[1], SL_PRIORITY_COMPUTE, NULL);
+    submit("h", place[2], SL_PRIORITY_SEND, NULL);
+    expect_order(2, "hefdcba" /* 3 is next to 2, then 0 */ "g");
+    let_go();
+    machine_down();
+}
+
+/* A PE with several workers: by turns, and what one of them makes ready stays with it. What another makes ready does not. */
+static void test_several_workers(void **state)
+{
+    (void)state;
+    up();
+    struct sl_homes homes;
+    char data = 0;
+    starpu_data_handle_t handle;
+    sl_homes_find(2, &homes); /* of two workers each */
+    void *first = sl_near_place(&homes, 0);
+    void *second = sl_near_place(&homes, 1);
+    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&data, sizeof data);
+    hold_all();
+    submit("a", second, SL_PRIORITY_NORMAL, NULL);
+    submit("b", second, SL_PRIORITY_NORMAL, NULL);
+    submit("c", second, SL_PRIORITY_NORMAL, NULL);
+    submit("d", second, SL_PRIORITY_NORMAL, NULL);
+    atomic_store(&held[2], 0);
+    while (atomic_load(&n_done) < 4) {
+        sched_yield();
+    }
+    /* Its own in turn, of the other's the last before the first: turns may have begun with either. */
+    assert_true(strcmp(done, "acdb") == 0 || strcmp(done, "bdca") == 0);
+    let_go();
+    hold_all();
+    submit("a", second, SL_PRIORITY_SEND, handle);
+    submit("b", second, SL_PRIORITY_NORMAL, handle); /* ready once a is done, by whom it stays */
+    submit("c", first, SL_PRIORITY_NORMAL, NULL);
+    expect_order(3, "abc");
+    let_go();
+    hold_all();
+    submit("a", second, SL_PRIORITY_SEND, handle);
+    submit("b", first, SL_PRIORITY_NORMAL, handle);
+    submit("c", NULL, SL_PRIORITY_NORMAL, handle); /* nobody's: of whoever is done with b */
+    expect_order(2, "abc");
+    let_go();
+    starpu_data_unregister(handle);
+    machine_down();
+}
+
+/* Chains of tasks of all PEs, none lost, each in its order, whoever runs them. */
+static void count_task(void *buffers[], void *cl_arg)
+{
+    unsigned *count = (unsigned *)STARPU_VARIABLE_GET_PTR(buffers[0]);
+    const unsigned *wanted = cl_arg;
+    *count = *count == *wanted ? *count + 1 : UINT32_MAX / 2;
+}
+
+static void test_many(void **state)
+{
+    static struct starpu_codelet count_cl = {
+        .name = "sl_test_count", .cpu_funcs = {count_task}, .nbuffers = 1, .modes = {STARPU_RW}};
+    static unsigned numbers[500];
+    unsigned counts[7] = {0};
+    starpu_data_handle_t handle[7];
+    (void)state;
+    up();
+    for (uint32_t n_pes = 1; n_pes <= 7; n_pes += 3) {
+        struct sl_homes homes;
+        sl_homes_find(n_pes, &homes);
+        for (int k = 0; k < 7; k++) {
+            counts[k] = 0;
+            starpu_variable_data_register(&handle[k], STARPU_MAIN_RAM, (uintptr_t)&counts[k], sizeof counts[k]);
+        }
+        for (unsigned i = 0; i < 500 * 7; i++) {
+            struct starpu_task *task = starpu_task_create();
+            numbers[i / 7] = i / 7;
+            task->cl = &count_cl;
+            task->cl_arg = &numbers[i / 7];
+            task->cl_arg_size = sizeof *numbers;
+            task->handles[0] = handle[i % 7];
+            task->sched_data = i % 11 == 0 ? NULL : sl_near_place(&homes, i % n_pes);
+            task->priority = (int)(i % 9) - 3; /* beyond both ends */
+            assert_int_equal(starpu_task_submit(task), 0);
+        }
+        for (int k = 0; k < 7; k++) {
+            starpu_data_unregister(handle[k]);
+            assert_int_equal(counts[k], 500);
+        }
+    }
+    machine_down();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_several_workers),
+        cmocka_unit_test(test_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
