@@ -422,30 +422,70 @@ static int compare_keys(const void *a, const void *b)
     return (x->dataset_id > y->dataset_id) - (x->dataset_id < y->dataset_id);
 }
 
-#define PERMUTE_BITS 11 /* the keys are sorted within 2048 ranges of their hash */
+#define PERMUTE_BITS 14 /* the keys are sorted within as many ranges of their hash */
+#define PERMUTE_RANGE (64 - PERMUTE_BITS)
+#define PERMUTE_SMALL 64 /* keys of a range that are sorted one by one */
+
+/* Ranges have few keys each, unless there are millions. */
+static void sort_range(uint32_t n, struct sl_permute_key *keys)
+{
+    if (n > PERMUTE_SMALL) {
+        qsort(keys, n, sizeof *keys, compare_keys);
+        return;
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        const struct sl_permute_key key = keys[i];
+        uint32_t k = i;
+        for (; k > 0 && compare_keys(&key, &keys[k - 1]) < 0; k--) {
+            keys[k] = keys[k - 1];
+        }
+        keys[k] = key;
+    }
+}
+
+/* The hashes of the first n of these vertices, or of as many as there are lanes. Returns their number. */
+static uint32_t hash_some(const struct sl_draw *draw, uint32_t n, const sl_vertex *dataset_ids,
+                          uint64_t hash_out[SL_PHILOX_LANES])
+{
+    sl_vertex some[SL_PHILOX_LANES] = {0};
+    uint32_t words[4][SL_PHILOX_LANES];
+    n = n < SL_PHILOX_LANES ? n : SL_PHILOX_LANES;
+    memcpy(some, dataset_ids, n * sizeof *some);
+    sl_random4_lanes(draw, some, 0, words);
+    for (uint32_t l = 0; l < n; l++) {
+        hash_out[l] = (uint64_t)words[0][l] << 32 | words[1][l]; /* sl_random_u64 */
+    }
+    return n;
+}
 
 /* The hash is worked out twice, to count the ranges and to fill them: cheaper than a place to keep it. */
 void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
                     const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out)
 {
     struct sl_draw draw = {.seed = seed, .step = epoch, .purpose = SL_FOR_PERMUTATION};
+    uint64_t hash[SL_PHILOX_LANES];
     uint32_t end[1 << PERMUTE_BITS] = {0};
     uint32_t begin = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        end[sl_random_u64(&draw, train_dataset_ids[i], 0) >> (64 - PERMUTE_BITS)]++;
+    for (uint32_t i = 0, some = 0; i < n; i += some) {
+        some = hash_some(&draw, n - i, train_dataset_ids + i, hash);
+        for (uint32_t l = 0; l < some; l++) {
+            end[hash[l] >> PERMUTE_RANGE]++;
+        }
     }
     for (uint32_t r = 0, sum = 0; r < 1 << PERMUTE_BITS; r++) {
         uint32_t count = end[r];
         end[r] = sum;
         sum += count;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        sl_vertex id = train_dataset_ids[i];
-        uint64_t hash = sl_random_u64(&draw, id, 0);
-        keys[end[hash >> (64 - PERMUTE_BITS)]++] = (struct sl_permute_key){hash, id, new_ids[id]};
+    for (uint32_t i = 0, some = 0; i < n; i += some) {
+        some = hash_some(&draw, n - i, train_dataset_ids + i, hash);
+        for (uint32_t l = 0; l < some; l++) {
+            sl_vertex id = train_dataset_ids[i + l];
+            keys[end[hash[l] >> PERMUTE_RANGE]++] = (struct sl_permute_key){hash[l], id, new_ids[id]};
+        }
     }
     for (uint32_t r = 0; r < 1 << PERMUTE_BITS; begin = end[r++]) {
-        qsort(keys + begin, end[r] - begin, sizeof *keys, compare_keys);
+        sort_range(end[r] - begin, keys + begin);
     }
     for (uint32_t i = 0; i < n; i++) {
         order_out[i] = keys[i].id;

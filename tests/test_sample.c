@@ -880,6 +880,33 @@ static void permute(const struct sl_dataset *dataset, const struct sl_partition 
     free(keys);
 }
 
+/* So many that a range of hashes has a hundred keys. */
+static void test_permutation_of_many(void **state)
+{
+    const uint32_t n = 1600001;
+    (void)state;
+    long_test();
+    sl_vertex *ids = need(n, sizeof *ids);
+    sl_vertex *new_ids = need(n, sizeof *new_ids);
+    sl_vertex *order = need(n, sizeof *order);
+    struct sl_permute_key *keys = need(n, sizeof *keys);
+    uint8_t *seen = need(n, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = i;
+        new_ids[i] = n - 1 - i;
+    }
+    sl_permute_cpu(SEED, 3, n, ids, new_ids, keys, order);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(order[i] < n && !seen[order[i]]++);
+        assert_true(i == 0 || order_hash(3, new_ids[order[i - 1]]) < order_hash(3, new_ids[order[i]]));
+    }
+    free(ids);
+    free(new_ids);
+    free(order);
+    free(keys);
+    free(seen);
+}
+
 static void test_permutation(void **state)
 {
     (void)state;
@@ -1433,6 +1460,7 @@ int main(void)
         cmocka_unit_test(test_partition_is_invisible),
         cmocka_unit_test(test_batch_is_invisible),
         cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_permutation_of_many),
         cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_counts_layout),
 #ifdef SL_CUDA
