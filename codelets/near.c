@@ -7,9 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "codelets/task.h"
-
-#define N_LEVELS (SL_PRIORITY_SEND - SL_PRIORITY_SAMPLE + 1)
+#define N_LEVELS (SL_NEAR_HIGHEST - SL_NEAR_LOWEST + 1)
 #define APART 128 /* bytes: no two lines meet in what a core fetches at a time */
 
 struct line {
@@ -50,7 +48,7 @@ static unsigned line_of(const struct starpu_task *task)
 
 static unsigned level_of(const struct starpu_task *task)
 {
-    const int level = task->priority - SL_PRIORITY_SAMPLE;
+    const int level = task->priority - SL_NEAR_LOWEST;
     return level < 0 ? 0 : level < N_LEVELS ? (unsigned)level : N_LEVELS - 1;
 }
 
@@ -75,8 +73,8 @@ static struct starpu_task *take(struct line *line, struct starpu_task *pop_one(s
 
 static void init(unsigned context)
 {
-    starpu_sched_ctx_set_min_priority(context, SL_PRIORITY_SAMPLE);
-    starpu_sched_ctx_set_max_priority(context, SL_PRIORITY_SEND);
+    starpu_sched_ctx_set_min_priority(context, SL_NEAR_LOWEST);
+    starpu_sched_ctx_set_max_priority(context, SL_NEAR_HIGHEST);
     n_lines = starpu_worker_get_count();
     for (n_steps = 1; n_steps < n_lines;) {
         n_steps *= 2;

@@ -19,6 +19,10 @@
 
 #define SL_NEAR "near" /* as --sched has it */
 
+/* Priorities; those beyond count as these. */
+#define SL_NEAR_LOWEST (-1)
+#define SL_NEAR_HIGHEST 2
+
 /* For starpu_conf.sched_policy, with CPU workers alone. StarPU changes nothing of it, and is one in a process. */
 extern struct starpu_sched_policy sl_near;
 

@@ -17,6 +17,8 @@
 #include "support/clock.h"
 #include "support/memory.h"
 
+_Static_assert(SL_NEAR_LOWEST == SL_PRIORITY_SAMPLE && SL_NEAR_HIGHEST == SL_PRIORITY_SEND, "enum sl_priority");
+
 #define FIRST_SPANS 256 /* a log's first capacity */
 #define NEAR_STEPS 8    /* a step's span is looked for among the last ones only: older steps have ended */
 
