@@ -4,6 +4,7 @@
  * A line for each worker, with a list for each priority. */
 #include "codelets/near.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -13,17 +14,19 @@
 struct line {
     _Alignas(APART) pthread_mutex_t lock;
     atomic_uint n_tasks; /* written with the lock held */
+    atomic_uint n_turns; /* taken by the workers from here on that a PE has to itself */
     struct starpu_task_list level[N_LEVELS];
 };
 
 static struct line lines[STARPU_NMAXWORKERS];
 static unsigned n_lines;
 static unsigned n_steps; /* a power of two, not below n_lines */
-static atomic_uint n_turns;
 
 /* ---- places ---- */
 
 #define N_BITS 16 /* of a place's first worker, below their number */
+
+_Static_assert(STARPU_NMAXWORKERS <= 1 << N_BITS, "a place's first worker");
 
 void *sl_near_place(const struct sl_homes *homes, uint32_t pe)
 {
@@ -39,7 +42,7 @@ static unsigned line_of(const struct starpu_task *task)
     const unsigned n = place == 0 ? n_lines : (unsigned)(place >> N_BITS);
     const unsigned here = (unsigned)starpu_worker_get_id(); /* of another thread: beyond all */
     if (n > 1 && here - first >= n) {
-        return first + atomic_fetch_add_explicit(&n_turns, 1, memory_order_relaxed) % n;
+        return first + atomic_fetch_add_explicit(&lines[first].n_turns, 1, memory_order_relaxed) % n;
     }
     return n == 1 ? first : here;
 }
@@ -82,6 +85,7 @@ static void init(unsigned context)
     for (unsigned i = 0; i < n_lines; i++) {
         pthread_mutex_init(&lines[i].lock, NULL);
         atomic_init(&lines[i].n_tasks, 0);
+        atomic_init(&lines[i].n_turns, 0);
         for (unsigned level = 0; level < N_LEVELS; level++) {
             starpu_task_list_init(&lines[i].level[level]);
         }
@@ -108,7 +112,9 @@ static int push(struct starpu_task *task)
 {
     const unsigned to = line_of(task);
     unsigned implementation = 0;
-    starpu_worker_can_execute_task_first_impl(to, task, &implementation);
+    int can = starpu_worker_can_execute_task_first_impl(to, task, &implementation);
+    assert(can); /* as every other worker: StarPU has refused what no CPU can do */
+    (void)can;
     starpu_task_set_implementation(task, implementation);
     pthread_mutex_lock(&lines[to].lock);
     starpu_task_list_push_back(&lines[to].level[level_of(task)], task);

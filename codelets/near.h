@@ -6,7 +6,7 @@
  *
  * Each worker has a line of ready tasks. A task joins that of its PE's home or, where a PE has several workers to itself, that of the one
  * that made it ready if it is of these, as with lws, else of the next of them. A worker takes the task of the highest priority that came
- * first from its own line and, where that is empty, the one that came last from the line of another, close ones before far ones. Which
+ * first from its own line and, where that is empty, of the highest priority the one that came last from the line of another, close ones before far ones. Which
  * worker a task runs on changes no result.
  */
 #ifndef SL_CODELETS_NEAR_H

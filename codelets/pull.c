@@ -428,7 +428,7 @@ static enum sl_status check_entries(const struct sl_pull *what, starpu_data_hand
         n += reads_part(what, q);
         n_bf16 += reads_part(what, q) && sl_handle_is_bf16(what->rows[q]);
     }
-    *of = n_bf16 > 0 ? SL_OF_BF16 : SL_OF_REAL;
+    *of = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_OF_BF16 : SL_OF_REAL;
     return n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))
                ? SL_OK
                : sl_fail(SL_EINVAL,

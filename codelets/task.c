@@ -579,16 +579,16 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     /* A GPU's task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which
      * would go to main memory, and back, with each task that a CPU takes. */
     bool for_gpus_only = for_gpus && (run->gpus_first || (run->has_cuda && out->cl->specific_nodes));
+    bool anywhere = run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE;
     if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {
         out->where = STARPU_CPU;
-    } else if (run->homes != NULL && !(run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE) &&
-               (for_gpus || !run->homes->gpus)) {
+    } else if (run->homes != NULL && !anywhere && (for_gpus || !run->homes->gpus)) {
         out->execute_on_a_specific_worker = 1;
         out->workerid = (unsigned)sl_home_worker(run->homes, args->pe);
     } else if (for_gpus_only) {
         out->where = STARPU_CUDA;
     }
-    out->sched_data = run->near != NULL ? sl_near_place(run->near, args->pe) : NULL;
+    out->sched_data = run->near != NULL && !anywhere ? sl_near_place(run->near, args->pe) : NULL;
     if (run->has_cuda) {
         out->callback_func = count_cuda_task;
         out->callback_arg = out->cl_arg;

@@ -187,6 +187,13 @@ static void test_all_gpus(void **state)
     assert_int_equal(started.n_workers, n + settings.cpus);
     assert_false(started.gpus_first);
     sl_machine_stop(&started);
+    if (n > 0) { /* it is for CPUs */
+        static char near[] = SL_NEAR;
+        settings.sched = near;
+        assert_int_equal(sl_machine_start(&settings, &started), SL_EINVAL);
+        expect_message(sl_message(), "near", "--gpus 0");
+        settings.sched = NULL;
+    }
     settings.gpus = 0;
     expect_ok(sl_machine_start(&settings, &started));
     assert_int_equal(started.n_gpus, 0);

@@ -32,7 +32,9 @@ static void hold_task(void *buffers[], void *cl_arg)
 static void note_task(void *buffers[], void *cl_arg)
 {
     (void)buffers;
-    done[atomic_fetch_add(&n_done, 1) % MOST] = *(const char *)cl_arg;
+    int n = atomic_load(&n_done); /* one worker at a time is let go on */
+    done[n % MOST] = *(const char *)cl_arg;
+    atomic_store(&n_done, n + 1);
 }
 
 static struct starpu_codelet hold_cl = {.name = "sl_test_hold", .cpu_funcs = {hold_task}};
@@ -158,43 +160,54 @@ static void test_order(void **state)
     machine_down();
 }
 
-/* A PE with several workers: by turns, and what one of them makes ready stays with it. What another makes ready does not. */
-static void test_several_workers(void **state)
+/* The workers of a PE with several take turns. */
+static void test_turns(void **state)
 {
+    struct sl_homes homes;
     (void)state;
     up();
-    struct sl_homes homes;
-    char data = 0;
-    starpu_data_handle_t handle;
     sl_homes_find(2, &homes); /* of two workers each */
-    void *first = sl_near_place(&homes, 0);
     void *second = sl_near_place(&homes, 1);
-    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&data, sizeof data);
     hold_all();
     submit("a", second, SL_PRIORITY_NORMAL, NULL);
     submit("b", second, SL_PRIORITY_NORMAL, NULL);
     submit("c", second, SL_PRIORITY_NORMAL, NULL);
     submit("d", second, SL_PRIORITY_NORMAL, NULL);
-    atomic_store(&held[2], 0);
-    while (atomic_load(&n_done) < 4) {
-        sched_yield();
-    }
-    /* Its own in turn, of the other's the last before the first: turns may have begun with either. */
-    assert_true(strcmp(done, "acdb") == 0 || strcmp(done, "bdca") == 0);
+    submit("e", sl_near_place(&homes, 0), SL_PRIORITY_NORMAL, NULL);
+    expect_order(2, "acdbe"); /* its own in turn, of the next one's the last before the first */
     let_go();
+    machine_down();
+}
+
+/* Task b becomes ready on worker 2, once a is done there, of which another worker's line has d. Where does b go? */
+static void expect_second(void *place, const char *wanted)
+{
+    char data = 0;
+    starpu_data_handle_t handle;
+    struct sl_homes homes;
+    sl_homes_find(N_WORKERS, &homes);
+    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&data, sizeof data);
     hold_all();
-    submit("a", second, SL_PRIORITY_SEND, handle);
-    submit("b", second, SL_PRIORITY_NORMAL, handle); /* ready once a is done, by whom it stays */
-    submit("c", first, SL_PRIORITY_NORMAL, NULL);
-    expect_order(3, "abc");
-    let_go();
-    hold_all();
-    submit("a", second, SL_PRIORITY_SEND, handle);
-    submit("b", first, SL_PRIORITY_NORMAL, handle);
-    submit("c", NULL, SL_PRIORITY_NORMAL, handle); /* nobody's: of whoever is done with b */
-    expect_order(2, "abc");
+    submit("a", sl_near_place(&homes, 2), SL_PRIORITY_SEND, handle);
+    submit("b", place, SL_PRIORITY_NORMAL, handle);
+    submit("d", sl_near_place(&homes, 3), SL_PRIORITY_NORMAL, NULL);
+    expect_order(2, wanted);
     let_go();
     starpu_data_unregister(handle);
+}
+
+/* What a PE's worker makes ready stays with it, and so does what is nobody's; what is another's goes there. */
+static void test_made_ready(void **state)
+{
+    struct sl_homes homes;
+    (void)state;
+    up();
+    sl_homes_find(2, &homes);
+    for (int turn = 0; turn < 2; turn++) { /* whichever worker's turn it is */
+        expect_second(sl_near_place(&homes, 1), "abd");
+        expect_second(sl_near_place(&homes, 0), "adb");
+        expect_second(NULL, "abd");
+    }
     machine_down();
 }
 
@@ -244,10 +257,8 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_several_workers),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_order), cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_made_ready), cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

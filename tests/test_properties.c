@@ -212,9 +212,9 @@ static void test_invisible(void **state)
         run_variant(&variants[i], &one_pe, &wanted[i]);
     }
     machine_down();
-    machine_up("lws", 2);
+    machine_up(NULL, 2);
     for (size_t i = 0; i < n_variants; i += variant_stride()) {
-        check_variant(i, i % stride(), stride(), "lws with 2 workers");
+        check_variant(i, i % stride(), stride(), machine.sched);
     }
     machine_down();
 }
@@ -225,7 +225,7 @@ static void test_schedulers(void **state)
     static const struct {
         const char *sched;
         uint32_t n_workers;
-    } machines[] = {{"eager", 2}, {"prio", 3}, {"dmda", 2}, {"dmdas", 1}};
+    } machines[] = {{"lws", 2}, {"prio", 3}, {"dmda", 2}, {"dmdas", 1}};
     (void)state;
     long_test();
     for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
@@ -255,7 +255,7 @@ static void test_groups(void **state)
         for (size_t j = 0; j < sizeof two_groups / sizeof two_groups[0]; j++) {
             struct outcome got;
             run_variant(&variants[i], &two_groups[j], &got);
-            expect_losses(&variants[i], &two_groups[j], "lws, against P = 2, G = 1,", &got, &alone);
+            expect_losses(&variants[i], &two_groups[j], "two workers, against P = 2, G = 1,", &got, &alone);
             outcome_free(&got);
         }
         outcome_free(&alone);
@@ -417,7 +417,7 @@ static void exact_round(size_t round, const char *what, bool first)
 
 static void test_same_bits(void **state)
 {
-    static const char *const scheds[] = {NULL, "lws", "prio", "dmda"};
+    static const char *const scheds[] = {NULL, "lws", "eager", "dmda"};
     size_t round = 0;
     (void)state;
     long_test_watched();

@@ -976,6 +976,23 @@ static void test_outputs_are_written(void **state)
     fixture_stop();
 }
 
+/* Where all factors are 0 there are zeros, of bf16 where the sums are, and nothing behind them. */
+static void expect_no_rows(void)
+{
+    struct small *s = make_small();
+    sl_bf16 rounded[2 * 6];
+    memset(rounded, 0xff, sizeof rounded);
+    starpu_data_handle_t h[] = {matrix_of(rounded, 1, 6, sizeof *rounded)};
+    s->factor[0] = s->factor[1] = 0;
+    expect_ok(sl_pull_submit(&head, &s->what, 0, h[0]));
+    UNREGISTER(h);
+    settle(s);
+    for (int i = 0; i < 2 * 6; i++) {
+        assert_int_equal(rounded[i], i < 6 ? 0 : 0xffff);
+    }
+    free(s);
+}
+
 /* Rows in bf16, of which sums are in float or in bf16. */
 static void test_bf16_submissions(void **state)
 {
@@ -1001,6 +1018,7 @@ static void test_bf16_submissions(void **state)
     sl_bf16_round(6, s->out, wanted);
     expect_same("of bf16", 6, sizeof *out, out, s->out);
     expect_same("rounded", 6, sizeof *rounded, rounded, wanted);
+    expect_no_rows();
     free(s);
     expect_no_failure();
     fixture_stop();

@@ -381,6 +381,7 @@ static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl
     assert_ok(sl_session_open(&settings, NULL, &session));
     assert_int_equal(settings.placement, wanted);
     assert_ptr_equal(session->run.homes, wanted == SL_PLACEMENT_HOME ? &session->plan.homes : NULL);
+    assert_ptr_equal(session->run.near, session->run.has_cuda ? NULL : &session->plan.homes);
     sl_session_close(session);
     sl_settings_free(&settings);
 }

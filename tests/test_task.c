@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/task.h: tasks with few and many buffers, placement and priority, clocks, the overlap, and failures. */
+#include "codelets/near.h"
 #include "codelets/task.h"
 
 #include <unistd.h>
@@ -23,6 +24,7 @@ static struct {
     _Atomic int worker;
     _Atomic int priority;
     _Atomic bool is_pinned;
+    void *_Atomic place; /* codelets/near.h */
     const char *_Atomic name;
     _Atomic double flops;
 } seen;
@@ -38,6 +40,7 @@ static void note_cpu_task(void *buffers[], void *cl_arg)
     seen.worker = starpu_worker_get_id();
     seen.priority = task->priority;
     seen.is_pinned = task->execute_on_a_specific_worker;
+    seen.place = task->sched_data;
     seen.name = task->name;
     seen.flops = task->flops;
     for (uint32_t i = 0; i < args->n; i++) {
@@ -164,7 +167,7 @@ static void test_priority_stays_in_the_range(void **state)
     run.max_priority = max;
 }
 
-/* With fewer parts than homes the evaluation's tasks, which are of parts, have none; all others do. */
+/* With fewer parts than homes the evaluation's tasks, which are of parts, have none, and no place; all others do. */
 static void test_evaluation_anywhere(void **state)
 {
     (void)state;
@@ -174,16 +177,21 @@ static void test_evaluation_anywhere(void **state)
     }
     struct sl_homes homes;
     sl_homes_find(2, &homes);
-    run.homes = &homes;
+    run.homes = run.near = &homes;
+    args.head.pe = 1;
     for (int i = 0; i < 4; i++) {
         run.evaluate_anywhere = i % 2 == 1;
         args.head.stage = i < 2 ? SL_STAGE_EVALUATE : SL_STAGE_DENSE;
         expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
         starpu_task_wait_for_all();
         assert_int_equal(seen.is_pinned, i != 1);
+        assert_ptr_equal(seen.place, i != 1 ? sl_near_place(&homes, 1) : NULL);
     }
     run.evaluate_anywhere = false;
-    run.homes = NULL;
+    run.homes = run.near = NULL;
+    expect_ok(submit_none(&args, SL_PRIORITY_NORMAL));
+    starpu_task_wait_for_all();
+    assert_null(seen.place);
 }
 
 /* PEs spread over homes in order, evenly, and each home knows its first PE. */

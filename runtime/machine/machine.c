@@ -36,12 +36,11 @@ static void list_policies(char *out, size_t bytes)
 /* Ours knows of no GPUs. */
 static enum sl_status check_near(uint32_t n_gpus)
 {
-    return n_gpus == 0
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "--sched: found " SL_NEAR " with %u GPUs, expected one of StarPU's, as " DEFAULT_SCHED_GPUS
-                         "; " SL_NEAR " is for CPUs, --gpus 0",
-                         n_gpus);
+    return n_gpus == 0 ? SL_OK
+                       : sl_fail(SL_EINVAL,
+                                 "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
+                                 "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
+                                 n_gpus);
 }
 
 static enum sl_status check_sched(const char *name, uint32_t n_gpus)
@@ -57,7 +56,7 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
         }
     }
     list_policies(known, sizeof known);
-    return sl_fail(SL_EINVAL, "--sched: there is no scheduler '%.100s'; there are%s", name, known);
+    return sl_fail(SL_EINVAL, "--sched, or $STARPU_SCHED: there is no scheduler '%.100s'; there are%s", name, known);
 }
 
 /* Set a variable, or remove it where `value` is NULL. */

@@ -28,7 +28,7 @@ struct sl_machine {
  * GPUs cuBLAS and cuSPARSE are ready on each, buffers in main memory are StarPU's pinned ones instead of the pool's
  * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). StarPU leaves signals alone.
  * What StarPU cannot use of its environment is refused by name, or replaced (runtime/machine/environment.h).
- * SL_EINVAL: no scheduler of that name (message: those there are), more workers than StarPU was built for, several workers for
+ * SL_EINVAL: no scheduler of that name (message: those there are), near with GPUs, more workers than StarPU was built for, several workers for
  * each GPU. SL_ENOTSUP: GPUs were asked for, and this build has no CUDA, or a GPU has no pools of memory. SL_ECUDA: CUDA does
  * not start on a GPU. SL_ENODEV: no worker, or fewer GPUs than asked for. SL_ESTARPU. On failure nothing runs and *out is
  * empty. Whether it traces, sl_trace_prepare has said (runtime/report/trace.h). */

@@ -88,9 +88,9 @@ static const struct sl_option options[] = {
      .help = "Add a layer's input to its output where their widths are equal"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision), .choices = "float,bf16,tf32",
      .initial = "float",
-     .help = "Numbers of rows: dense features, hidden rows, sums, what travels between PEs, chunks and epochs, and the factors of products. "
-             "bf16: half the bytes, and twice the rate or more where processors or GPUs multiply so; what is added up, weights "
-             "and their gradients stay float. tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
+     .help = "Numbers of rows: dense features, hidden rows, finished sums, what travels between PEs, chunks and epochs, and the factors of "
+             "products. bf16: half the bytes, and twice the rate or more where processors or GPUs multiply so; sums are added up "
+             "in float, and weights and gradients where they are added up stay float. tf32: rows of float, whose products GPUs take with factors rounded to 10 bits"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the weights in this safetensors file, as --save writes it"},
 
