@@ -97,6 +97,17 @@ static void let_go(void)
     starpu_task_wait_for_all();
 }
 
+/* After a failure, too. */
+static int down(void **state)
+{
+    (void)state;
+    if (machine.started) {
+        let_go();
+        machine_down();
+    }
+    return 0;
+}
+
 static void up(void)
 {
     if (wants_gpu() || N_WORKERS > STARPU_MAXCPUS) {
@@ -157,7 +168,6 @@ static void test_order(void **state)
     submit("h", place[2], SL_PRIORITY_SEND, NULL);
     expect_order(2, "hefdcba" /* 3 is next to 2, then 0 */ "g");
     let_go();
-    machine_down();
 }
 
 /* The workers of a PE with several take turns. */
@@ -176,7 +186,6 @@ static void test_turns(void **state)
     submit("e", sl_near_place(&homes, 0), SL_PRIORITY_NORMAL, NULL);
     expect_order(2, "acdbe"); /* its own in turn, of the next one's the last before the first */
     let_go();
-    machine_down();
 }
 
 /* Task b becomes ready on worker 2, once a is done there, of which another worker's line has d. Where does b go? */
@@ -208,7 +217,6 @@ static void test_made_ready(void **state)
         expect_second(sl_near_place(&homes, 0), "adb");
         expect_second(NULL, "abd");
     }
-    machine_down();
 }
 
 /* Chains of tasks of all PEs, none lost, each in its order, whoever runs them. */
@@ -251,14 +259,16 @@ static void test_many(void **state)
             assert_int_equal(counts[k], 500);
         }
     }
-    machine_down();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_order), cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_made_ready), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test_teardown(test_order, down),
+        cmocka_unit_test_teardown(test_turns, down),
+        cmocka_unit_test_teardown(test_made_ready, down),
+        cmocka_unit_test_teardown(test_many, down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
