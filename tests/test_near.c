@@ -49,6 +49,7 @@ static void hold_all(void)
         task->cl = &hold_cl;
         task->execute_on_a_specific_worker = 1;
         task->workerid = (unsigned)w;
+        task->priority = SL_PRIORITY_SEND; /* at 0 StarPU leaks a little with each start */
         assert_int_equal(starpu_task_submit(task), 0);
     }
     for (int w = 0; w < N_WORKERS; w++) {
