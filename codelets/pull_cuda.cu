@@ -49,8 +49,8 @@ static __device__ V pull_item(const struct sl_pull_lists &lists, const struct sl
         const uint32_t part = __ldg(lists.part_of + id);
         share = lists.scale * f;
         if (parts.factor[part] != 0) {
-            sum = sl_plus(sum, sl_times(parts.factor[part] * (share * f),
-                                        item_of<S>(lists, parts, n_items, id, part, i)));
+            sum = sl_plus(sum,
+                          sl_times(parts.factor[part] * (share * f), item_of<S>(lists, parts, n_items, id, part, i)));
         }
     } else if (lists.weights == SL_PULL_MEAN && n > 0) {
         share = 1 / (sl_real)n;

@@ -108,8 +108,8 @@ struct sl_run {
     bool has_cuda;               /* there are CUDA workers */
     uint32_t n_gpus;             /* that StarPU drives, with a worker each */
     uint64_t gpu_bytes;          /* that data may take on one, where StarPU has least; 0: there is none */
-    bool evaluate_anywhere;      /* evaluation's tasks, which are of parts, go to no PE's home, and join no line of one's */
-    bool evaluate_on_cpus;       /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
+    bool evaluate_anywhere; /* evaluation's tasks, which are of parts, go to no PE's home, and join no line of one's */
+    bool evaluate_on_cpus;  /* evaluation's rows do not fit a GPU: its tasks are for CPU workers */
     bool
         fastest_means; /* --means fastest: the scheduler may take cuSPARSE for aggregation, whose sums have other last bits */
     bool bf16;         /* --precision bf16: products take their factors so */
