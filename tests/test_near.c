@@ -169,6 +169,12 @@ static void test_order(void **state)
     submit("h", place[2], SL_PRIORITY_SEND, NULL);
     expect_order(2, "hefdcba" /* 3 is next to 2, then 0 */ "g");
     let_go();
+    hold_all();
+    submit("a", place[0], SL_PRIORITY_NORMAL, NULL);
+    submit("c", place[2], SL_PRIORITY_NORMAL, NULL);
+    submit("d", place[3], SL_PRIORITY_NORMAL, NULL);
+    expect_order(1, "adc"); /* 0 is next to 1, then 3, then 2 */
+    let_go();
 }
 
 /* The workers of a PE with several take turns. */
@@ -210,13 +216,17 @@ static void expect_second(void *place, const char *wanted)
 static void test_made_ready(void **state)
 {
     struct sl_homes homes;
+    struct sl_homes four;
     (void)state;
     up();
     sl_homes_find(2, &homes);
+    sl_homes_find(N_WORKERS, &four);
     for (int turn = 0; turn < 2; turn++) { /* whichever worker's turn it is */
         expect_second(sl_near_place(&homes, 1), "abd");
         expect_second(sl_near_place(&homes, 0), "adb");
         expect_second(NULL, "abd");
+        expect_second(sl_near_place(&four, 0), "adb");
+        expect_second(sl_near_place(&four, 2), "abd");
     }
 }
 
