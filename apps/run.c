@@ -4,6 +4,7 @@
  * From the command line to the exit code. */
 #include "apps/run.h"
 
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,12 +22,17 @@ static int complain(const char *program, int code)
     return code;
 }
 
-/* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells. */
+/* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells; so does the first
+ * thread, a worker or the one that trains. */
 static const char *name_of_program;
 
 static void end_all(void)
 {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     if (sl_process_count() > 1) {
+        while (atomic_flag_test_and_set(&told)) {
+            pause(); /* all end */
+        }
         nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : MOMENT_NS}, NULL);
         fprintf(stderr, "%s: rank %u: %s\n", name_of_program, sl_process_number(), sl_message());
         fflush(stderr);
