@@ -535,9 +535,9 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     const void *residual = forward_operands(args, buffers, &a);
-    enum sl_status st = sl_activate_forward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_entries(buffers[0]),
+    enum sl_status st = sl_activate_forward_cuda(starpu_cuda_get_local_stream(), &a, sl_buffer_dtype(buffers[0]),
                                                  sl_buffer_data(buffers[0]), residual, sl_buffer_data(buffers[1]),
-                                                 sl_buffer_entries(buffers[2]), sl_buffer_data(buffers[2]));
+                                                 sl_buffer_dtype(buffers[2]), sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 

@@ -131,8 +131,8 @@ void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, cons
  * in another order than on the CPU, always the same one. h_of: H and the residual; z_of may be bf16 where h_of is and there is no norm.
  * SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a,
-                                                    enum sl_entries z_of, const void *z, const void *residual,
-                                                    uint8_t *gate_out, enum sl_entries h_of, void *h_out);
+                                                    enum sl_dtype z_dtype, const void *z, const void *residual,
+                                                    uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out);
 SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
                                                      const uint8_t *gate, const sl_real *gh,
                                                      const struct sl_activate_sums *sums, sl_real *gz_out);

@@ -498,29 +498,29 @@ static enum sl_status start_forward(cudaStream_t stream, const struct sl_activat
 /* From z in float. */
 template <enum sl_activate_norm norm>
 static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
-                                         const void *residual, uint8_t *gate, enum sl_entries h_of, void *h)
+                                         const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)
 {
-    return h_of == SL_OF_BF16 ? start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h)
+    return h_dtype == SL_DTYPE_BF16 ? start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h)
                               : start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
 }
 
-enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_entries z_of,
-                                        const void *z, const void *residual, uint8_t *gate_out, enum sl_entries h_of,
+enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,
+                                        const void *z, const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype,
                                         void *h_out)
 {
-    const uintptr_t all = sl_quad_address(z_of, z) | sl_quad_address(h_of, residual) | gate_address(gate_out) |
-                          sl_quad_address(h_of, h_out) | address(a->weight) | address(a->bias) | address(a->mean) |
+    const uintptr_t all = sl_quad_address(z_dtype, z) | sl_quad_address(h_dtype, residual) | gate_address(gate_out) |
+                          sl_quad_address(h_dtype, h_out) | address(a->weight) | address(a->bias) | address(a->mean) |
                           address(a->rstd);
     const bool in_quads = is_aligned(a->n_columns, all);
-    if (z_of == SL_OF_BF16) {
+    if (z_dtype == SL_DTYPE_BF16) {
         return start_forward<SL_ACTIVATE_PLAIN, sl_bf16, sl_bf16>(stream, a, in_quads, z, residual, gate_out, h_out);
     }
     switch (a->norm) {
     case SL_ACTIVATE_LAYER:
-        return forward_from_reals<SL_ACTIVATE_LAYER>(stream, a, in_quads, z, residual, gate_out, h_of, h_out);
+        return forward_from_reals<SL_ACTIVATE_LAYER>(stream, a, in_quads, z, residual, gate_out, h_dtype, h_out);
     case SL_ACTIVATE_BATCH:
-        return forward_from_reals<SL_ACTIVATE_BATCH>(stream, a, in_quads, z, residual, gate_out, h_of, h_out);
-    default: return forward_from_reals<SL_ACTIVATE_PLAIN>(stream, a, in_quads, z, residual, gate_out, h_of, h_out);
+        return forward_from_reals<SL_ACTIVATE_BATCH>(stream, a, in_quads, z, residual, gate_out, h_dtype, h_out);
+    default: return forward_from_reals<SL_ACTIVATE_PLAIN>(stream, a, in_quads, z, residual, gate_out, h_dtype, h_out);
     }
 }
 

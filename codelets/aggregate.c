@@ -26,16 +26,16 @@ struct term {
     sl_vertex id; /* of that vertex, with symmetric weights only */
 };
 
-SL_INLINE void add_scaled(enum sl_entries of, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
+SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
                           sl_real weight)
 {
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * sl_entry(of, row, j);
+        out[j] += weight * sl_entry(dtype, row, j);
     }
 }
 
 /* out += four terms, in order. */
-SL_INLINE void add_four(enum sl_entries of, struct term a, struct term b, struct term c, struct term d,
+SL_INLINE void add_four(enum sl_dtype dtype, struct term a, struct term b, struct term c, struct term d,
                         uint32_t n_columns, sl_real *restrict out)
 {
     const void *restrict ra = a.row;
@@ -43,22 +43,22 @@ SL_INLINE void add_four(enum sl_entries of, struct term a, struct term b, struct
     const void *restrict rc = c.row;
     const void *restrict rd = d.row;
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] = (((out[j] + a.weight * sl_entry(of, ra, j)) + b.weight * sl_entry(of, rb, j)) +
-                  c.weight * sl_entry(of, rc, j)) +
-                 d.weight * sl_entry(of, rd, j);
+        out[j] = (((out[j] + a.weight * sl_entry(dtype, ra, j)) + b.weight * sl_entry(dtype, rb, j)) +
+                  c.weight * sl_entry(dtype, rc, j)) +
+                 d.weight * sl_entry(dtype, rd, j);
     }
 }
 
 /* out += the terms first .. end - 1 of the ring, in order; at most RING. */
-SL_INLINE void add_terms(enum sl_entries of, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
+SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
                          sl_real *out)
 {
     uint64_t i = first;
     for (; i + 4 <= end; i += 4) {
-        add_four(of, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns, out);
+        add_four(dtype, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns, out);
     }
     for (; i < end; i++) {
-        add_scaled(of, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
+        add_scaled(dtype, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
     }
 }
 
@@ -72,14 +72,14 @@ SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_r
 }
 
 /* The row of the source at a position. */
-SL_INLINE const void *source_row(enum sl_entries of, const struct sl_sources *x, const uint32_t *widths,
+SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
                                  uint32_t position, uint32_t n_columns)
 {
     uint32_t q = 0;
     for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
         q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
-    return sl_view_row_of(of, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
+    return sl_view_row_of(dtype, &x->view[q], position - x->first[q], widths == NULL ? n_columns : widths[q]);
 }
 
 /* Sums over a list of edges that is walked once, from its first to its last: the rows of the next ones are on their way from
@@ -99,14 +99,14 @@ struct sum {
 };
 
 /* The rows of the edges up to `end` - 1, on their way. */
-SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
+SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                             const uint32_t *widths, uint64_t end, uint32_t n_columns)
 {
     for (; walk->known < end; walk->known++) {
         uint32_t position = walk->positions[walk->known];
         struct term *term = &walk->ring[walk->known % RING];
-        term->row = source_row(of, walk->x, widths, position, n_columns);
-        sl_row_fetch(term->row, sl_entries_bytes(of, n_columns));
+        term->row = source_row(dtype, walk->x, widths, position, n_columns);
+        sl_row_fetch(term->row, sl_dtype_bytes(dtype, n_columns));
         if (weights != NULL) {
             term->id = sl_weights_source(weights, position);
             term->weight = sl_weights_factor(weights, term->id);
@@ -115,49 +115,49 @@ SL_INLINE void know_sources(enum sl_entries of, struct edge_walk *walk, const st
 }
 
 /* out += the rows of a sum's edges, in order, each with its weight. */
-SL_INLINE void add_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
+SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                            const uint32_t *widths, struct sum sum, uint32_t n_columns, sl_real *out)
 {
     for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
         uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
         uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
-        know_sources(of, walk, weights, widths, ahead, n_columns);
+        know_sources(dtype, walk, weights, widths, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
         for (uint64_t e = done; weights == NULL && e < stop; e++) {
             walk->ring[e % RING].weight = sum.factor;
         }
-        add_terms(of, walk->ring, done, stop, n_columns, out);
+        add_terms(dtype, walk->ring, done, stop, n_columns, out);
     }
 }
 
 /* The own row of destination d of the frontier. */
-SL_INLINE const void *own_row(enum sl_entries of, const struct sl_sources *x, const uint32_t *widths, uint32_t d,
+SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths, uint32_t d,
                               sl_vertex id, uint32_t n_columns)
 {
-    return x->own != NULL ? sl_view_row_of(of, x->own, d, n_columns) : source_row(of, x, widths, id, n_columns);
+    return x->own != NULL ? sl_view_row_of(dtype, x->own, d, n_columns) : source_row(dtype, x, widths, id, n_columns);
 }
 
 /* Destination d, of the edges sum.first .. sum.end - 1: their mean, or by weights. widths: of each owner's rows, of which n_columns are
  * added; NULL: these are all. */
-SL_INLINE void sum_of_sources(enum sl_entries of, struct edge_walk *walk, const struct sl_weights *weights,
+SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                               const uint32_t *widths, uint32_t d, struct sum sum, uint32_t n_columns, sl_real *out)
 {
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, d);
-        add_scaled(of, n_columns, out, own_row(of, walk->x, widths, d, sum.id, n_columns),
+        add_scaled(dtype, n_columns, out, own_row(dtype, walk->x, widths, d, sum.id, n_columns),
                    sl_weights_self(weights, sum.id));
     }
     if (sum.first < sum.end) {
         uint64_t n = sum.end - sum.first;
         sum.factor = weights == NULL ? 1 / (sl_real)n : sl_weights_share(weights, sum.id, n);
-        add_sources(of, walk, weights, widths, sum, n_columns, out);
+        add_sources(dtype, walk, weights, widths, sum, n_columns, out);
     }
 }
 
 /* A block's sums. weights: the edges', as a parameter so that the mean is compiled without them; likewise widths. */
-SL_INLINE void sum_edges(enum sl_entries of, const struct sl_edges *edges, const struct sl_weights *weights,
+SL_INLINE void sum_edges(enum sl_dtype dtype, const struct sl_edges *edges, const struct sl_weights *weights,
                          uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     const uint32_t *offsets = edges->offsets + edges->row0;
@@ -168,7 +168,7 @@ SL_INLINE void sum_edges(enum sl_entries of, const struct sl_edges *edges, const
             memset(out, 0, n_columns * sizeof *out);
         }
         struct sum sum = {.first = offsets[i], .end = offsets[i + 1]};
-        sum_of_sources(of, &walk, weights, NULL, edges->row0 + i, sum, n_columns, out);
+        sum_of_sources(dtype, &walk, weights, NULL, edges->row0 + i, sum, n_columns, out);
     }
 }
 
@@ -176,9 +176,9 @@ SL_CLONES void sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n
                                         int beta, sl_real *m_out)
 {
     if (edges->weights == NULL) {
-        sum_edges(SL_OF_REAL, edges, NULL, n_columns, x, beta, m_out);
+        sum_edges(SL_DTYPE_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_edges(SL_OF_REAL, edges, edges->weights, n_columns, x, beta, m_out);
+        sum_edges(SL_DTYPE_REAL, edges, edges->weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -186,9 +186,9 @@ SL_CLONES void sl_aggregate_forward_bf16_cpu(const struct sl_edges *edges, uint3
                                              const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (edges->weights == NULL) {
-        sum_edges(SL_OF_BF16, edges, NULL, n_columns, x, beta, m_out);
+        sum_edges(SL_DTYPE_BF16, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_edges(SL_OF_BF16, edges, edges->weights, n_columns, x, beta, m_out);
+        sum_edges(SL_DTYPE_BF16, edges, edges->weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -236,7 +236,7 @@ SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
         }
-        add_terms(SL_OF_REAL, walk->ring, done, stop, n_columns, out);
+        add_terms(SL_DTYPE_REAL, walk->ring, done, stop, n_columns, out);
     }
 }
 
@@ -292,7 +292,7 @@ SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t
 {
     for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
         sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
-        add_scaled(SL_OF_REAL, g->n_columns, begin_row(g, i), sl_view_row(gm, g->row0 + i, g->n_columns), weight);
+        add_scaled(SL_DTYPE_REAL, g->n_columns, begin_row(g, i), sl_view_row(gm, g->row0 + i, g->n_columns), weight);
     }
 }
 
@@ -302,7 +302,7 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const uint32_t *inverse, const
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0; /* wraps below row0, and is then too large */
         if (row < g->n_rows) {
-            add_scaled(SL_OF_REAL, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
+            add_scaled(SL_DTYPE_REAL, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
         }
     }
 }
@@ -313,7 +313,7 @@ SL_CLONES void sl_accumulate_sent_bf16_cpu(uint32_t n, const uint32_t *inverse, 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
-            add_scaled(SL_OF_BF16, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
+            add_scaled(SL_DTYPE_BF16, g->n_columns, begin_row(g, row), sent + (size_t)i * g->n_columns, 1);
         }
     }
 }
@@ -352,7 +352,7 @@ struct full_edges {
     uint32_t m_width;       /* of the sums' */
 };
 
-SL_INLINE void sum_full(enum sl_entries of, const struct full_edges *edges, const struct sl_weights *weights,
+SL_INLINE void sum_full(enum sl_dtype dtype, const struct full_edges *edges, const struct sl_weights *weights,
                         uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     const uint64_t *offsets = edges->offsets + edges->row0;
@@ -365,7 +365,7 @@ SL_INLINE void sum_full(enum sl_entries of, const struct full_edges *edges, cons
             memset(out, 0, n_columns * sizeof *out);
         }
         struct sum sum = {.first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
-        sum_of_sources(of, &walk, weights, edges->widths, edges->row0 + i, sum, n_columns, out);
+        sum_of_sources(dtype, &walk, weights, edges->widths, edges->row0 + i, sum, n_columns, out);
     }
 }
 
@@ -373,9 +373,9 @@ SL_CLONES static void aggregate_full(const struct full_edges *edges, const struc
                                      uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (weights == NULL) {
-        sum_full(SL_OF_REAL, edges, NULL, n_columns, x, beta, m_out);
+        sum_full(SL_DTYPE_REAL, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_full(SL_OF_REAL, edges, weights, n_columns, x, beta, m_out);
+        sum_full(SL_DTYPE_REAL, edges, weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -383,9 +383,9 @@ SL_CLONES static void aggregate_full_bf16(const struct full_edges *edges, const 
                                           uint32_t n_columns, const struct sl_sources *x, int beta, sl_real *m_out)
 {
     if (weights == NULL) {
-        sum_full(SL_OF_BF16, edges, NULL, n_columns, x, beta, m_out);
+        sum_full(SL_DTYPE_BF16, edges, NULL, n_columns, x, beta, m_out);
     } else {
-        sum_full(SL_OF_BF16, edges, weights, n_columns, x, beta, m_out);
+        sum_full(SL_DTYPE_BF16, edges, weights, n_columns, x, beta, m_out);
     }
 }
 
@@ -407,7 +407,7 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;
-    enum sl_entries of; /* the sources' rows */
+    enum sl_dtype dtype; /* the sources' rows */
     uint32_t first[SL_MAX_PES + 1];
     struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
@@ -440,7 +440,7 @@ struct full_args {
     uint32_t row0;
     uint32_t n_parts;
     int beta;
-    enum sl_entries of;          /* the sources' rows */
+    enum sl_dtype dtype;          /* the sources' rows */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
     uint32_t first_column, n_columns; /* of the sums' rows */
@@ -598,7 +598,7 @@ static enum sl_status forward_by_precision(const struct forward_args *args, cons
     if (sl_buffer_is_bf16(m)) {
         return forward_rounded(edges, n_columns, x, args->beta, sl_buffer_data(m));
     }
-    if (args->of == SL_OF_BF16) {
+    if (args->dtype == SL_DTYPE_BF16) {
         sl_aggregate_forward_bf16_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
     } else {
         sl_aggregate_forward_cpu(edges, n_columns, x, args->beta, sl_buffer_data(m));
@@ -702,7 +702,7 @@ static void accumulate_cpu_task(void *buffers[], void *cl_arg)
 /* The bases of all parts' chunks, which are buffers 4 and on, where the columns in hand begin. */
 static void full_bases(const struct full_args *args, void *buffers[], const sl_real **bases_out)
 {
-    const size_t bytes = sl_entries_bytes(args->of, 1);
+    const size_t bytes = sl_dtype_bytes(args->dtype, 1);
     for (uint32_t q = 0, next = 0; q < args->n_parts; q++) {
         for (uint32_t c = 0; c < args->chunks[q]; c++, next++) {
             bases_out[next] = (const void *)((const char *)sl_buffer_data(buffers[4 + next]) + args->column[q] * bytes);
@@ -736,7 +736,7 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[3]) + args->first_column);
     } else {
-        (args->of == SL_OF_BF16 ? aggregate_full_bf16
+        (args->dtype == SL_DTYPE_BF16 ? aggregate_full_bf16
                                 : aggregate_full)(&edges, weights, args->n_columns, &x, args->beta,
                                                   (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
     }
@@ -758,7 +758,7 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
                                   .own = args->own,
                                   .inverse = sl_buffer_data(buffers[2]),
                                   .rows = device_rows(buffers + 4, args->n_chunks, args->shift),
-                                  .of = args->of};
+                                  .dtype = args->dtype};
     for (uint32_t q = 0; q < args->n_owners; q++) {
         x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
     }
@@ -777,7 +777,7 @@ static void forward_cuda_task(void *buffers[], void *cl_arg)
     struct sl_edges edges = edges_of(args, buffers, &weights);
     enum sl_status st =
         sl_aggregate_forward_cuda(starpu_cuda_get_local_stream(), &edges, sl_buffer_columns(buffers[3]), &x, args->beta,
-                                  sl_buffer_entries(buffers[3]), sl_buffer_data(buffers[3]));
+                                  sl_buffer_dtype(buffers[3]), sl_buffer_data(buffers[3]));
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -806,7 +806,7 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
     const struct forward_args *args = task->cl_arg;
     const struct sl_run *run = args->head.run;
     (void)worker;
-    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 || args->of != SL_OF_REAL) {
+    if (implementation == 0 || !run->fastest_means || args->weights.factors != 0 || args->dtype != SL_DTYPE_REAL) {
         return implementation == 0;
     }
     uint64_t n_sources = args->first[args->n_owners];
@@ -825,9 +825,9 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     sl_real *packed[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
-    enum sl_entries of = SL_OF_REAL;
+    enum sl_dtype dtype = SL_DTYPE_REAL;
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        of = sl_buffer_entries(buffers[args->returned[q].rows.buffer]);
+        dtype = sl_buffer_dtype(buffers[args->returned[q].rows.buffer]);
         packed[q] = sl_slice_data(buffers, &args->returned[q].rows);
         t0[q] = args->returned[q].t0;
         n[q] = args->returned[q].rows.n_rows;
@@ -835,7 +835,7 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     struct sl_weights weights;
     struct sl_transposed block = transposed_of(&args->weights, buffers, &weights);
     enum sl_status st = sl_aggregate_backward_cuda(starpu_cuda_get_local_stream(), &block, &gm,
-                                                   sl_buffer_columns(buffers[3]), args->n_owners, t0, n, of, packed);
+                                                   sl_buffer_columns(buffers[3]), args->n_owners, t0, n, dtype, packed);
     sl_task_leave_cuda(&args->head, st);
 }
 
@@ -851,7 +851,7 @@ static enum sl_status add_share(const struct accumulate_args *args, void *buffer
     const struct sl_slice_args *sent = &args->sent[p];
     return p == args->own
                ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
-               : sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_entries(buffers[sent->buffer]),
+               : sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
                                          sl_slice_data(buffers, sent), beta, &g);
 }
 
@@ -912,10 +912,10 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
                                   .first = sl_buffer_data(buffers[2]),
                                   .weights = weights_of(&args->weights, buffers, &weights)};
     void *m = buffers[3];
-    const size_t skipped = sl_entries_bytes(sl_buffer_entries(m), args->first_column);
+    const size_t skipped = sl_dtype_bytes(sl_buffer_dtype(m), args->first_column);
     enum sl_status st =
-        sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, args->n_columns, args->of, parts, args->beta,
-                               sl_buffer_columns(m), sl_buffer_entries(m), (char *)sl_buffer_data(m) + skipped);
+        sl_aggregate_full_cuda(starpu_cuda_get_local_stream(), &edges, args->n_columns, args->dtype, parts, args->beta,
+                               sl_buffer_columns(m), sl_buffer_dtype(m), (char *)sl_buffer_data(m) + skipped);
     sl_task_leave_cuda(&args->head, st);
 }
 #endif
@@ -1018,15 +1018,15 @@ static bool are_bf16(const struct sl_rows *rows)
     return rows->split.n_chunks > 0 && sl_handle_is_bf16(rows->chunk[0]);
 }
 
-static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_entries *of)
+static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_dtype *dtype)
 {
-    *of = n_bf16 > 0 ? SL_OF_BF16 : SL_OF_REAL;
+    *dtype = n_bf16 > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
     return n_bf16 == 0 || n_bf16 == n
                ? SL_OK
                : sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
 }
 
-enum sl_status sl_sources_entries(const char *name, const struct sl_source_handles *x, enum sl_entries *of)
+enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype)
 {
     uint32_t n = x->rows->split.n_chunks > 0;
     uint32_t n_bf16 = are_bf16(x->rows);
@@ -1035,10 +1035,10 @@ enum sl_status sl_sources_entries(const char *name, const struct sl_source_handl
         n += there;
         n_bf16 += there && sl_handle_is_bf16(x->packed[q].handle);
     }
-    return check_entries(name, n, n_bf16, of);
+    return check_entries(name, n, n_bf16, dtype);
 }
 
-enum sl_status sl_parts_entries(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_entries *of)
+enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype)
 {
     uint32_t n = 0;
     uint32_t n_bf16 = 0;
@@ -1046,13 +1046,13 @@ enum sl_status sl_parts_entries(const char *name, uint32_t n_parts, const struct
         n += rows[q].split.n_chunks > 0;
         n_bf16 += are_bf16(&rows[q]);
     }
-    return check_entries(name, n, n_bf16, of);
+    return check_entries(name, n, n_bf16, dtype);
 }
 
 /* Sums are of bf16 only where the rows are. */
-static enum sl_status check_sums(const char *name, enum sl_entries of, starpu_data_handle_t m)
+static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
-    return of == SL_OF_BF16 || !sl_handle_is_bf16(m)
+    return dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)
                ? SL_OK
                : sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
 }
@@ -1071,8 +1071,8 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
         return sl_fail(SL_EINVAL, "sl_aggregate_forward: a mean of width %u of rows of width %u, %u owners, %u chunks",
                        n_columns, sources->rows->n_columns, sources->n_owners, sources->rows->split.n_chunks);
     }
-    SL_TRY(st, sl_sources_entries("sl_aggregate_forward", sources, &args.of), done);
-    SL_TRY(st, check_sums("sl_aggregate_forward", args.of, m), done);
+    SL_TRY(st, sl_sources_dtype("sl_aggregate_forward", sources, &args.dtype), done);
+    SL_TRY(st, check_sums("sl_aggregate_forward", args.dtype, m), done);
     args.n_chunks = sources->rows->split.n_chunks;
     args.shift = sources->rows->split.shift;
     args.beta = beta;
@@ -1203,8 +1203,8 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, check_full(what, m), done);
-    SL_TRY(st, sl_parts_entries("sl_aggregate_full", what->n_parts, rows, &args.of), done);
-    SL_TRY(st, check_sums("sl_aggregate_full", args.of, m), done);
+    SL_TRY(st, sl_parts_dtype("sl_aggregate_full", what->n_parts, rows, &args.dtype), done);
+    SL_TRY(st, check_sums("sl_aggregate_full", args.dtype, m), done);
     sl_task_begin(&task, &full_cl);
     sl_task_add(&task, what->offsets, STARPU_R);
     sl_task_add(&task, what->sources, STARPU_R);

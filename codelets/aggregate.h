@@ -64,8 +64,8 @@ static inline SL_HOST_DEVICE sl_real sl_weights_factor(const struct sl_weights *
 /* s f list / deg of a destination of degree > 0: what its edges have in common. */
 static inline SL_HOST_DEVICE sl_real sl_weights_share(const struct sl_weights *weights, sl_vertex id, uint64_t degree)
 {
-    const sl_real *of = weights->factors + 2 * (size_t)id;
-    return weights->scale * of[0] * (of[1] / (sl_real)degree);
+    const sl_real *dtype = weights->factors + 2 * (size_t)id;
+    return weights->scale * dtype[0] * (dtype[1] / (sl_real)degree);
 }
 /* s f^2. */
 static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *weights, sl_vertex id)
@@ -139,7 +139,7 @@ void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint3
 #ifdef SL_CUDA
 /* ---- launchers: arrays are in the memory of the stream's device, structs and arrays of them are the host's and read before the
  * call returns. SL_ECUDA. Sums run along the list, as on the CPU, up to 256 terms; a longer list is added in slices, whose number
- * depends on the width alone, and then slice by slice. Rows are of sl_real unless an enum sl_entries says bf16; then so are those
+ * depends on the width alone, and then slice by slice. Rows are of sl_real unless an enum sl_dtype says bf16; then so are those
  * that a pointer to sl_real is to. ---- */
 
 /* Rows in chunks, for a kernel's parameters. */
@@ -157,13 +157,13 @@ struct sl_device_sources {
     struct sl_device_rows rows;
     const sl_real *packed[SL_MAX_PES]; /* NULL where own or empty */
     uint32_t first[SL_MAX_PES + 1];
-    enum sl_entries of; /* all rows */
+    enum sl_dtype dtype; /* all rows */
 };
 
 /* m_of: bf16 only where the sources are of bf16. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                                      uint32_t n_columns, const struct sl_device_sources *x, int beta,
-                                                     enum sl_entries m_of, void *m_out);
+                                                     enum sl_dtype m_dtype, void *m_out);
 
 /* The mean by cuSPARSE's SpMM, of a copy of all source rows, which are of sl_real. Waits for the stream once, to read the number of edges. Fewer than
  * 2^31 edges and sources. The same input gives the same bits, but not the kernel's above. */
@@ -175,7 +175,7 @@ SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cu
 SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                                       const struct sl_device_rows *gm, uint32_t n_columns,
                                                       uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
-                                                      enum sl_entries of, sl_real *const *packed_out);
+                                                      enum sl_dtype dtype, sl_real *const *packed_out);
 
 /* Where the items of a PE go: entry i of `requester` in the owner's inverse, a list of n_parts PEs' entries. */
 struct sl_asked {
@@ -190,7 +190,7 @@ SL_EXTERN_C enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_
 SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
                                                    const struct sl_device_rows *gm, const struct sl_gradient *g);
 SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
-                                                   enum sl_entries of, const void *sent, int beta,
+                                                   enum sl_dtype dtype, const void *sent, int beta,
                                                    const struct sl_gradient *g);
 SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
                                                   uint32_t n, const struct sl_asked *asked,
@@ -217,9 +217,9 @@ struct sl_full_edges {
 /* n_columns columns of rows of width m_width, from m_out on. of, m_of: the parts' rows, and the sums', as above. At most
  * SL_MAX_FULL_CHUNKS chunks. */
 SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
-                                                  uint32_t n_columns, enum sl_entries of,
+                                                  uint32_t n_columns, enum sl_dtype dtype,
                                                   const struct sl_device_part *parts, int beta, uint32_t m_width,
-                                                  enum sl_entries m_of, void *m_out);
+                                                  enum sl_dtype m_dtype, void *m_out);
 #endif
 
 /* ---- submissions: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
@@ -246,8 +246,8 @@ struct sl_source_handles {
 
 /* Of which numbers all rows are that a sum over sources, or over whole parts, adds: sl_real where there are none. SL_EINVAL: some are of
  * bf16 and others not. */
-enum sl_status sl_sources_entries(const char *name, const struct sl_source_handles *x, enum sl_entries *of);
-enum sl_status sl_parts_entries(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_entries *of);
+enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
+enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
 
 /* Destinations row0 .. row0 + D - 1 into chunk m [D x F]; n_edges: roughly how many, for the model. The sources' rows are
  * all of one precision; those of m are of bf16 only where the sources' are. */

@@ -82,7 +82,7 @@ template <typename S, typename T> struct block_means : plain_list<S, T> {
     T *m;
     struct sl_device_sources x;
 
-    __device__ struct item of(uint32_t d, uint32_t n_columns) const
+    __device__ struct item dtype(uint32_t d, uint32_t n_columns) const
     {
         uint32_t begin = __ldg(offsets + d);
         uint32_t end = __ldg(offsets + d + 1);
@@ -108,9 +108,9 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
     struct sl_weights weights;
     uint32_t row0;
 
-    __device__ struct item of(uint32_t d, uint32_t n_columns) const
+    __device__ struct item dtype(uint32_t d, uint32_t n_columns) const
     {
-        struct item it = block.of(d, n_columns);
+        struct item it = block.dtype(d, n_columns);
         it.id = sl_weights_destination(&weights, row0 + d);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
@@ -140,7 +140,7 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
     uint8_t shift[SL_MAX_PES];
     uint32_t width[SL_MAX_PES];
 
-    __device__ struct item of(uint32_t i, uint32_t) const
+    __device__ struct item dtype(uint32_t i, uint32_t) const
     {
         uint64_t origin = __ldg(offsets);
         uint64_t begin = __ldg(offsets + row0 + i) - origin;
@@ -169,9 +169,9 @@ template <typename S, typename T> struct part_sums : plain_list<S, T> {
     struct part_means<S, T> part;
     struct sl_weights weights;
 
-    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
     {
-        struct item it = part.of(i, n_columns);
+        struct item it = part.dtype(i, n_columns);
         it.id = sl_weights_destination(&weights, part.row0 + i);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
@@ -234,7 +234,7 @@ template <typename Transposed, typename T> struct sent_gradients : plain_list<sl
     uint32_t first[TARGETS + 1];
     T *packed[TARGETS];
 
-    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
     {
         uint32_t k = 0;
         while (i >= first[k + 1]) {
@@ -260,7 +260,7 @@ template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_rea
     struct sl_gradient g;
     uint32_t t0;
 
-    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
     {
         uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i) -
                        g.row0; /* wraps below row0, and is then too large */
@@ -285,7 +285,7 @@ struct self_gradients : plain_list<sl_real, sl_real> {
     struct sl_device_rows gm;
     struct sl_gradient g;
 
-    __device__ struct item of(uint32_t i, uint32_t n_columns) const
+    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
     {
         const sl_vertex id = sl_weights_destination(&weights, g.row0 + i);
         return {0,
@@ -433,7 +433,7 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
         const struct tile at = {n_columns, column, column < n_vectors};
         struct item it = {0, 0, nullptr, 0, 0, 0, nullptr};
         if (group < n_items - item0) {
-            it = list.of(item0 + group, n_columns);
+            it = list.dtype(item0 + group, n_columns);
         }
         sum_alone<V, LANES>(list, at, it, beta);
         if (!__syncthreads_or(it.end - it.begin > LONG)) {
@@ -445,7 +445,7 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
         __syncthreads();
         for (uint32_t i = 0; i < n_groups; i++) {
             if (is_long[i]) {
-                sum_together<V, LANES>(list, at, list.of(item0 + i, n_columns), beta, part);
+                sum_together<V, LANES>(list, at, list.dtype(item0 + i, n_columns), beta, part);
             }
         }
     }
@@ -508,20 +508,20 @@ static __global__ void move_rows(const Pairs pairs, uint32_t n, uint32_t n_colum
 /* ---- launches ---- */
 
 /* The bits of all addresses of rows, or'ed: where rows may be read four numbers at a time, the lowest four are zero. */
-static uintptr_t address_bits(enum sl_entries of, const struct sl_device_rows *rows)
+static uintptr_t address_bits(enum sl_dtype dtype, const struct sl_device_rows *rows)
 {
     uintptr_t bits = 0;
     for (uint32_t c = 0; c < rows->n_chunks; c++) {
-        bits |= sl_quad_address(of, rows->chunk[c]);
+        bits |= sl_quad_address(dtype, rows->chunk[c]);
     }
     return bits;
 }
 
 static uintptr_t address_bits(const struct sl_device_sources *x)
 {
-    uintptr_t bits = address_bits(x->of, &x->rows);
+    uintptr_t bits = address_bits(x->dtype, &x->rows);
     for (uint32_t q = 0; q < x->n_owners; q++) {
-        bits |= sl_quad_address(x->of, x->packed[q]);
+        bits |= sl_quad_address(x->dtype, x->packed[q]);
     }
     return bits;
 }
@@ -595,13 +595,13 @@ static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edge
 }
 
 enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                         const struct sl_device_sources *x, int beta, enum sl_entries m_of, void *m_out)
+                                         const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    const uintptr_t addresses = address_bits(x) | sl_quad_address(m_of, m_out);
-    if (x->of == SL_OF_REAL) {
+    const uintptr_t addresses = address_bits(x) | sl_quad_address(m_dtype, m_out);
+    if (x->dtype == SL_DTYPE_REAL) {
         return sum_block<sl_real, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
     }
-    return m_of == SL_OF_REAL ? sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out)
+    return m_dtype == SL_DTYPE_REAL ? sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out)
                               : sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
 }
 
@@ -615,12 +615,12 @@ static enum sl_status send_back(cudaStream_t stream, const Transposed &block, ui
         {
         }
     };
-    uintptr_t addresses = address_bits(SL_OF_REAL, &block.gm);
+    uintptr_t addresses = address_bits(SL_DTYPE_REAL, &block.gm);
     for (uint32_t k = 0; k < n_targets; k++) {
         list.t0[k] = t0[k];
         list.first[k + 1] = list.first[k] + n[k];
         list.packed[k] = (T *)packed_out[k];
-        addresses |= sl_quad_address(sl_entries_of<T>(), packed_out[k]);
+        addresses |= sl_quad_address(sl_dtype_of<T>(), packed_out[k]);
     }
     return start("sl_aggregate_backward", stream, list, list.first[n_targets], n_columns, 0, addresses);
 }
@@ -643,11 +643,11 @@ static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transpo
 
 enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                           const struct sl_device_rows *gm, uint32_t n_columns, uint32_t n_owners,
-                                          const uint32_t *t0, const uint32_t *n, enum sl_entries of,
+                                          const uint32_t *t0, const uint32_t *n, enum sl_dtype dtype,
                                           sl_real *const *packed_out)
 {
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
-    return of == SL_OF_BF16 ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
+    return dtype == SL_DTYPE_BF16 ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
                             : send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
 }
 
@@ -662,7 +662,7 @@ enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weig
 {
     struct self_gradients list = {{}, *weights, *gm, *g};
     uint32_t n = n_gm <= g->row0 ? 0 : n_gm - g->row0 < g->n_rows ? n_gm - g->row0 : g->n_rows;
-    return start("sl_accumulate", stream, list, n, g->n_columns, 0, address_bits(SL_OF_REAL, gm) | (uintptr_t)g->rows);
+    return start("sl_accumulate", stream, list, n, g->n_columns, 0, address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows);
 }
 
 template <typename S>
@@ -676,10 +676,10 @@ static enum sl_status add_sent(cudaStream_t stream, uint32_t n, const struct sl_
 }
 
 enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
-                                       enum sl_entries of, const void *sent, int beta, const struct sl_gradient *g)
+                                       enum sl_dtype dtype, const void *sent, int beta, const struct sl_gradient *g)
 {
-    const uintptr_t addresses = sl_quad_address(of, sent) | (uintptr_t)g->rows;
-    return of == SL_OF_BF16 ? add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses)
+    const uintptr_t addresses = sl_quad_address(dtype, sent) | (uintptr_t)g->rows;
+    return dtype == SL_DTYPE_BF16 ? add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses)
                             : add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
 }
 
@@ -688,7 +688,7 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
                                       const struct sl_gradient *g)
 {
     const char *name = "sl_accumulate";
-    uintptr_t addresses = address_bits(SL_OF_REAL, gm) | (uintptr_t)g->rows;
+    uintptr_t addresses = address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
     if (block->weights == nullptr) {
         struct own_gradients<transposed_means> list = {
@@ -707,13 +707,13 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
 #define POINTERS 256 /* of a launch */
 
 struct pointers {
-    const sl_real *of[POINTERS];
+    const sl_real *dtype[POINTERS];
 };
 
 static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
 {
     for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.of[i];
+        to[i] = from.dtype[i];
     }
 }
 
@@ -725,7 +725,7 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
         struct pointers some = {};
         uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
         for (uint32_t i = 0; i < n_some; i++) {
-            some.of[i] = from[done + i];
+            some.dtype[i] = from[done + i];
         }
         st = sl_start("sl_aggregate_full", stream, 1, store_pointers, some, n_some, to + done);
     }
@@ -742,7 +742,7 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     };
     const sl_real *chunks[SL_MAX_FULL_CHUNKS];
     uint32_t n = 0;
-    uintptr_t addresses = sl_quad_address(sl_entries_of<T>(), m_out) | m_width * sizeof(sl_real);
+    uintptr_t addresses = sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real);
     for (uint32_t q = 0; q < edges->n_parts; q++) {
         list.base[q] = (uint16_t)n;
         list.shift[q] = (uint8_t)parts[q].shift;
@@ -750,7 +750,7 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
         addresses |= parts[q].width * sizeof(sl_real); /* so that every row begins where four numbers may be read */
         for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
             chunks[n] = parts[q].chunk[c];
-            addresses |= sl_quad_address(sl_entries_of<S>(), chunks[n++]);
+            addresses |= sl_quad_address(sl_dtype_of<S>(), chunks[n++]);
         }
     }
     sl_scratch scratch(stream);
@@ -776,13 +776,13 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
-                                      enum sl_entries of, const struct sl_device_part *parts, int beta,
-                                      uint32_t m_width, enum sl_entries m_of, void *m_out)
+                                      enum sl_dtype dtype, const struct sl_device_part *parts, int beta,
+                                      uint32_t m_width, enum sl_dtype m_dtype, void *m_out)
 {
-    if (of == SL_OF_REAL) {
+    if (dtype == SL_DTYPE_REAL) {
         return sum_parts<sl_real, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
     }
-    return m_of == SL_OF_REAL ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
+    return m_dtype == SL_DTYPE_REAL ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
                               : sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
 }
 

@@ -17,32 +17,32 @@
 #define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
 
 /* Entries c .. c + LANES - 1 of a row. */
-SL_INLINE void take_lanes(enum sl_entries of, const void *row, uint32_t c, sl_real VECTOR *lane)
+SL_INLINE void take_lanes(enum sl_dtype dtype, const void *row, uint32_t c, sl_real VECTOR *lane)
 {
-    if (of == SL_OF_REAL) {
+    if (dtype == SL_DTYPE_REAL) {
         memcpy(lane, (const sl_real *)row + c, sizeof *lane);
         return;
     }
     for (uint32_t l = 0; l < LANES; l++) {
-        (*lane)[l] = sl_entry(of, row, c + l);
+        (*lane)[l] = sl_entry(dtype, row, c + l);
     }
 }
 
 /* The sum of x[c] * y[c], y a row's from y0 on: lane by lane, then the lanes two by two, and what is left. */
-SL_INLINE sl_real dot(enum sl_entries of, uint32_t n, const sl_real *x, const void *y, uint32_t y0)
+SL_INLINE sl_real dot(enum sl_dtype dtype, uint32_t n, const sl_real *x, const void *y, uint32_t y0)
 {
     sl_real VECTOR lane = {0};
     sl_real VECTOR a;
     sl_real VECTOR b;
     uint32_t c = 0;
     for (; c + LANES <= n; c += LANES) {
-        take_lanes(SL_OF_REAL, x, c, &a);
-        take_lanes(of, y, y0 + c, &b);
+        take_lanes(SL_DTYPE_REAL, x, c, &a);
+        take_lanes(dtype, y, y0 + c, &b);
         lane += a * b;
     }
     sl_real sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
     for (; c < n; c++) {
-        sum += x[c] * sl_entry(of, y, y0 + c);
+        sum += x[c] * sl_entry(dtype, y, y0 + c);
     }
     return sum;
 }
@@ -55,16 +55,16 @@ struct batch {
 };
 
 /* out += columns c0 .. of a row. */
-SL_INLINE void add_scaled(enum sl_entries of, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
+SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
                           uint32_t c0, sl_real weight)
 {
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * sl_entry(of, row, c0 + j);
+        out[j] += weight * sl_entry(dtype, row, c0 + j);
     }
 }
 
 /* out += head k of the full batch, in order. */
-SL_INLINE void add_four(enum sl_entries of, const struct batch *batch, uint32_t k, uint32_t width,
+SL_INLINE void add_four(enum sl_dtype dtype, const struct batch *batch, uint32_t k, uint32_t width,
                         sl_real *restrict out)
 {
     const void *restrict ra = batch->row[0];
@@ -78,21 +78,21 @@ SL_INLINE void add_four(enum sl_entries of, const struct batch *batch, uint32_t 
     sl_real d = batch->weight[3][k];
     for (uint32_t j = 0; j < width; j++) {
         out[j] =
-            (((out[j] + a * sl_entry(of, ra, c0 + j)) + b * sl_entry(of, rb, c0 + j)) + c * sl_entry(of, rc, c0 + j)) +
-            d * sl_entry(of, rd, c0 + j);
+            (((out[j] + a * sl_entry(dtype, ra, c0 + j)) + b * sl_entry(dtype, rb, c0 + j)) + c * sl_entry(dtype, rc, c0 + j)) +
+            d * sl_entry(dtype, rd, c0 + j);
     }
 }
 
 /* out += the batch, which is empty then. */
-SL_INLINE void add_batch(enum sl_entries of, struct batch *batch, struct sl_heads heads, sl_real *out)
+SL_INLINE void add_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, sl_real *out)
 {
     uint32_t width = heads.n_columns / heads.n_heads;
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         if (batch->n == BATCH) {
-            add_four(of, batch, k, width, out + k * width);
+            add_four(dtype, batch, k, width, out + k * width);
         } else {
             for (uint32_t i = 0; i < batch->n; i++) {
-                add_scaled(of, width, out + k * width, batch->row[i], k * width, batch->weight[i][k]);
+                add_scaled(dtype, width, out + k * width, batch->row[i], k * width, batch->weight[i][k]);
             }
         }
     }
@@ -100,37 +100,37 @@ SL_INLINE void add_batch(enum sl_entries of, struct batch *batch, struct sl_head
 }
 
 /* out += a row, as soon as there are enough. */
-SL_INLINE void add_to_batch(enum sl_entries of, struct batch *batch, struct sl_heads heads, const void *row,
+SL_INLINE void add_to_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, const void *row,
                             const sl_real *weight, sl_real *out)
 {
     memcpy(batch->weight[batch->n], weight, heads.n_heads * sizeof *weight);
     batch->row[batch->n++] = row;
     if (batch->n == BATCH) {
-        add_batch(of, batch, heads, out);
+        add_batch(dtype, batch, heads, out);
     }
 }
 
 /* n numbers of a row from c0 on: where they are, or widened into `room`. */
-SL_INLINE const sl_real *numbers_of(enum sl_entries of, const void *row, uint32_t c0, uint32_t n, sl_real *room)
+SL_INLINE const sl_real *numbers_of(enum sl_dtype dtype, const void *row, uint32_t c0, uint32_t n, sl_real *room)
 {
-    if (of == SL_OF_REAL) {
+    if (dtype == SL_DTYPE_REAL) {
         return (const sl_real *)row + c0;
     }
     for (uint32_t k = 0; k < n; k++) {
-        room[k] = sl_entry(of, row, c0 + k);
+        room[k] = sl_entry(dtype, row, c0 + k);
     }
     return room;
 }
 
 /* el and er of a row of U. */
-SL_INLINE const sl_real *el_of(enum sl_entries of, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
+SL_INLINE const sl_real *el_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
 {
-    return numbers_of(of, row, heads.n_columns, heads.n_heads, room);
+    return numbers_of(dtype, row, heads.n_columns, heads.n_heads, room);
 }
 
-SL_INLINE const sl_real *er_of(enum sl_entries of, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
+SL_INLINE const sl_real *er_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
 {
-    return numbers_of(of, row, heads.n_columns + heads.n_heads, heads.n_heads, room);
+    return numbers_of(dtype, row, heads.n_columns + heads.n_heads, heads.n_heads, room);
 }
 
 SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
@@ -159,36 +159,36 @@ struct list {
     const void *kept[KEPT];
 };
 
-SL_INLINE const void *source_row(enum sl_entries of, const struct sl_attend_rows *at, uint64_t e)
+SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *at, uint64_t e)
 {
     uint32_t position = at->sources[e];
     uint32_t q = 0;
     while (position >= at->x->first[q + 1]) {
         q++;
     }
-    return sl_view_row_of(of, &at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
+    return sl_view_row_of(dtype, &at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
 }
 
 /* The row of an edge that was met; NULL: the destination's own. */
-SL_INLINE const void *edge_row(enum sl_entries of, const struct walk *walk, const struct list *list, uint64_t e)
+SL_INLINE const void *edge_row(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
 {
-    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(of, walk->at, e);
+    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->at, e);
     return row == list->self ? NULL : row;
 }
 
 /* Meet a destination's edges for the first time; top: the largest el. */
-SL_INLINE void meet(enum sl_entries of, struct walk *walk, struct list *list, sl_real *restrict top)
+SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
 {
     const struct sl_heads heads = walk->at->heads;
     sl_real room[SL_MAX_HEADS];
-    memcpy(top, el_of(of, heads, list->self, room), heads.n_heads * sizeof *top);
+    memcpy(top, el_of(dtype, heads, list->self, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
         uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
         for (; walk->known < ahead; walk->known++) {
-            sl_row_fetch(source_row(of, walk->at, walk->known), sl_entries_bytes(of, sl_heads_row(heads)));
+            sl_row_fetch(source_row(dtype, walk->at, walk->known), sl_dtype_bytes(dtype, sl_heads_row(heads)));
         }
-        const void *row = source_row(of, walk->at, e);
-        const sl_real *restrict el = el_of(of, heads, row, room);
+        const void *row = source_row(dtype, walk->at, e);
+        const sl_real *restrict el = el_of(dtype, heads, row, room);
         if (e - list->first < KEPT) {
             list->kept[e - list->first] = row;
         }
@@ -207,22 +207,22 @@ SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, co
 }
 
 /* lse of a destination whose edges are met here. */
-SL_INLINE void sum_scores(enum sl_entries of, struct walk *walk, struct list *list, sl_real *restrict lse)
+SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict lse)
 {
     const struct sl_heads heads = walk->at->heads;
     sl_real room[2][SL_MAX_HEADS];
-    const sl_real *er = er_of(of, heads, list->self, room[1]);
+    const sl_real *er = er_of(dtype, heads, list->self, room[1]);
     sl_real top[SL_MAX_HEADS];
     sl_real sum[SL_MAX_HEADS] = {0};
-    meet(of, walk, list, top);
+    meet(dtype, walk, list, top);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         top[k] = sl_attend_score(er[k] + top[k]);
     }
-    add_exponentials(heads.n_heads, el_of(of, heads, list->self, room[0]), er, top, sum);
+    add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, top, sum);
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(of, walk, list, e);
+        const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_exponentials(heads.n_heads, el_of(of, heads, row, room[0]), er, top, sum);
+            add_exponentials(heads.n_heads, el_of(dtype, heads, row, room[0]), er, top, sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -231,44 +231,44 @@ SL_INLINE void sum_scores(enum sl_entries of, struct walk *walk, struct list *li
 }
 
 /* z += a row, weighed. */
-SL_INLINE void add_row(enum sl_entries of, struct sl_heads heads, const void *row, const sl_real *er,
+SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
                        const sl_real *lse, struct batch *batch, sl_real *z)
 {
     sl_real room[SL_MAX_HEADS];
     sl_real weight[SL_MAX_HEADS];
-    weigh(heads.n_heads, el_of(of, heads, row, room), er, lse, weight);
-    add_to_batch(of, batch, heads, row, weight, z);
+    weigh(heads.n_heads, el_of(dtype, heads, row, room), er, lse, weight);
+    add_to_batch(dtype, batch, heads, row, weight, z);
 }
 
 /* One destination. */
-SL_INLINE void attend(enum sl_entries of, struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
+SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
 {
     const struct sl_heads heads = walk->at->heads;
     sl_real room[SL_MAX_HEADS];
-    const sl_real *er = er_of(of, heads, list->self, room);
+    const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
     batch.n = 0;
-    sum_scores(of, walk, list, lse);
+    sum_scores(dtype, walk, list, lse);
     if (!beta) {
         memset(z, 0, heads.n_columns * sizeof *z);
     }
-    add_row(of, heads, list->self, er, lse, &batch, z);
+    add_row(dtype, heads, list->self, er, lse, &batch, z);
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(of, walk, list, e);
+        const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_row(of, heads, row, er, lse, &batch, z);
+            add_row(dtype, heads, row, er, lse, &batch, z);
         }
     }
-    add_batch(of, &batch, heads, z);
+    add_batch(dtype, &batch, heads, z);
 }
 
 /* Row i of U's that lie one after the other. */
-SL_INLINE const void *row_of(enum sl_entries of, const void *u, uint32_t i, uint32_t n_columns)
+SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uint32_t n_columns)
 {
-    return (const char *)u + sl_entries_bytes(of, (size_t)i * n_columns);
+    return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * n_columns);
 }
 
-SL_INLINE void attend_block(enum sl_entries of, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
+SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
                             sl_real *lse_out)
 {
     const struct sl_heads heads = rows->heads;
@@ -277,23 +277,23 @@ SL_INLINE void attend_block(enum sl_entries of, const struct sl_attend_rows *row
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = rows->offsets[d];
         list.end = rows->offsets[d + 1];
-        list.self = row_of(of, rows->self, d, sl_heads_row(heads));
-        attend(of, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * heads.n_heads);
+        list.self = row_of(dtype, rows->self, d, sl_heads_row(heads));
+        attend(dtype, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * heads.n_heads);
     }
 }
 
 SL_CLONES void sl_attend_forward_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
 {
-    attend_block(SL_OF_REAL, rows, beta, z_out, lse_out);
+    attend_block(SL_DTYPE_REAL, rows, beta, z_out, lse_out);
 }
 
 SL_CLONES void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int beta, sl_real *z_out, sl_real *lse_out)
 {
-    attend_block(SL_OF_BF16, rows, beta, z_out, lse_out);
+    attend_block(SL_DTYPE_BF16, rows, beta, z_out, lse_out);
 }
 
 /* Evaluation's destinations: 64-bit offsets, of which the first row's is the origin of the sources. */
-SL_INLINE void attend_part(enum sl_entries of, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
+SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
                            sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
@@ -303,20 +303,20 @@ SL_INLINE void attend_part(enum sl_entries of, const struct sl_attend_rows *rows
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = offsets[d] - offsets[0];
         list.end = offsets[d + 1] - offsets[0];
-        list.self = row_of(of, rows->self, d, sl_heads_row(heads));
-        attend(of, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse);
+        list.self = row_of(dtype, rows->self, d, sl_heads_row(heads));
+        attend(dtype, &walk, &list, beta, z_out + (size_t)d * heads.n_columns, lse);
     }
 }
 
 SL_CLONES static void attend_full(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta, sl_real *z_out)
 {
-    attend_part(SL_OF_REAL, rows, offsets, beta, z_out);
+    attend_part(SL_DTYPE_REAL, rows, offsets, beta, z_out);
 }
 
 SL_CLONES static void attend_full_bf16(const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
                                        sl_real *z_out)
 {
-    attend_part(SL_OF_BF16, rows, offsets, beta, z_out);
+    attend_part(SL_DTYPE_BF16, rows, offsets, beta, z_out);
 }
 
 /* The sums over a list of a da, a slope and a da slope. */
@@ -326,16 +326,16 @@ struct side {
     sl_real both[SL_MAX_HEADS];
 };
 
-SL_INLINE void add_side(enum sl_entries of, struct sl_heads heads, const void *row, const sl_real *er,
+SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
                         const sl_real *lse, const sl_real *gz, struct side *sum)
 {
     const uint32_t width = heads.n_columns / heads.n_heads;
     sl_real room[SL_MAX_HEADS];
-    const sl_real *el = el_of(of, heads, row, room);
+    const sl_real *el = el_of(dtype, heads, row, room);
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = dot(of, width, gz + k * width, row, k * width);
+        sl_real da = dot(dtype, width, gz + k * width, row, k * width);
         sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
         sum->c[k] += weight[k] * da;
         sum->slope[k] += steep;
@@ -344,18 +344,18 @@ SL_INLINE void add_side(enum sl_entries of, struct sl_heads heads, const void *r
 }
 
 /* One destination: er, lse, c and ger = sum a (da - c) slope. */
-SL_INLINE void see_side(enum sl_entries of, const struct walk *walk, const struct list *list, const sl_real *gz,
+SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const struct list *list, const sl_real *gz,
                         const sl_real *lse, sl_real *out)
 {
     const struct sl_heads heads = walk->at->heads;
     sl_real room[SL_MAX_HEADS];
-    const sl_real *er = er_of(of, heads, list->self, room);
+    const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
-    add_side(of, heads, list->self, er, lse, gz, &sum);
+    add_side(dtype, heads, list->self, er, lse, gz, &sum);
     for (uint64_t e = list->first; e < list->end; e++) {
-        const void *row = edge_row(of, walk, list, e);
+        const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_side(of, heads, row, er, lse, gz, &sum);
+            add_side(dtype, heads, row, er, lse, gz, &sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -366,7 +366,7 @@ SL_INLINE void see_side(enum sl_entries of, const struct walk *walk, const struc
     }
 }
 
-SL_INLINE void see_sides(enum sl_entries of, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
                          sl_real *sides_out)
 {
     const struct sl_heads heads = rows->heads;
@@ -376,9 +376,9 @@ SL_INLINE void see_sides(enum sl_entries of, const struct sl_attend_rows *rows, 
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = rows->offsets[d];
         list.end = rows->offsets[d + 1];
-        list.self = row_of(of, rows->self, d, sl_heads_row(heads));
-        meet(of, &walk, &list, top);
-        see_side(of, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)d * heads.n_heads,
+        list.self = row_of(dtype, rows->self, d, sl_heads_row(heads));
+        meet(dtype, &walk, &list, top);
+        see_side(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)d * heads.n_heads,
                  sides_out + (size_t)d * 4 * heads.n_heads);
     }
 }
@@ -386,13 +386,13 @@ SL_INLINE void see_sides(enum sl_entries of, const struct sl_attend_rows *rows, 
 SL_CLONES void sl_attend_sides_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
                                    sl_real *sides_out)
 {
-    see_sides(SL_OF_REAL, rows, gz, lse, sides_out);
+    see_sides(SL_DTYPE_REAL, rows, gz, lse, sides_out);
 }
 
 SL_CLONES void sl_attend_sides_bf16_cpu(const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
                                         sl_real *sides_out)
 {
-    see_sides(SL_OF_BF16, rows, gz, lse, sides_out);
+    see_sides(SL_DTYPE_BF16, rows, gz, lse, sides_out);
 }
 
 /* ---- kernels, CPU: by source ---- */
@@ -403,7 +403,7 @@ SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d
 }
 
 /* gu += what a source with the row u gets from destination d. */
-SL_INLINE void add_back_term(enum sl_entries of, const struct sl_attend_back *block, uint32_t d, const void *u,
+SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, const void *u,
                              struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
@@ -413,19 +413,19 @@ SL_INLINE void add_back_term(enum sl_entries of, const struct sl_attend_back *bl
     const sl_real *lse = er + heads.n_heads;
     const sl_real *c = lse + heads.n_heads;
     sl_real room[SL_MAX_HEADS];
-    const sl_real *el = el_of(of, heads, u, room);
+    const sl_real *el = el_of(dtype, heads, u, room);
     sl_real *gel = gu + heads.n_columns;
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = dot(of, width, gz + k * width, u, k * width);
+        sl_real da = dot(dtype, width, gz + k * width, u, k * width);
         gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
     }
-    add_to_batch(SL_OF_REAL, batch, heads, gz, weight, gu);
+    add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
 }
 
 /* gu += the terms first .. end - 1 of n, but for that of destination `self`. */
-SL_INLINE void add_back(enum sl_entries of, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
+SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
                         uint32_t self, const void *u, sl_real *gu)
 {
     struct batch batch;
@@ -438,20 +438,20 @@ SL_INLINE void add_back(enum sl_entries of, const struct sl_attend_back *block, 
             sl_row_fetch(side_row(block, next), 4 * block->heads.n_heads * sizeof(sl_real));
         }
         if (block->rows[e] != self) {
-            add_back_term(of, block, block->rows[e], u, &batch, gu);
+            add_back_term(dtype, block, block->rows[e], u, &batch, gu);
         }
     }
-    add_batch(SL_OF_REAL, &batch, block->heads, gu);
+    add_batch(SL_DTYPE_REAL, &batch, block->heads, gu);
 }
 
-SL_INLINE void add_backs(enum sl_entries of, const struct sl_attend_back *block, uint32_t n, uint32_t t0, const void *u,
+SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0, const void *u,
                          sl_real *gu_out)
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
     memset(gu_out, 0, (size_t)n * n_columns * sizeof *gu_out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(of, block, bounds + i, bounds[n], SL_NONE, row_of(of, u, i, n_columns),
+        add_back(dtype, block, bounds + i, bounds[n], SL_NONE, row_of(dtype, u, i, n_columns),
                  gu_out + (size_t)i * n_columns);
     }
 }
@@ -459,16 +459,16 @@ SL_INLINE void add_backs(enum sl_entries of, const struct sl_attend_back *block,
 SL_CLONES void sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const sl_real *u,
                                       sl_real *gu_out)
 {
-    add_backs(SL_OF_REAL, block, n, t0, u, gu_out);
+    add_backs(SL_DTYPE_REAL, block, n, t0, u, gu_out);
 }
 
 SL_CLONES void sl_attend_backward_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                                            const sl_bf16 *u, sl_real *gu_out)
 {
-    add_backs(SL_OF_BF16, block, n, t0, u, gu_out);
+    add_backs(SL_DTYPE_BF16, block, n, t0, u, gu_out);
 }
 
-SL_INLINE void add_selves(enum sl_entries of, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
+SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
                           const void *u, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
@@ -478,25 +478,25 @@ SL_INLINE void add_selves(enum sl_entries of, const struct sl_attend_back *block
     for (uint32_t i = 0; i < n_rows; i++) {
         sl_real *row = gu + (size_t)i * n_columns;
         const sl_real *ger = side_row(block, row0 + i) + 3 * heads.n_heads;
-        add_back_term(of, block, row0 + i, row_of(of, u, i, n_columns), &batch, row);
-        add_batch(SL_OF_REAL, &batch, heads, row);
-        add_scaled(SL_OF_REAL, heads.n_heads, row + heads.n_columns + heads.n_heads, ger, 0, 1);
+        add_back_term(dtype, block, row0 + i, row_of(dtype, u, i, n_columns), &batch, row);
+        add_batch(SL_DTYPE_REAL, &batch, heads, row);
+        add_scaled(SL_DTYPE_REAL, heads.n_heads, row + heads.n_columns + heads.n_heads, ger, 0, 1);
     }
 }
 
 SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows, const sl_real *u,
                                   sl_real *gu)
 {
-    add_selves(SL_OF_REAL, block, row0, n_rows, u, gu);
+    add_selves(SL_DTYPE_REAL, block, row0, n_rows, u, gu);
 }
 
 SL_CLONES void sl_attend_self_bf16_cpu(const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
                                        const sl_bf16 *u, sl_real *gu)
 {
-    add_selves(SL_OF_BF16, block, row0, n_rows, u, gu);
+    add_selves(SL_DTYPE_BF16, block, row0, n_rows, u, gu);
 }
 
-SL_INLINE void add_own_cpu(enum sl_entries of, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+SL_INLINE void add_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                            const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu)
 {
     const uint32_t *bounds = block->offsets + t0;
@@ -504,7 +504,7 @@ SL_INLINE void add_own_cpu(enum sl_entries of, const struct sl_attend_back *bloc
     for (uint32_t i = 0; i < n; i++) {
         uint32_t row = inverse[i] - row0; /* wraps below row0, and is then too large */
         if (row < n_rows) {
-            add_back(of, block, bounds + i, bounds[n], inverse[i], row_of(of, u, row, n_columns),
+            add_back(dtype, block, bounds + i, bounds[n], inverse[i], row_of(dtype, u, row, n_columns),
                      gu + (size_t)row * n_columns);
         }
     }
@@ -513,14 +513,14 @@ SL_INLINE void add_own_cpu(enum sl_entries of, const struct sl_attend_back *bloc
 SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, const uint32_t *inverse,
                                  uint32_t row0, uint32_t n_rows, const sl_real *u, sl_real *gu)
 {
-    add_own_cpu(SL_OF_REAL, block, n, t0, inverse, row0, n_rows, u, gu);
+    add_own_cpu(SL_DTYPE_REAL, block, n, t0, inverse, row0, n_rows, u, gu);
 }
 
 SL_CLONES void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                                       const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const sl_bf16 *u,
                                       sl_real *gu)
 {
-    add_own_cpu(SL_OF_BF16, block, n, t0, inverse, row0, n_rows, u, gu);
+    add_own_cpu(SL_DTYPE_BF16, block, n, t0, inverse, row0, n_rows, u, gu);
 }
 
 /* ---- arguments ---- */
@@ -532,7 +532,7 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;                 /* of forward */
-    enum sl_entries of;       /* the rows of U */
+    enum sl_dtype dtype;       /* the rows of U */
     uint32_t first[SL_MAX_PES + 1];
     struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
@@ -563,7 +563,7 @@ struct full_args {
     uint32_t n_heads;
     uint32_t n_parts, part;
     int beta;
-    enum sl_entries of;          /* the rows of U */
+    enum sl_dtype dtype;          /* the rows of U */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
@@ -621,7 +621,7 @@ static struct sl_attend_rows rows_of(const struct forward_args *args, void *buff
                                    .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
                                    .sources = sl_buffer_data(buffers[1]),
                                    .x = &sources->x,
-                                   .self = sl_view_row_of(args->of, &own, args->row0, sl_heads_row(heads))};
+                                   .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
 }
 
 static void forward_cpu_task(void *buffers[], void *cl_arg)
@@ -634,7 +634,7 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 5, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    (args->of == SL_OF_BF16 ? sl_attend_forward_bf16_cpu : sl_attend_forward_cpu)(
+    (args->dtype == SL_DTYPE_BF16 ? sl_attend_forward_bf16_cpu : sl_attend_forward_cpu)(
         &rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
     sl_task_leave(&args->head, start_s);
 }
@@ -649,7 +649,7 @@ static void sides_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 6, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    (args->of == SL_OF_BF16 ? sl_attend_sides_bf16_cpu : sl_attend_sides_cpu)(
+    (args->dtype == SL_DTYPE_BF16 ? sl_attend_sides_bf16_cpu : sl_attend_sides_cpu)(
         &rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
     sl_task_leave(&args->head, start_s);
 }
@@ -809,8 +809,8 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
                                   .n_rows = sl_buffer_rows(buffers[3]),
                                   .sources = sources + (offsets[args->row0] - offsets[0]),
                                   .x = &x,
-                                  .self = sl_view_row_of(args->of, &view[args->part], args->row0, sl_heads_row(heads))};
-    (args->of == SL_OF_BF16 ? attend_full_bf16 : attend_full)(&rows, offsets + args->row0, args->beta,
+                                  .self = sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
+    (args->dtype == SL_DTYPE_BF16 ? attend_full_bf16 : attend_full)(&rows, offsets + args->row0, args->beta,
                                                               sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
@@ -830,7 +830,7 @@ static struct sl_device_sources device_sources(const struct forward_args *args, 
                                   .own = args->own,
                                   .inverse = sl_buffer_data(buffers[2]),
                                   .rows = device_rows(buffers + first_chunk, args->n_chunks, args->shift),
-                                  .of = args->of};
+                                  .dtype = args->dtype};
     for (uint32_t q = 0; q < args->n_owners; q++) {
         x.packed[q] = sl_slice_data(buffers, &args->packed[q]);
     }
@@ -848,7 +848,7 @@ static struct sl_attend_device_rows device_destinations(const struct forward_arg
                                           .offsets = (const uint32_t *)sl_buffer_data(buffers[0]) + args->row0,
                                           .sources = sl_buffer_data(buffers[1]),
                                           .x = x,
-                                          .self = sl_view_row_of(args->of, &own, args->row0, sl_heads_row(heads))};
+                                          .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
 }
 
 static void forward_cuda_task(void *buffers[], void *cl_arg)
@@ -894,16 +894,16 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
     sl_real *gu[SL_MAX_PES];
     uint32_t t0[SL_MAX_PES];
     uint32_t n[SL_MAX_PES];
-    enum sl_entries of = SL_OF_REAL;
+    enum sl_dtype dtype = SL_DTYPE_REAL;
     for (uint32_t q = 0; q < args->n_owners; q++) {
-        of = sl_buffer_entries(buffers[args->returned[q].gu.buffer]);
+        dtype = sl_buffer_dtype(buffers[args->returned[q].gu.buffer]);
         gu[q] = sl_slice_data(buffers, &args->returned[q].gu);
         u[q] = sl_slice_data(buffers, &args->returned[q].u);
         t0[q] = args->returned[q].t0;
         n[q] = args->returned[q].gu.n_rows;
     }
     sl_task_leave_cuda(
-        &args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n, t0, of, u, gu));
+        &args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n, t0, dtype, u, gu));
 }
 
 /* All shares in turn, onto what was cleared. */
@@ -912,7 +912,7 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
     void **gz = buffers + 5;
     void **sides = gz + args->n_chunks;
     const void *u = sl_buffer_data(buffers[4]);
-    const enum sl_entries of = sl_buffer_entries(buffers[4]);
+    const enum sl_dtype dtype = sl_buffer_dtype(buffers[4]);
     sl_real *gu = sl_buffer_data(buffers[3]);
     uint32_t n_rows = sl_buffer_rows(buffers[3]);
     uint32_t n_columns = sl_buffer_columns(buffers[3]);
@@ -925,15 +925,15 @@ static enum sl_status accumulate_cuda(const struct accumulate_args *args, void *
     struct sl_gradient gradient = {args->row0, n_rows, n_columns, gu, NULL};
     enum sl_status st = sl_accumulate_clear_cuda(stream, n_rows, n_columns, gu);
     if (st == SL_OK) {
-        st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), of, u, gu);
+        st = sl_attend_self_cuda(stream, &block, args->row0, destinations(args, n_rows), dtype, u, gu);
     }
     for (uint32_t p = 0; p < args->n_peers && st == SL_OK; p++) {
         const struct sl_slice_args *sent = &args->sent[p];
         if (p == args->own) {
-            st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, of, u, gu);
+            st = sl_attend_own_cuda(stream, &block, &own, args->row0, n_rows, dtype, u, gu);
         } else if (sent->n_rows > 0) {
             struct sl_asked asked = {own.inverse, args->n_peers, p};
-            st = sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_entries(buffers[sent->buffer]),
+            st = sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
                                          sl_slice_data(buffers, sent), 1, &gradient);
         }
     }
@@ -974,8 +974,8 @@ static void full_cuda_task(void *buffers[], void *cl_arg)
                                          .n_parts = args->n_parts,
                                          .first = sl_buffer_data(buffers[2]),
                                          .parts = parts,
-                                         .of = args->of,
-                                         .self = sl_view_row_of(args->of, &own, args->row0, sl_heads_row(heads))};
+                                         .dtype = args->dtype,
+                                         .self = sl_view_row_of(args->dtype, &own, args->row0, sl_heads_row(heads))};
     sl_task_leave_cuda(&args->head, sl_attend_full_cuda(starpu_cuda_get_local_stream(), &rows, args->beta,
                                                         sl_buffer_data(buffers[3])));
 }
@@ -1090,7 +1090,7 @@ static enum sl_status fill_forward(const char *name, struct forward_args *args, 
     SL_TRY(st, check_sources(name, sources), done);
     SL_TRY(st, check_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse)), done);
     SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
-    SL_TRY(st, sl_sources_entries(name, sources, &args->of), done);
+    SL_TRY(st, sl_sources_dtype(name, sources, &args->dtype), done);
     if (sl_handle_rows(lse) != n_rows) {
         return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
     }
@@ -1306,7 +1306,7 @@ static enum sl_status fill_full(struct full_args *args, const struct sl_rows *ro
         return sl_fail(SL_EINVAL, "%s: %llu chunks (at most %d)", name, (unsigned long long)n_chunks,
                        SL_MAX_FULL_CHUNKS);
     }
-    SL_TRY(st, sl_parts_entries(name, args->n_parts, rows, &args->of), done);
+    SL_TRY(st, sl_parts_dtype(name, args->n_parts, rows, &args->dtype), done);
     SL_TRY(st, check_heads(name, rows[args->part].n_columns, sl_handle_columns(z), args->n_heads), done);
     st = check_chunk(name, &rows[args->part].split, args->row0, sl_handle_rows(z));
 done:

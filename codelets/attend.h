@@ -125,7 +125,7 @@ void sl_attend_own_bf16_cpu(const struct sl_attend_back *block, uint32_t n, uint
 /* ---- launchers: pointers are to the stream's device, structs and arrays of them are the host's and read before the call
  * returns. SL_ECUDA. The order of sums depends on the lists and on H and K alone: sums of rows run along the list, as on the CPU, up
  * to 256 terms, and slice by slice of a longer list; sums of exponentials and products go lane by lane. Rows of U are of bf16 where
- * an enum sl_entries says so (codelets/aggregate.h), as are those sent back. ---- */
+ * an enum sl_dtype says so (codelets/aggregate.h), as are those sent back. ---- */
 
 struct sl_attend_device_rows {
     struct sl_heads heads;
@@ -150,11 +150,11 @@ struct sl_attend_device_back {
 /* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1, whose rows are u[k], into gu_out[k]. */
 SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                                    uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
-                                                   enum sl_entries of, const sl_real *const *u, sl_real *const *gu_out);
+                                                   enum sl_dtype dtype, const sl_real *const *u, sl_real *const *gu_out);
 
 /* These overwrite their rows, which were cleared. of: u's. */
 SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                               uint32_t row0, uint32_t n_rows, enum sl_entries of, const void *u,
+                                               uint32_t row0, uint32_t n_rows, enum sl_dtype dtype, const void *u,
                                                sl_real *gu);
 
 /* A PE's own sources: entry i of `requester` in the inverse of n_parts PEs says which row item t0 + i is. */
@@ -166,7 +166,7 @@ struct sl_attend_device_own {
 
 SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                               const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                              enum sl_entries of, const void *u, sl_real *gu);
+                                              enum sl_dtype dtype, const void *u, sl_real *gu);
 
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of part `part`; the rest as for sl_aggregate_full_cuda. */
 struct sl_attend_device_full {
@@ -177,7 +177,7 @@ struct sl_attend_device_full {
     uint32_t n_parts;
     const uint32_t *first;
     const struct sl_device_part *parts;
-    enum sl_entries of; /* all rows of U */
+    enum sl_dtype dtype; /* all rows of U */
     const void *self;
 };
 

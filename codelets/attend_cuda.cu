@@ -763,7 +763,7 @@ enum sl_status
 sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
                        sl_real *lse_out)
 {
-    return rows->x->of == SL_OF_BF16
+    return rows->x->of == SL_DTYPE_BF16
                ? start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out)
                : start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
 }
@@ -780,7 +780,7 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
                                     const sl_real *lse, sl_real *sides_out)
 {
-    return rows->x->of == SL_OF_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
+    return rows->x->of == SL_DTYPE_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
                                      : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
 }
 
@@ -807,18 +807,18 @@ static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_devi
 }
 
 enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_entries of,
+                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype of,
                                        const sl_real *const *u, sl_real *const *gu_out)
 {
-    return of == SL_OF_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
+    return of == SL_DTYPE_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
                             : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
 }
 
 enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
-                                   uint32_t n_rows, enum sl_entries of, const void *u, sl_real *gu)
+                                   uint32_t n_rows, enum sl_dtype of, const void *u, sl_real *gu)
 {
     const char *name = "sl_attend_accumulate: own terms";
-    return of == SL_OF_BF16
+    return of == SL_DTYPE_BF16
                ? start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0)
                : start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
 }
@@ -834,9 +834,9 @@ static enum sl_status add_own(cudaStream_t stream, const struct sl_attend_device
 
 enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                   const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                  enum sl_entries of, const void *u, sl_real *gu)
+                                  enum sl_dtype of, const void *u, sl_real *gu)
 {
-    return of == SL_OF_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
+    return of == SL_DTYPE_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
                             : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
@@ -908,6 +908,6 @@ done:
 enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
-    return rows->of == SL_OF_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
+    return rows->of == SL_DTYPE_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
                                   : attend_parts<sl_real>(stream, rows, beta, z_out);
 }

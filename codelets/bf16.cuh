@@ -24,9 +24,9 @@ template <> struct sl_stored<sl_bf16, float4> {
 };
 
 /* E, as the host names it. */
-template <typename E> static inline enum sl_entries sl_entries_of()
+template <typename E> static inline enum sl_dtype sl_dtype_of()
 {
-    return sizeof(E) == sizeof(sl_bf16) ? SL_OF_BF16 : SL_OF_REAL;
+    return sizeof(E) == sizeof(sl_bf16) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
 /* What is computed with. */
@@ -91,9 +91,9 @@ static inline __device__ void sl_store(float4 x, ushort4 *to)
 }
 
 /* An address such that four numbers of the kind may be had there at a time where it is a multiple of sizeof(float4). */
-static inline uintptr_t sl_quad_address(enum sl_entries of, const void *numbers)
+static inline uintptr_t sl_quad_address(enum sl_dtype dtype, const void *numbers)
 {
-    return (uintptr_t)numbers * (of == SL_OF_BF16 ? sizeof(float4) / sizeof(ushort4) : 1);
+    return (uintptr_t)numbers * (dtype == SL_DTYPE_BF16 ? sizeof(float4) / sizeof(ushort4) : 1);
 }
 
 /* Bytes of the widest unit, of a float4, a float and an sl_bf16, in which rows can be copied; sizes: the bytes of all that is copied,

@@ -124,7 +124,7 @@ static void blend_cuda_task(void *buffers[], void *cl_arg)
         return;
     }
     enum sl_status st =
-        sl_blend_cuda(starpu_cuda_get_local_stream(), sl_buffer_entries(buffers[0]), sl_buffer_entries(buffers[1]),
+        sl_blend_cuda(starpu_cuda_get_local_stream(), sl_buffer_dtype(buffers[0]), sl_buffer_dtype(buffers[1]),
                       n_entries(buffers[0], args->n_rows), args->a, rows_from(buffers[0], args->x_row0), args->beta,
                       rows_from(buffers[1], args->out_row0));
     sl_task_leave_cuda(&args->head, st);

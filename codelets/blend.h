@@ -33,7 +33,7 @@ void sl_blend_rounded_cpu(size_t n, double a, const sl_real *x, int beta, sl_bf1
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device, of such numbers, and n entries of zeros. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries x_of, enum sl_entries out_of, size_t n,
+SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n,
                                          double a, const void *x, int beta, void *out);
 SL_EXTERN_C enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out);
 #endif

@@ -22,7 +22,7 @@ static enum sl_status start(cudaStream_t stream, size_t n, double a, const void 
 {
     typedef typename sl_stored<X, float4>::type x_quad;
     typedef typename sl_stored<Out, float4>::type out_quad;
-    const uintptr_t addresses = sl_quad_address(sl_entries_of<X>(), x) | sl_quad_address(sl_entries_of<Out>(), out);
+    const uintptr_t addresses = sl_quad_address(sl_dtype_of<X>(), x) | sl_quad_address(sl_dtype_of<Out>(), out);
     if (n % 4 == 0 && addresses % sizeof(float4) == 0) {
         return sl_start("sl_blend", stream, sl_blocks(n / 4), blend<x_quad, out_quad>, n / 4, (sl_real)a,
                         (const x_quad *)x, beta, (out_quad *)out);
@@ -30,13 +30,13 @@ static enum sl_status start(cudaStream_t stream, size_t n, double a, const void 
     return sl_start("sl_blend", stream, sl_blocks(n), blend<X, Out>, n, (sl_real)a, (const X *)x, beta, (Out *)out);
 }
 
-enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_entries x_of, enum sl_entries out_of, size_t n, double a,
+enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a,
                              const void *x, int beta, void *out)
 {
-    if (x_of == SL_OF_BF16) {
+    if (x_dtype == SL_DTYPE_BF16) {
         return start<sl_bf16, sl_bf16>(stream, n, a, x, beta, out);
     }
-    return out_of == SL_OF_BF16 ? start<float, sl_bf16>(stream, n, a, x, beta, out)
+    return out_dtype == SL_DTYPE_BF16 ? start<float, sl_bf16>(stream, n, a, x, beta, out)
                                 : start<float, float>(stream, n, a, x, beta, out);
 }
 

@@ -476,11 +476,11 @@ static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[
     const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
-    const enum sl_entries z_of = sl_buffer_entries(buffers[2]);
-    void *z = (char *)sl_buffer_data(buffers[2]) + sl_entries_bytes(z_of, (size_t)run.row * n_out);
+    const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[2]);
+    void *z = (char *)sl_buffer_data(buffers[2]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
     return sl_buffer_is_bf16(buffers[0])
                ? sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                            w, bias, args->beta, z_of, z)
+                                            w, bias, args->beta, z_dtype, z)
                : sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
                                        args->beta, z);
 }
@@ -552,7 +552,7 @@ static void sparse_forward_cuda_task(void *buffers[], void *cl_arg)
     void *z = buffers[5];
     enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(z),
                                                      sl_buffer_columns(z), sl_buffer_data(buffers[4]), bias, args->beta,
-                                                     sl_buffer_entries(z), sl_buffer_data(z));
+                                                     sl_buffer_dtype(z), sl_buffer_data(z));
     sl_task_leave_cuda(&args->head, st);
 }
 

@@ -28,7 +28,7 @@ struct product {
     struct factor a, b;
     int beta;
     sl_real *c;
-    enum sl_entries of;
+    enum sl_dtype dtype;
 };
 
 /* cuBLAS is column major and so sees all three transposed: C^T = op(B)^T op(A)^T. */
@@ -43,7 +43,7 @@ static cublasStatus_t multiply(cublasHandle_t cublas, const struct product &p)
     const int k = (int)p.k;
     const int ldb = (int)p.b.n_columns;
     const int lda = (int)p.a.n_columns;
-    if (p.of == SL_OF_BF16) {
+    if (p.dtype == SL_DTYPE_BF16) {
         return cublasGemmEx(cublas, op_b, op_a, n, m, k, &one, p.b.entries, CUDA_R_16BF, ldb, p.a.entries, CUDA_R_16BF,
                             lda, &keep, p.c, CUDA_R_32F, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
     }
@@ -68,7 +68,7 @@ static enum sl_status gemm(const char *name, const struct sl_dense_cuda &by, con
 /* Z = X W + bias, or Z += X W, in float; of: the numbers of X and W. */
 struct forward {
     uint32_t n_rows, n_in, n_out;
-    enum sl_entries of;
+    enum sl_dtype dtype;
     const void *x, *w;
     const sl_real *bias; /* or NULL */
     int beta;
@@ -89,13 +89,13 @@ static enum sl_status compute(struct sl_dense_cuda by, const struct forward &f)
     return st != SL_OK || f.n_in == 0
                ? st
                : gemm("sl_dense_forward", by,
-                      {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.of});
+                      {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
 }
 
 enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                      const sl_real *x, const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
-    return compute(by, {n_rows, n_in, n_out, SL_OF_REAL, x, w, bias, beta, z_out});
+    return compute(by, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, z_out});
 }
 
 enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -106,7 +106,7 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_
         return SL_OK;
     }
     return n_out == 0 ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
-                      : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_OF_REAL});
+                      : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
 }
 
 enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -114,7 +114,7 @@ enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n
 {
     const char *name = "sl_dense_backward_weight";
     enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
-                            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_OF_REAL})
+                            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
                             : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
     return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
 }
@@ -132,7 +132,7 @@ template <typename T, typename V> static __global__ void round_numbers(uint64_t 
 static enum sl_status start_rounding(const char *name, cudaStream_t stream, uint64_t n, const sl_real *from,
                                      sl_bf16 *to)
 {
-    if (n % 4 == 0 && ((uintptr_t)from | sl_quad_address(SL_OF_BF16, to)) % sizeof(float4) == 0) {
+    if (n % 4 == 0 && ((uintptr_t)from | sl_quad_address(SL_DTYPE_BF16, to)) % sizeof(float4) == 0) {
         return sl_start(name, stream, sl_blocks(n / 4), round_numbers<ushort4, float4>, n / 4, (const float4 *)from,
                         (ushort4 *)to);
     }
@@ -172,7 +172,7 @@ static enum sl_status compute_rounded(struct sl_dense_cuda by, const struct forw
 
 enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                           const sl_bf16 *x, const sl_real *w, const sl_real *bias, int beta,
-                                          enum sl_entries z_of, void *z_out)
+                                          enum sl_dtype z_dtype, void *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
         return SL_OK;
@@ -182,8 +182,8 @@ enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_ro
     if (st != SL_OK) {
         return st;
     }
-    const struct forward f = {n_rows, n_in, n_out, SL_OF_BF16, x, rounded.as<sl_bf16>(), bias, beta, (sl_real *)z_out};
-    return z_of == SL_OF_BF16 ? compute_rounded(by, f, (sl_bf16 *)z_out) : compute(by, f);
+    const struct forward f = {n_rows, n_in, n_out, SL_DTYPE_BF16, x, rounded.as<sl_bf16>(), bias, beta, (sl_real *)z_out};
+    return z_dtype == SL_DTYPE_BF16 ? compute_rounded(by, f, (sl_bf16 *)z_out) : compute(by, f);
 }
 
 enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
@@ -207,7 +207,7 @@ enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32
                {rounded_w.as<sl_bf16>(), n_out, 1},
                beta,
                gx_out,
-               SL_OF_BF16});
+               SL_DTYPE_BF16});
 done:
     return st;
 }
@@ -225,7 +225,7 @@ enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint3
     SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded), done);
     SL_TRY(
         st,
-        gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_OF_BF16}),
+        gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
         done);
     st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
 done:
@@ -344,11 +344,11 @@ static enum sl_status start_multiply_rows(cudaStream_t stream, const struct sl_s
 
 enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
                                             uint32_t n_out, const sl_real *w, const sl_real *bias, int beta,
-                                            enum sl_entries z_of, void *z_out)
+                                            enum sl_dtype z_dtype, void *z_out)
 {
     bool quads =
-        n_out % 4 == 0 && ((uintptr_t)w | (uintptr_t)bias | sl_quad_address(z_of, z_out)) % sizeof(float4) == 0;
-    if (z_of == SL_OF_BF16) {
+        n_out % 4 == 0 && ((uintptr_t)w | (uintptr_t)bias | sl_quad_address(z_dtype, z_out)) % sizeof(float4) == 0;
+    if (z_dtype == SL_DTYPE_BF16) {
         return quads ? start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
                      : start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
     }

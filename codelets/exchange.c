@@ -53,25 +53,25 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
 
 #define AHEAD 12 /* rows on their way from memory while one is copied */
 
-SL_INLINE void pack(enum sl_entries of, uint32_t n, uint32_t n_columns, const struct sl_view *rows, char *packed_out)
+SL_INLINE void pack(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, char *packed_out)
 {
-    const size_t bytes = sl_entries_bytes(of, n_columns);
+    const size_t bytes = sl_dtype_bytes(dtype, n_columns);
     for (uint32_t i = 0; i < n; i++) {
         if (n - i > AHEAD) {
-            sl_row_fetch(sl_view_row_of(of, rows, i + AHEAD, n_columns), bytes);
+            sl_row_fetch(sl_view_row_of(dtype, rows, i + AHEAD, n_columns), bytes);
         }
-        memcpy(packed_out + i * bytes, sl_view_row_of(of, rows, i, n_columns), bytes);
+        memcpy(packed_out + i * bytes, sl_view_row_of(dtype, rows, i, n_columns), bytes);
     }
 }
 
 void sl_pack_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_real *packed_out)
 {
-    pack(SL_OF_REAL, n, n_columns, rows, (char *)packed_out);
+    pack(SL_DTYPE_REAL, n, n_columns, rows, (char *)packed_out);
 }
 
 void sl_pack_bf16_cpu(uint32_t n, uint32_t n_columns, const struct sl_view *rows, sl_bf16 *packed_out)
 {
-    pack(SL_OF_BF16, n, n_columns, rows, (char *)packed_out);
+    pack(SL_DTYPE_BF16, n, n_columns, rows, (char *)packed_out);
 }
 
 /* Rows of so many bytes. */
@@ -246,7 +246,7 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
         n_rows[r] = args->packed[r].rows.n_rows;
         void *to = buffers[args->packed[r].rows.buffer];
-        row_bytes = sl_entries_bytes(sl_buffer_entries(to), sl_buffer_columns(to));
+        row_bytes = sl_dtype_bytes(sl_buffer_dtype(to), sl_buffer_columns(to));
     }
     enum sl_status st =
         sl_pack_cuda(starpu_cuda_get_local_stream(), row_bytes, args->n_chunks, args->shift, chunk, args->n_parts,
@@ -262,7 +262,7 @@ static void unpack_cuda_task(void *buffers[], void *cl_arg)
     }
     const uint32_t *list = sl_buffer_data(buffers[1]);
     enum sl_status st = sl_unpack_cuda(
-        starpu_cuda_get_local_stream(), sl_entries_bytes(sl_buffer_entries(buffers[0]), sl_buffer_columns(buffers[0])),
+        starpu_cuda_get_local_stream(), sl_dtype_bytes(sl_buffer_dtype(buffers[0]), sl_buffer_columns(buffers[0])),
         sl_buffer_rows(buffers[0]), list + ONE_ASKS, sl_buffer_data(buffers[0]), sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(args, st);
 }

@@ -182,7 +182,7 @@ static void gather_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
     enum sl_status st = sl_gather_cuda(starpu_cuda_get_local_stream(), &rows, sl_buffer_rows(buffers[2]),
-                                       sl_buffer_entries(buffers[2]), sl_buffer_data(buffers[2]));
+                                       sl_buffer_dtype(buffers[2]), sl_buffer_data(buffers[2]));
     sl_task_leave_cuda(&args->head, st);
 }
 #endif

@@ -45,7 +45,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
 /* The same on the stream's device, pointers to its memory but for the structs themselves, and but for the table where there is a
  * cache: that is then pinned main memory. of: the numbers of the table, the cache and X. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                                          enum sl_entries of, void *x_out);
+                                          enum sl_dtype dtype, void *x_out);
 #endif
 
 /* The features of a frontier in StarPU's hands. */

@@ -86,7 +86,7 @@ static enum sl_status start_copy(cudaStream_t stream, const struct sl_feature_ro
 }
 
 enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                              enum sl_entries of, void *x_out)
+                              enum sl_dtype dtype, void *x_out)
 {
     struct places at = {rows->table, nullptr, nullptr};
     if (rows->hot != nullptr) {
@@ -98,10 +98,10 @@ enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows 
         at = {mapped, rows->hot->rows, rows->hot->slot_of};
     }
     if (rows->threshold > 0) {
-        return of == SL_OF_BF16 ? start_masked<sl_bf16>(stream, *rows, n_rows, at, x_out)
+        return dtype == SL_DTYPE_BF16 ? start_masked<sl_bf16>(stream, *rows, n_rows, at, x_out)
                                 : start_masked<sl_real>(stream, *rows, n_rows, at, x_out);
     }
-    const size_t row_bytes = sl_entries_bytes(of, rows->n_columns);
+    const size_t row_bytes = sl_dtype_bytes(dtype, rows->n_columns);
     switch (sl_copy_unit(row_bytes | (uintptr_t)at.table | (uintptr_t)at.hot | (uintptr_t)x_out)) {
     case sizeof(float4): return start_copy<float4>(stream, rows, n_rows, at, row_bytes, x_out);
     case sizeof(float): return start_copy<float>(stream, rows, n_rows, at, row_bytes, x_out);

@@ -54,7 +54,7 @@ static void pack_cpu_task(void *buffers[], void *cl_arg)
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
     struct sl_view rows = {chunk, args->shift, list + args->i0};
-    const size_t bytes = sl_entries_bytes(sl_buffer_entries(buffers[1]), 1);
+    const size_t bytes = sl_dtype_bytes(sl_buffer_dtype(buffers[1]), 1);
     const uint32_t width = sl_buffer_columns(buffers[1]);
     const uint32_t rest = args->n_columns - args->column;
     struct pieces pieces = {.row = args->n_columns * bytes,
@@ -77,7 +77,7 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         chunk[c] = sl_buffer_data(buffers[2 + c]);
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
-    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_entries(buffers[1]),
+    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[1]),
                                       chunk};
     enum sl_status st =
         sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, args->column, sl_buffer_rows(buffers[1]),

@@ -19,7 +19,7 @@
 struct sl_halo_rows {
     uint32_t n_chunks, shift;
     uint32_t n_columns;
-    enum sl_entries of;
+    enum sl_dtype dtype;
     const void *const *chunk;
 };
 

@@ -17,7 +17,7 @@
 
 /* Columns of rows, and how many a whole row has. */
 struct stretch {
-    uint32_t first, n, of;
+    uint32_t first, n, dtype;
 };
 
 /* What is known of an entry u. */
@@ -29,7 +29,7 @@ struct entry {
 
 /* All lists of a part, one after the other. */
 struct walk {
-    enum sl_entries of; /* of the rows */
+    enum sl_dtype dtype; /* of the rows */
     const struct sl_pull_lists *lists;
     const struct sl_pull_parts *parts;
     struct stretch columns;
@@ -43,8 +43,8 @@ SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights we
     uint32_t part = lists->part_of[u];
     struct entry entry = {.factor = walk->parts->factor[part]};
     if (entry.factor != 0) {
-        size_t at = (size_t)(u - lists->first[part]) * walk->columns.of + walk->columns.first;
-        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_entries_bytes(walk->of, at);
+        size_t at = (size_t)(u - lists->first[part]) * walk->columns.dtype + walk->columns.first;
+        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_dtype_bytes(walk->dtype, at);
     }
     switch (weights) {
     case SL_PULL_MEAN: break;
@@ -73,17 +73,17 @@ SL_INLINE void know_one(struct walk *walk, enum sl_pull_weights weights)
         fetch_numbers(walk, weights, walk->known + BEFORE);
         struct entry entry = entry_of(walk, weights, walk->lists->vertices[walk->known]);
         if (entry.row != NULL) {
-            sl_row_fetch(entry.row, sl_entries_bytes(walk->of, walk->columns.n));
+            sl_row_fetch(entry.row, sl_dtype_bytes(walk->dtype, walk->columns.n));
         }
         walk->ring[walk->known++ % RING] = entry;
     }
 }
 
-SL_INLINE struct walk walk_from_the_first(enum sl_entries of, const struct sl_pull_lists *lists,
+SL_INLINE struct walk walk_from_the_first(enum sl_dtype dtype, const struct sl_pull_lists *lists,
                                           const struct sl_pull_parts *parts, enum sl_pull_weights weights,
                                           struct stretch columns)
 {
-    struct walk walk = {.of = of, .lists = lists, .parts = parts, .columns = columns};
+    struct walk walk = {.dtype = dtype, .lists = lists, .parts = parts, .columns = columns};
     walk.n = lists->offsets[lists->n_rows] - lists->offsets[0];
     while (walk.known < AHEAD && walk.known < walk.n) {
         know_one(&walk, weights);
@@ -152,7 +152,7 @@ SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights,
 
 /* Where sums go. */
 struct sums {
-    enum sl_entries of;
+    enum sl_dtype dtype;
     int beta;
     void *rows;
 };
@@ -160,8 +160,8 @@ struct sums {
 /* The columns of sum d, in sl_real: where they go, or in `room`, from where end_sum rounds them. Of bf16 they are added to there. */
 SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch columns, sl_real *room)
 {
-    size_t at = (size_t)d * columns.of + columns.first;
-    if (sums->of == SL_OF_REAL) {
+    size_t at = (size_t)d * columns.dtype + columns.first;
+    if (sums->dtype == SL_DTYPE_REAL) {
         return (sl_real *)sums->rows + at;
     }
     sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + at, room);
@@ -170,8 +170,8 @@ SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch
 
 SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch columns, const sl_real *room)
 {
-    if (sums->of == SL_OF_BF16) {
-        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.of + columns.first);
+    if (sums->dtype == SL_DTYPE_BF16) {
+        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.dtype + columns.first);
     }
 }
 
@@ -182,9 +182,9 @@ SL_INLINE uint32_t place(struct stretch columns, uint32_t n, uint32_t i)
 }
 
 /* The vector from a column on, widened where it is of bf16. */
-SL_INLINE void load(enum sl_entries of, const void *row, uint32_t column, sl_real VECTOR *out)
+SL_INLINE void load(enum sl_dtype dtype, const void *row, uint32_t column, sl_real VECTOR *out)
 {
-    if (of == SL_OF_REAL) {
+    if (dtype == SL_DTYPE_REAL) {
         memcpy(out, (const sl_real *)row + column, sizeof *out);
         return;
     }
@@ -194,12 +194,12 @@ SL_INLINE void load(enum sl_entries of, const void *row, uint32_t column, sl_rea
     *out = __builtin_convertvector((float WORD_VECTOR)bits, sl_real VECTOR);
 }
 
-SL_INLINE void add_vectors(enum sl_entries of, struct term term, struct stretch columns, uint32_t n,
+SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch columns, uint32_t n,
                            sl_real VECTOR *sum)
 {
     sl_real VECTOR x;
     for (uint32_t i = 0; term.row != NULL && i < n; i++) {
-        load(of, term.row, place(columns, n, i), &x);
+        load(dtype, term.row, place(columns, n, i), &x);
         sum[i] += term.weight * x;
     }
 }
@@ -216,9 +216,9 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
             memcpy(&lane[i], row + place(columns, n, i), sizeof *lane);
         }
         struct sum sum = sum_of(&walk, weights, d);
-        add_vectors(walk.of, own_term(&walk, weights, &sum), columns, n, lane);
+        add_vectors(walk.dtype, own_term(&walk, weights, &sum), columns, n, lane);
         while (walk.next < sum.end) {
-            add_vectors(walk.of, next_term(&walk, weights, &sum), columns, n, lane);
+            add_vectors(walk.dtype, next_term(&walk, weights, &sum), columns, n, lane);
         }
         for (uint32_t i = 0; i < n; i++) {
             memcpy(row + place(columns, n, i), &lane[i], sizeof *lane);
@@ -227,10 +227,10 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
     }
 }
 
-SL_INLINE void add_columns(enum sl_entries of, struct term term, uint32_t n_columns, sl_real *restrict out)
+SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_columns, sl_real *restrict out)
 {
     for (uint32_t c = 0; term.row != NULL && c < n_columns; c++) {
-        out[c] += term.weight * sl_entry(of, term.row, c);
+        out[c] += term.weight * sl_entry(dtype, term.row, c);
     }
 }
 
@@ -243,9 +243,9 @@ SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const
         sl_real *row = begin_sum(sums, d, columns, room);
         struct sum sum = sum_of(&walk, weights, d);
         memset(row, 0, sums->beta ? 0 : columns.n * sizeof *row);
-        add_columns(walk.of, own_term(&walk, weights, &sum), columns.n, row);
+        add_columns(walk.dtype, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
-            add_columns(walk.of, next_term(&walk, weights, &sum), columns.n, row);
+            add_columns(walk.dtype, next_term(&walk, weights, &sum), columns.n, row);
         }
         end_sum(sums, d, columns, room);
     }
@@ -266,57 +266,57 @@ SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, cons
 }
 
 /* Rows in as few stretches as there can be, of one width each, or nearly. */
-SL_INLINE void pull_rows(enum sl_entries of, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                          enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
 {
     const uint32_t n = (n_columns + MOST * LANES - 1) / (MOST * LANES);
     if (n_columns < LANES) {
         struct stretch all = {0, n_columns, n_columns};
-        pull_narrow(walk_from_the_first(of, lists, parts, weights, all), weights, sums);
+        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, sums);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
-        struct stretch columns = {.first = first, .n = end - first, .of = n_columns};
-        pull_stretch(walk_from_the_first(of, lists, parts, weights, columns), weights, sums);
+        struct stretch columns = {.first = first, .n = end - first, .dtype = n_columns};
+        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, sums);
     }
 }
 
-SL_INLINE void pull_weighed(enum sl_entries of, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+SL_INLINE void pull_weighed(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                             uint32_t n_columns, const struct sums *sums)
 {
     switch (lists->weights) {
-    case SL_PULL_MEAN: pull_rows(of, lists, parts, SL_PULL_MEAN, n_columns, sums); return;
-    case SL_PULL_MEAN_BACK: pull_rows(of, lists, parts, SL_PULL_MEAN_BACK, n_columns, sums); return;
-    case SL_PULL_SYMMETRIC: pull_rows(of, lists, parts, SL_PULL_SYMMETRIC, n_columns, sums); return;
+    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, n_columns, sums); return;
+    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, n_columns, sums); return;
+    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, n_columns, sums); return;
     }
 }
 
 SL_CLONES void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
                            int beta, sl_real *out)
 {
-    const struct sums sums = {SL_OF_REAL, beta, out};
-    pull_weighed(SL_OF_REAL, lists, parts, n_columns, &sums);
+    const struct sums sums = {SL_DTYPE_REAL, beta, out};
+    pull_weighed(SL_DTYPE_REAL, lists, parts, n_columns, &sums);
 }
 
 SL_CLONES static void pull_bf16(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                                 uint32_t n_columns, const struct sums *sums)
 {
-    pull_weighed(SL_OF_BF16, lists, parts, n_columns, sums);
+    pull_weighed(SL_DTYPE_BF16, lists, parts, n_columns, sums);
 }
 
 void sl_pull_bf16_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
                       int beta, sl_real *out)
 {
-    const struct sums sums = {SL_OF_REAL, beta, out};
+    const struct sums sums = {SL_DTYPE_REAL, beta, out};
     pull_bf16(lists, parts, n_columns, &sums);
 }
 
 void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_columns,
                          int beta, sl_bf16 *out)
 {
-    const struct sums sums = {SL_OF_BF16, beta, out};
+    const struct sums sums = {SL_DTYPE_BF16, beta, out};
     pull_bf16(lists, parts, n_columns, &sums);
 }
 
@@ -332,7 +332,7 @@ struct pull_args {
     sl_vertex first_id;
     uint32_t n_parts;
     bool has_factors;
-    enum sl_entries of; /* of the rows */
+    enum sl_dtype dtype; /* of the rows */
     sl_real factor[SL_MAX_PES];
 };
 
@@ -375,7 +375,7 @@ static void pull_cpu_task(void *buffers[], void *cl_arg)
     if (sl_buffer_is_bf16(buffers[OUT])) {
         sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     } else {
-        (args->of == SL_OF_BF16 ? sl_pull_bf16_cpu : sl_pull_cpu)(&lists, &parts, n_columns, args->beta,
+        (args->dtype == SL_DTYPE_BF16 ? sl_pull_bf16_cpu : sl_pull_cpu)(&lists, &parts, n_columns, args->beta,
                                                                   sl_buffer_data(buffers[OUT]));
     }
     sl_task_leave(&args->head, start_s);
@@ -391,8 +391,8 @@ static void pull_cuda_task(void *buffers[], void *cl_arg)
     }
     struct sl_pull_lists lists = lists_of(buffers, args);
     find_parts(buffers, args, &parts);
-    enum sl_status st = sl_pull_cuda(starpu_cuda_get_local_stream(), &lists, &parts, args->n_parts, args->of,
-                                     sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_entries(buffers[OUT]),
+    enum sl_status st = sl_pull_cuda(starpu_cuda_get_local_stream(), &lists, &parts, args->n_parts, args->dtype,
+                                     sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_dtype(buffers[OUT]),
                                      sl_buffer_data(buffers[OUT]));
     sl_task_leave_cuda(&args->head, st);
 }
@@ -420,7 +420,7 @@ static bool reads_part(const struct sl_pull *what, uint32_t q)
 }
 
 /* All rows are of one precision, and sums are of bf16 only where the rows are. */
-static enum sl_status check_entries(const struct sl_pull *what, starpu_data_handle_t out, enum sl_entries *of)
+static enum sl_status check_entries(const struct sl_pull *what, starpu_data_handle_t out, enum sl_dtype *dtype)
 {
     uint32_t n = 0;
     uint32_t n_bf16 = 0;
@@ -428,7 +428,7 @@ static enum sl_status check_entries(const struct sl_pull *what, starpu_data_hand
         n += reads_part(what, q);
         n_bf16 += reads_part(what, q) && sl_handle_is_bf16(what->rows[q]);
     }
-    *of = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_OF_BF16 : SL_OF_REAL;
+    *dtype = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
     return n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))
                ? SL_OK
                : sl_fail(SL_EINVAL,
@@ -469,7 +469,7 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
     struct sl_task task;
     enum sl_status st;
     SL_TRY(st, check(what, out), done);
-    SL_TRY(st, check_entries(what, out, &args.of), done);
+    SL_TRY(st, check_entries(what, out, &args.dtype), done);
     sl_task_begin(&task, &pull_cl);
     sl_task_add(&task, what->offsets, STARPU_R);
     sl_task_add(&task, what->vertices, STARPU_R);
@@ -486,7 +486,7 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
         }
     }
     args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
-    args.head.work = (what->n_edges * sl_entries_bytes(args.of, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
+    args.head.work = (what->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
                      sl_handle_columns(out);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -59,8 +59,8 @@ void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull
 /* The same bits, of rows and into such numbers as they say; sums are of bf16 only where the rows are. n_parts: those that there are.
  * The structs are the host's, read before this returns; what they point to is the device's. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
-                                        const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_entries of,
-                                        uint32_t n_columns, int beta, enum sl_entries out_of, void *out);
+                                        const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_dtype dtype,
+                                        uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
 #endif
 
 /* ---- submission: local, one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */

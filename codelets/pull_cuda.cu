@@ -100,9 +100,9 @@ static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *
                                const struct sl_pull_parts *parts, uint32_t n_parts, uint32_t n_columns, int beta,
                                void *out)
 {
-    uintptr_t addresses = sl_quad_address(sl_entries_of<Out>(), out);
+    uintptr_t addresses = sl_quad_address(sl_dtype_of<Out>(), out);
     for (uint32_t q = 0; q < n_parts; q++) {
-        addresses |= parts->factor[q] != 0 ? sl_quad_address(sl_entries_of<E>(), parts->rows[q]) : 0;
+        addresses |= parts->factor[q] != 0 ? sl_quad_address(sl_dtype_of<E>(), parts->rows[q]) : 0;
     }
     return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
                ? start<float4, E, Out>(stream, lists, parts, n_columns, beta, out)
@@ -110,12 +110,12 @@ static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *
 }
 
 enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                            uint32_t n_parts, enum sl_entries of, uint32_t n_columns, int beta, enum sl_entries out_of,
+                            uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype,
                             void *out)
 {
-    if (of == SL_OF_REAL) {
+    if (dtype == SL_DTYPE_REAL) {
         return start_of<float, float>(stream, lists, parts, n_parts, n_columns, beta, out);
     }
-    return out_of == SL_OF_REAL ? start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out)
+    return out_dtype == SL_DTYPE_REAL ? start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out)
                                 : start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
 }

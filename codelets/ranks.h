@@ -103,7 +103,7 @@ uint64_t sl_ranks_sent_bytes(void);
 uint64_t sl_ranks_moves(void);
 
 /* Tags from here on are those of passes over all edges (runtime/full/halo.h), and of stages (runtime/pipe/stages.h); those below the
- * door's. */
+ * transport's. */
 #define SL_RANKS_TAGS_OF_HALOS (INT64_C(1) << 62)
 #define SL_RANKS_TAGS_OF_STAGES (SL_RANKS_TAGS_OF_HALOS | INT64_C(1) << 61)
 

@@ -173,28 +173,28 @@ SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
 }
 
 /* Of which numbers rows are. Kernels of both are written once, over one of these that their callers know as a constant. */
-enum sl_entries { SL_OF_REAL, SL_OF_BF16 };
+enum sl_dtype { SL_DTYPE_REAL, SL_DTYPE_BF16 };
 
-SL_INLINE sl_real sl_entry(enum sl_entries of, const void *row, uint32_t j)
+SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *row, uint32_t j)
 {
-    return of == SL_OF_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
+    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)row)[j]) : ((const sl_real *)row)[j];
 }
 
-SL_INLINE const void *sl_view_row_of(enum sl_entries of, const struct sl_view *view, uint32_t i, uint32_t n_columns)
+SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
 {
-    return of == SL_OF_BF16 ? (const void *)sl_view_row_bf16(view, i, n_columns)
+    return dtype == SL_DTYPE_BF16 ? (const void *)sl_view_row_bf16(view, i, n_columns)
                             : (const void *)sl_view_row(view, i, n_columns);
 }
 
-SL_INLINE size_t sl_entries_bytes(enum sl_entries of, size_t n)
+SL_INLINE size_t sl_dtype_bytes(enum sl_dtype dtype, size_t n)
 {
-    return n * (of == SL_OF_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
+    return n * (dtype == SL_DTYPE_BF16 ? sizeof(sl_bf16) : sizeof(sl_real));
 }
 
 /* Of a buffer of rows, inside a task wrapper. */
-static inline enum sl_entries sl_buffer_entries(void *buffer)
+static inline enum sl_dtype sl_buffer_dtype(void *buffer)
 {
-    return sl_buffer_is_bf16(buffer) ? SL_OF_BF16 : SL_OF_REAL;
+    return sl_buffer_is_bf16(buffer) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
 #endif

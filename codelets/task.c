@@ -168,7 +168,7 @@ static const char *current_codelet(void)
     return codelet_in_hand != NULL ? codelet_in_hand : task != NULL ? task->cl->name : "a task";
 }
 
-static void set_at_work(struct sl_at_work *at, const struct sl_task_args *args)
+static void set_at_work(struct sl_layer_pass_work *at, const struct sl_task_args *args)
 {
     atomic_store_explicit(&at->step, args->step, memory_order_relaxed);
     atomic_store_explicit(&at->pe, args->pe, memory_order_relaxed);
@@ -208,7 +208,7 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
     size_t used = 0;
     out[0] = '\0';
     for (unsigned w = 0; w < run->n_workers && used < bytes; w++) {
-        const struct sl_at_work *at = &run->logs[w].at;
+        const struct sl_layer_pass_work *at = &run->logs[w].at;
         const char *name = atomic_load_explicit(&at->name, memory_order_acquire);
         char place[48];
         char worker[32];

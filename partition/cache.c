@@ -68,7 +68,7 @@ _Static_assert(sizeof(struct header) == 48 - 8 + 24 * N_SECTIONS + 16 + 32 + 128
 struct summing {
     const unsigned char *data;
     size_t bytes;
-    bool sparing; /* they are of a map, and given back when they have been read */
+    bool low_memory; /* they are of a map, and given back when they have been read */
     _Atomic uint64_t sum;
 };
 
@@ -81,16 +81,16 @@ static void sum_chunks(void *context, uint64_t begin, uint64_t end)
         size_t left = summing->bytes - start;
         size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
         atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
-        if (summing->sparing) {
+        if (summing->low_memory) {
             sl_file_forget(summing->data + start, bytes);
         }
     }
 }
 
 /* The checksum of an array, continuing from `start`: several threads read it. */
-static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool sparing)
+static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
 {
-    struct summing summing = {.data = data, .bytes = bytes, .sparing = sparing};
+    struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
     sl_parallel_for((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, 1, sum_chunks, &summing);
     const uint64_t result[] = {bytes, atomic_load(&summing.sum)};
     return sl_checksum(start, result, sizeof result);
@@ -251,7 +251,7 @@ static bool open_map(const char *path, enum kind kind, uint64_t key, struct sl_m
 struct reading {
     struct sl_map map;
     struct header header;
-    bool sparing;
+    bool low_memory;
 };
 
 /* The bytes of a section that must hold `count` elements of `size` bytes; NULL: it does not, or they are damaged. */
@@ -265,7 +265,7 @@ static const void *section(const struct reading *file, enum section which, uint6
         return NULL;
     }
     const unsigned char *data = file->map.data + place;
-    return array_checksum(0, data, bytes, file->sparing) == header->checksum[which] ? data : NULL;
+    return array_checksum(0, data, bytes, file->low_memory) == header->checksum[which] ? data : NULL;
 }
 
 /* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
@@ -276,7 +276,7 @@ struct lists {
     const uint32_t *entries;
     uint64_t n_entries;
     uint32_t limit;
-    bool sparing;
+    bool low_memory;
     atomic_bool wrong;
 };
 
@@ -301,7 +301,7 @@ static void check_lists(void *context, uint64_t begin, uint64_t end)
             return;
         }
     }
-    if (lists->sparing) {
+    if (lists->low_memory) {
         sl_file_forget(offsets + begin, (end - begin) * sizeof *offsets);
         sl_file_forget(lists->entries + offsets[begin], (offsets[end] - offsets[begin]) * sizeof *lists->entries);
     }
@@ -321,7 +321,7 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
 {
     const struct header *header = &file->header;
     uint64_t n = header->n_vertices;
-    struct lists lists = {.n_entries = header->n_edges, .limit = header->n_vertices, .sparing = file->sparing};
+    struct lists lists = {.n_entries = header->n_edges, .limit = header->n_vertices, .low_memory = file->low_memory};
     lists.offsets = section(file, SECTION_OFFSETS, n + 1, sizeof *lists.offsets);
     lists.entries = section(file, SECTION_SOURCES, header->n_edges, sizeof *lists.entries);
     if (lists.offsets == NULL || lists.entries == NULL || !lists_fit(&lists, n)) {
@@ -353,7 +353,7 @@ static bool read_features(const struct reading *file, struct sl_features *featur
                           .entries = read.columns,
                           .n_entries = n_nonzeros,
                           .limit = header->n_columns,
-                          .sparing = file->sparing};
+                          .low_memory = file->low_memory};
     return read.offsets != NULL && read.columns != NULL && read.values != NULL && lists_fit(&lists, n);
 }
 
@@ -394,14 +394,14 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
     return true;
 }
 
-static bool read_dataset(const char *path, uint64_t key, bool sparing, struct sl_dataset *out)
+static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out)
 {
-    struct reading file = {.sparing = sparing};
+    struct reading file = {.low_memory = low_memory};
     *out = (struct sl_dataset){0};
     if (!open_map(path, KIND_DATASET, key, &file.map, &file.header)) {
         return false;
     }
-    struct sl_dataset read = {.synthetic = file.header.synthetic != 0, .sparing = sparing};
+    struct sl_dataset read = {.synthetic = file.header.synthetic != 0, .low_memory = low_memory};
     memcpy(read.name, file.header.name, sizeof read.name);
     memcpy(read.split, file.header.split, sizeof read.split);
     if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) || !read_labels(&file, &read) ||
@@ -411,7 +411,7 @@ static bool read_dataset(const char *path, uint64_t key, bool sparing, struct sl
     }
     read.mapping = (void *)file.map.data;
     read.mapping_bytes = file.map.bytes;
-    sl_dataset_forget(&read);
+    sl_dataset_drop_pages(&read);
     *out = read;
     return true;
 }
@@ -421,7 +421,7 @@ bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *ou
     return read_dataset(path, key, false, out);
 }
 
-bool sl_cache_read_dataset_sparingly(const char *path, uint64_t key, struct sl_dataset *out)
+bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out)
 {
     return read_dataset(path, key, true, out);
 }
@@ -436,17 +436,17 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
     uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
-    key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->sparing);
-    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->sparing);
+    key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
+    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
     for (int i = 0; i < 3; i++) {
-        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->sparing);
+        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
     }
     return key;
 }
 
 bool sl_cache_read_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
 {
-    struct reading file = {.sparing = false};
+    struct reading file = {.low_memory = false};
     if (!open_map(path, KIND_PARTS, key, &file.map, &file.header)) {
         return false;
     }

@@ -23,8 +23,8 @@
 bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
 
 /* The same, for a process that needs a part of it: little of the file is in memory at a time, here and, if those who read *out see to it
- * (sl_dataset_forget), afterwards. */
-bool sl_cache_read_dataset_sparingly(const char *path, uint64_t key, struct sl_dataset *out);
+ * (sl_dataset_drop_pages), afterwards. */
+bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out);
 
 /* Write a dataset (atomically), the folder too where needed. False: it could not be written. */
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);

@@ -44,12 +44,12 @@ struct sl_dataset {
     struct sl_ids train, valid, test; /* pairwise disjoint */
     void *mapping;                    /* private: the memory map the arrays point into, or NULL */
     uint64_t mapping_bytes;
-    bool sparing;      /* private: of the map, little stays in memory (partition/load.h) */
+    bool low_memory;      /* private: of the map, little stays in memory (partition/load.h) */
     const float *lent; /* private: a dense table that is another's (partition/arrays.h) */
 };
 
 /* Of a dataset that is loaded sparingly: give back what has been read of the cache file so far, which is read again where it is needed.
  * Of others nothing. */
-void sl_dataset_forget(const struct sl_dataset *dataset);
+void sl_dataset_drop_pages(const struct sl_dataset *dataset);
 
 #endif

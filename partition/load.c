@@ -353,7 +353,7 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
     }
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
     if (file != NULL &&
-        (options->sparing ? sl_cache_read_dataset_sparingly : sl_cache_read_dataset)(file, origin.state, out)) {
+        (options->low_memory ? sl_cache_read_dataset_low_memory : sl_cache_read_dataset)(file, origin.state, out)) {
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, out), done);
@@ -366,9 +366,9 @@ done:
     return st;
 }
 
-void sl_dataset_forget(const struct sl_dataset *dataset)
+void sl_dataset_drop_pages(const struct sl_dataset *dataset)
 {
-    if (dataset->sparing) {
+    if (dataset->low_memory) {
         sl_file_forget(dataset->mapping, dataset->mapping_bytes);
     }
 }

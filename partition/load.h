@@ -24,7 +24,7 @@ struct sl_dataset_options {
     enum sl_normalize normalize;
     uint64_t seed; /* of the generator */
     bool
-        sparing; /* for a process that needs a part of it: little of a cache file is in memory at a time. A dataset that is not in
+        low_memory; /* for a process that needs a part of it: little of a cache file is in memory at a time. A dataset that is not in
                       the cache, or may not be, is in memory as ever */
 };
 

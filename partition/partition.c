@@ -16,7 +16,7 @@
 
 #define MAX_PARTS 65535
 #define GRAIN 1024           /* vertices whose lists one thread renumbers at a time */
-#define STRETCH (16 * GRAIN) /* vertices after which a sparing reader gives back what it has read */
+#define STRETCH (16 * GRAIN) /* vertices after which a low_memory reader gives back what it has read */
 
 /* Which list of the split a vertex is in. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
@@ -230,7 +230,7 @@ static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, co
         for (r.first = partition->first[q]; r.first < end; r.first += STRETCH) {
             uint64_t n = end - r.first < STRETCH ? end - r.first : STRETCH;
             sl_parallel_for(n, GRAIN, renumber_lists, &r);
-            sl_dataset_forget(dataset);
+            sl_dataset_drop_pages(dataset);
         }
     }
     partition->n_cut = atomic_load(&r.n_cut);
@@ -319,7 +319,7 @@ static enum sl_status make_of(const struct sl_dataset *dataset, const struct dea
     *out = (struct sl_partition){0};
     SL_TRY(st, allocate(graph, deal->n_parts, deal->n_pieces, out), undo);
     number(graph, parts, deal->breadth_first, out);
-    sl_dataset_forget(dataset);
+    sl_dataset_drop_pages(dataset);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         parts[v] /= deal->n_pieces / deal->n_parts;
     }

@@ -150,7 +150,7 @@ struct world {
     uint32_t n_replicas;
     struct sl_plan plan;
     struct sl_run run;
-    struct sl_door door;
+    struct sl_transport transport;
     struct sl_schedule schedule; /* of minibatches */
     struct sl_steps *steps;
 };
@@ -159,8 +159,8 @@ struct world {
 static MAYBE_UNUSED uint32_t emulated_gpus; /* that NCCL is to connect in the next world */
 #endif
 
-/* The door of a world: of GPUs by NCCL as many as there are, or made-up ones. */
-static MAYBE_UNUSED void door_open(struct world *w)
+/* The transport of a world: of GPUs by NCCL as many as there are, or made-up ones. */
+static MAYBE_UNUSED void transport_open(struct world *w)
 {
     uint32_t n_parameters = w->model.n_layers * SL_N_PARAMETERS;
 #ifdef SL_EMULATED
@@ -168,12 +168,12 @@ static MAYBE_UNUSED void door_open(struct world *w)
         static const int nodes[SL_NCCL_MAX_GPUS] = {STARPU_MAIN_RAM};
         static const int devices[] = {0, 1, 2, 3, 4, 5, 6, 7};
         w->plan.homes = (struct sl_homes){.n_pes = w->plan.n_pes, .n = emulated_gpus, .gpus = true};
-        w->door = (struct sl_door){.kind = &sl_door_nccl, .plan = &w->plan, .n_sums = 1, .n_parameters = n_parameters};
-        expect_ok(sl_door_nccl_connect(&w->door, emulated_gpus, devices, nodes));
+        w->transport = (struct sl_transport){.kind = &sl_transport_nccl, .plan = &w->plan, .n_sums = 1, .n_parameters = n_parameters};
+        expect_ok(sl_transport_nccl_connect(&w->transport, emulated_gpus, devices, nodes));
         return;
     }
 #endif
-    expect_ok(sl_door_open(w->settings, &w->plan, n_parameters, &w->door));
+    expect_ok(sl_transport_open(w->settings, &w->plan, n_parameters, &w->transport));
 }
 
 static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_settings *settings, uint64_t n_steps,
@@ -203,11 +203,11 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     out->run.gpus_first = machine.gpus_first;
     out->run.bf16 = settings->precision == SL_PRECISION_BF16;
     out->run.tf32 = settings->precision == SL_PRECISION_TF32;
-    door_open(out);
+    transport_open(out);
     out->run.near = strcmp(machine.sched, SL_NEAR) == 0 && !out->plan.homes.gpus ? &out->plan.homes : NULL;
     out->run.n_gpus = made_up_gpus.n > 0 ? made_up_gpus.n : out->run.n_gpus;
     out->run.gpu_bytes = made_up_gpus.n > 0 ? made_up_gpus.bytes : out->run.gpu_bytes;
-    struct sl_work work = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->door, 0};
+    struct sl_work work = {settings, &out->plan, &out->run, &out->shards, out->replica, &out->transport, 0};
     work.gpu_bytes = sl_memory_need_gpu_work(settings, &out->shards, &out->run);
     expect_ok(sl_minibatch.open(&work, 0, &out->schedule));
     out->steps = sl_minibatch_steps(&out->schedule);
@@ -217,7 +217,7 @@ static MAYBE_UNUSED void world_close(struct world *w)
 {
     starpu_task_wait_for_all();
     w->schedule.kind->close(w->schedule.own);
-    sl_door_close(&w->door);
+    sl_transport_close(&w->transport);
     if (w->n_replicas > 1) {
         sl_replicas_free(w->replica, w->n_replicas);
     }

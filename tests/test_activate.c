@@ -480,7 +480,7 @@ static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, 
     double *group = place(c->sums, 2 * columns * sizeof *group, 0, &block[n_blocks++]);
     struct sl_activate_sums sums = {.gw = gw, .gb = gb, .group = group, .n_group = c->a.n_rows + 3};
     expect_launched(
-        sl_activate_forward_cuda(NULL, &a, SL_OF_REAL, z, with_residual ? residual : NULL, opened, SL_OF_REAL, h));
+        sl_activate_forward_cuda(NULL, &a, SL_DTYPE_REAL, z, with_residual ? residual : NULL, opened, SL_DTYPE_REAL, h));
     if (a.norm == SL_ACTIVATE_BATCH) {
         expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, group));
     }

@@ -816,7 +816,7 @@ static void launch_means(enum forward_launcher launcher, const struct device_blo
         assert_int_equal(cudaMemcpy(out, filled, chunk_bytes(m, c), cudaMemcpyDeviceToDevice), cudaSuccess);
         cudaFree(filled);
         expect_launched(launcher == BY_KERNEL
-                            ? sl_aggregate_forward_cuda(NULL, &edges, m->n_columns, x, beta, SL_OF_REAL, out)
+                            ? sl_aggregate_forward_cuda(NULL, &edges, m->n_columns, x, beta, SL_DTYPE_REAL, out)
                             : sl_aggregate_forward_cusparse(NULL, handle, &edges, m->n_columns, x, beta, out));
         assert_int_equal(cudaMemcpy(m->base[c], out, chunk_bytes(m, c), cudaMemcpyDeviceToHost), cudaSuccess);
         cudaFree(room);
@@ -869,7 +869,7 @@ static void launch_back(const struct group *group, uint32_t hop, uint32_t p, con
         }
     }
     struct sl_transposed transposed = transposed_on_device(block);
-    expect_launched(sl_aggregate_backward_cuda(NULL, &transposed, gm, n_columns, n_owners, t0, n, SL_OF_REAL, packed));
+    expect_launched(sl_aggregate_backward_cuda(NULL, &transposed, gm, n_columns, n_owners, t0, n, SL_DTYPE_REAL, packed));
 }
 
 /* q's chunk c of g: the shares of all PEs, sent[p] by PE p. */
@@ -891,7 +891,7 @@ static void launch_accumulate(const struct group *group, uint32_t hop, uint32_t 
         if (p == q) {
             expect_launched(sl_accumulate_own_cuda(NULL, &transposed, hosts->request[q], n, &asked, gm, beta, &out));
         } else if (sent[p] != NULL) {
-            expect_launched(sl_accumulate_sent_cuda(NULL, n, &asked, SL_OF_REAL, sent[p], beta, &out));
+            expect_launched(sl_accumulate_sent_cuda(NULL, n, &asked, SL_DTYPE_REAL, sent[p], beta, &out));
         }
         beta = beta || p == q || sent[p] != NULL;
     }
@@ -1118,14 +1118,14 @@ static void test_launchers_many_owners(void **state)
     struct sl_transposed transposed_device = transposed_on_device(&block);
     sl_real *m_device = device_room(sizeof m[1]);
     sl_aggregate_forward_cpu(&edges, WIDTH, &sources, 0, m[0]);
-    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_device, WIDTH, &x, 0, SL_OF_REAL, m_device));
+    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_device, WIDTH, &x, 0, SL_DTYPE_REAL, m_device));
     from_device(m[1], m_device, sizeof m[1]);
     expect_same("mean", ROWS * WIDTH, sizeof(sl_real), m[1], m[0]);
     struct sl_device_rows gm_device = {.n_chunks = 1, .shift = 31, .chunk = {on_device(gm, ROWS * WIDTH * sizeof *gm)}};
     const sl_real *gm_base = gm;
     struct sl_view gm_view = {&gm_base, 31, NULL};
     expect_launched(
-        sl_aggregate_backward_cuda(NULL, &transposed_device, &gm_device, WIDTH, OWNERS, t0, n, SL_OF_REAL, sent));
+        sl_aggregate_backward_cuda(NULL, &transposed_device, &gm_device, WIDTH, OWNERS, t0, n, SL_DTYPE_REAL, sent));
     for (uint32_t q = 0; q < OWNERS; q++) {
         sl_real wanted[2 * WIDTH];
         sl_real got[2 * WIDTH];
@@ -1162,12 +1162,12 @@ static void test_launchers_empty(void **state)
     struct sl_asked asked = {zeros, 1, 0};
     struct sl_gradient g = {.n_rows = 3, .n_columns = 5, .rows = out};
     struct sl_weights weights = {.factors = out, .destinations = zeros, .sources = zeros};
-    expect_launched(sl_aggregate_forward_cuda(NULL, &nothing, 5, &none, 0, SL_OF_REAL, out));
-    expect_launched(sl_aggregate_forward_cuda(NULL, &no_edges, 5, &none, 1, SL_OF_REAL, out));
+    expect_launched(sl_aggregate_forward_cuda(NULL, &nothing, 5, &none, 0, SL_DTYPE_REAL, out));
+    expect_launched(sl_aggregate_forward_cuda(NULL, &no_edges, 5, &none, 1, SL_DTYPE_REAL, out));
     expect_launched(sl_aggregate_forward_cusparse(NULL, handle, &no_edges, 5, &none, 1, out));
-    expect_launched(sl_aggregate_backward_cuda(NULL, &block, &no_rows, 5, 0, NULL, NULL, SL_OF_REAL, NULL));
+    expect_launched(sl_aggregate_backward_cuda(NULL, &block, &no_rows, 5, 0, NULL, NULL, SL_DTYPE_REAL, NULL));
     expect_launched(sl_accumulate_self_cuda(NULL, &weights, 0, &no_rows, &g));
-    expect_launched(sl_accumulate_sent_cuda(NULL, 0, &asked, SL_OF_REAL, out, 1, &g));
+    expect_launched(sl_accumulate_sent_cuda(NULL, 0, &asked, SL_DTYPE_REAL, out, 1, &g));
     expect_launched(sl_accumulate_own_cuda(NULL, &block, 0, 0, &asked, &no_rows, 1, &g));
     from_device(m, out, sizeof m);
     for (int i = 0; i < 15; i++) {
@@ -1176,7 +1176,7 @@ static void test_launchers_empty(void **state)
     for (int launcher = BY_KERNEL; launcher <= BY_CUSPARSE; launcher++) {
         out = device_room(sizeof m);
         expect_launched(launcher == BY_KERNEL
-                            ? sl_aggregate_forward_cuda(NULL, &no_edges, 5, &none, 0, SL_OF_REAL, out)
+                            ? sl_aggregate_forward_cuda(NULL, &no_edges, 5, &none, 0, SL_DTYPE_REAL, out)
                             : sl_aggregate_forward_cusparse(NULL, handle, &no_edges, 5, &none, 0, out));
         from_device(m, out, sizeof m);
         for (int i = 0; i < 15; i++) {
@@ -1250,13 +1250,13 @@ static void check_launcher_full(enum weighing weighing, uint32_t width, uint32_t
                                           .first = first,
                                           .weights = weights_if(&weights)};
             expect_launched(
-                sl_aggregate_full_cuda(NULL, &edges, width, SL_OF_REAL, parts[0], 0, width, SL_OF_REAL, room));
+                sl_aggregate_full_cuda(NULL, &edges, width, SL_DTYPE_REAL, parts[0], 0, width, SL_DTYPE_REAL, room));
             from_device(out->base[c], room, chunk_bytes(out, c));
             room = device_room(chunk_bytes(out, c));
             expect_launched(
-                sl_aggregate_full_cuda(NULL, &edges, n_first, SL_OF_REAL, parts[0], 0, width, SL_OF_REAL, room));
-            expect_launched(sl_aggregate_full_cuda(NULL, &edges, width - n_first, SL_OF_REAL, parts[1], 0, width,
-                                                   SL_OF_REAL, room + n_first));
+                sl_aggregate_full_cuda(NULL, &edges, n_first, SL_DTYPE_REAL, parts[0], 0, width, SL_DTYPE_REAL, room));
+            expect_launched(sl_aggregate_full_cuda(NULL, &edges, width - n_first, SL_DTYPE_REAL, parts[1], 0, width,
+                                                   SL_DTYPE_REAL, room + n_first));
             from_device(m[2].pe[p].base[c], room, chunk_bytes(out, c));
         }
         cudaFree(offsets);

@@ -87,7 +87,7 @@ static void check_launcher(size_t n, size_t shift, double a, int beta)
     sl_real *x_device = on_device(x, bytes);
     sl_real *out = on_device(wanted, bytes);
     blend_plainly(n, a, x + shift, beta, wanted + shift);
-    expect_launched(sl_blend_cuda(NULL, SL_OF_REAL, SL_OF_REAL, n, a, x_device + shift, beta, out + shift));
+    expect_launched(sl_blend_cuda(NULL, SL_DTYPE_REAL, SL_DTYPE_REAL, n, a, x_device + shift, beta, out + shift));
     expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
     cudaFree(x_device);
     free(x);
@@ -106,7 +106,7 @@ static void check_bf16_launcher(size_t n, size_t shift, double a, int beta)
     sl_bf16 *x_device = on_device(x, bytes);
     sl_bf16 *out = on_device(wanted, bytes);
     sl_blend_bf16_cpu(n, a, x + shift, beta, wanted + shift);
-    expect_launched(sl_blend_cuda(NULL, SL_OF_BF16, SL_OF_BF16, n, a, x_device + shift, beta, out + shift));
+    expect_launched(sl_blend_cuda(NULL, SL_DTYPE_BF16, SL_DTYPE_BF16, n, a, x_device + shift, beta, out + shift));
     expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
     cudaFree(x_device);
     free(wide);

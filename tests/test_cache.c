@@ -78,9 +78,9 @@ static void brings_it_back(void **state)
         assert_same(&made, &read);
         assert_int_equal((uintptr_t)read.graph.offsets % 64, 0);
         sl_dataset_free(&read);
-        assert_true(sl_cache_read_dataset_sparingly(path, KEY, &read));
+        assert_true(sl_cache_read_dataset_low_memory(path, KEY, &read));
         assert_same(&made, &read);
-        sl_dataset_forget(&read);
+        sl_dataset_drop_pages(&read);
         assert_same(&made, &read);
         assert_int_equal(sl_cache_parts_key(&read, 0, 2, 1), sl_cache_parts_key(&made, 0, 2, 1));
         sl_dataset_free(&read);

@@ -440,7 +440,7 @@ static void release_lists(void *lists[5])
 
 /* The CPU's numbers, rounded where Z is of bf16. */
 static void check_sparse_forward_launcher(uint32_t rows, uint32_t in, uint32_t out, double dropout, int beta,
-                                          int with_bias, enum sl_entries z_of)
+                                          int with_bias, enum sl_dtype z_of)
 {
     struct sparse_case *c = make_sparse(rows, in, dropout);
     size_t n_w = (size_t)in * out, n_z = (size_t)rows * out;
@@ -449,13 +449,13 @@ static void check_sparse_forward_launcher(uint32_t rows, uint32_t in, uint32_t o
     sl_real *w = noisy(n_w, 2), *bias = noisy(out, 3), *z = noisy(n_z, 4);
     sl_bf16 *rounded = need(n_z, sizeof *rounded);
     sl_real *w_device = on_device(w, n_w * sizeof *w), *bias_device = on_device(bias, out * sizeof *bias);
-    void *z_device = on_device(z, sl_entries_bytes(z_of, n_z));
+    void *z_device = on_device(z, sl_dtype_bytes(z_of, n_z));
     sl_dense_sparse_forward_cpu(&c->x, rows, out, w, with_bias ? bias : NULL, beta, z);
     expect_launched(sl_dense_sparse_forward_cuda(NULL, &x, rows, out, w_device, with_bias ? bias_device : NULL, beta,
                                                  z_of, z_device));
     sl_bf16_round(n_z, z, rounded);
-    expect_on_device("sparse Z", z_device, n_z, sl_entries_bytes(z_of, 1),
-                     z_of == SL_OF_BF16 ? (const void *)rounded : z);
+    expect_on_device("sparse Z", z_device, n_z, sl_dtype_bytes(z_of, 1),
+                     z_of == SL_DTYPE_BF16 ? (const void *)rounded : z);
     cudaFree(w_device);
     cudaFree(bias_device);
     release_lists(lists);
@@ -507,9 +507,9 @@ static void test_sparse_launchers(void **state)
     for (size_t s = 0; s < sizeof sparse_shapes / sizeof sparse_shapes[0]; s++) {
         const uint32_t *shape = sparse_shapes[s];
         for (int beta = 0; beta < 2; beta++) {
-            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0, beta, beta == 0, SL_OF_REAL);
-            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0, SL_OF_REAL);
-            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0.35, 0, beta, SL_OF_BF16);
+            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0, beta, beta == 0, SL_DTYPE_REAL);
+            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0, SL_DTYPE_REAL);
+            check_sparse_forward_launcher(shape[0], shape[1], shape[2], 0.35, 0, beta, SL_DTYPE_BF16);
             check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0, beta, 1, shape[1]);
             check_sparse_backward_launcher(shape[0], shape[1], shape[2], 0.35, beta, 0, shape[1]);
         }

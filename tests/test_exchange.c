@@ -433,11 +433,11 @@ static void test_merge_launcher(void **state)
 
 /* Every other PE of n_parts is a requester, of 0, 1, 2 .. rows; `skew` puts the bases of all rows so many numbers off their
  * alignment. */
-static void check_pack_launcher(enum sl_entries of, uint32_t n_parts, uint32_t n_rows, uint32_t n_columns,
+static void check_pack_launcher(enum sl_dtype dtype, uint32_t n_parts, uint32_t n_rows, uint32_t n_columns,
                                 uint32_t shift, uint32_t skew)
 {
-    const size_t row_bytes = sl_entries_bytes(of, n_columns);
-    const size_t skipped = sl_entries_bytes(of, skew);
+    const size_t row_bytes = sl_dtype_bytes(dtype, n_columns);
+    const size_t skipped = sl_dtype_bytes(dtype, skew);
     struct chunks rows = make_chunks(n_rows, n_columns, shift, 3);
     const uint32_t n_requesters = n_parts / 2;
     uint32_t *inverse = need((size_t)n_parts + 1 + (size_t)n_parts * n_parts, sizeof *inverse);
@@ -471,7 +471,7 @@ static void check_pack_launcher(enum sl_entries of, uint32_t n_parts, uint32_t n
     for (uint32_t r = 0; r < n_requesters; r++) {
         void *wanted = need(n[r], row_bytes);
         struct sl_view view = {(const sl_real *const *)rows.base, shift, sl_list_of(inverse, n_parts, requester[r])};
-        if (of == SL_OF_BF16) {
+        if (dtype == SL_DTYPE_BF16) {
             sl_pack_bf16_cpu(n[r], n_columns, &view, wanted);
         } else {
             sl_pack_cpu(n[r], n_columns, &view, wanted);
@@ -496,22 +496,22 @@ static void test_pack_launcher(void **state)
     const uint32_t widths[] = {1, 7, 8, 33, 128, 256, 516};
     need_device();
     for (int w = 0; w < 7; w++) {
-        for (enum sl_entries of = SL_OF_REAL; of <= SL_OF_BF16; of++) {
-            check_pack_launcher(of, 1, 5, widths[w], 31, 0);
-            check_pack_launcher(of, 20, 33, widths[w], 31, 0);
-            check_pack_launcher(of, 20, 33, widths[w], 3, 0);
-            check_pack_launcher(of, 20, 32, widths[w], 2, 1);
-            check_pack_launcher(of, 20, 32, widths[w], 2, 2);
+        for (enum sl_dtype dtype = SL_DTYPE_REAL; dtype <= SL_DTYPE_BF16; dtype++) {
+            check_pack_launcher(dtype, 1, 5, widths[w], 31, 0);
+            check_pack_launcher(dtype, 20, 33, widths[w], 31, 0);
+            check_pack_launcher(dtype, 20, 33, widths[w], 3, 0);
+            check_pack_launcher(dtype, 20, 32, widths[w], 2, 1);
+            check_pack_launcher(dtype, 20, 32, widths[w], 2, 2);
         }
     }
-    check_pack_launcher(SL_OF_REAL, SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
+    check_pack_launcher(SL_DTYPE_REAL, SL_MAX_PES, 33, 8, 3, 0); /* in two launches */
 }
 
 /* skew puts both bases off their alignment. */
-static void check_unpack_launcher(enum sl_entries of, uint32_t n_rows, uint32_t n_columns, uint32_t skew)
+static void check_unpack_launcher(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_columns, uint32_t skew)
 {
-    const size_t row_bytes = sl_entries_bytes(of, n_columns);
-    const size_t skipped = sl_entries_bytes(of, skew);
+    const size_t row_bytes = sl_dtype_bytes(dtype, n_columns);
+    const size_t skipped = sl_dtype_bytes(dtype, skew);
     uint32_t *list = need((size_t)n_rows + 2, sizeof *list);
     uint32_t n = list_rows(n_rows, list);
     const size_t bytes = skipped + (n_rows + 1) * row_bytes;
@@ -521,7 +521,7 @@ static void check_unpack_launcher(enum sl_entries of, uint32_t n_rows, uint32_t 
     char *out_there = on_device(out, bytes);
     uint32_t *list_there = on_device(list, ((size_t)n_rows + 2) * sizeof *list);
     expect_launched(sl_unpack_cuda(NULL, row_bytes, n, list_there + 2, packed_there + skipped, out_there + skipped));
-    if (of == SL_OF_REAL) {
+    if (dtype == SL_DTYPE_REAL) {
         sl_unpack_cpu(n, n_columns, list + 2, packed + skew, out + skew);
     } else {
         sl_unpack_bf16_cpu(n, n_columns, list + 2, (sl_bf16 *)(void *)packed + skew, (sl_bf16 *)(void *)out + skew);
@@ -540,11 +540,11 @@ static void test_unpack_launcher(void **state)
     const uint32_t widths[] = {1, 7, 8, 33, 128, 516};
     need_device();
     for (int w = 0; w < 6; w++) {
-        for (enum sl_entries of = SL_OF_REAL; of <= SL_OF_BF16; of++) {
-            check_unpack_launcher(of, 0, widths[w], 0);
-            check_unpack_launcher(of, 77, widths[w], 0);
-            check_unpack_launcher(of, 77, widths[w], 1);
-            check_unpack_launcher(of, 77, widths[w], 2);
+        for (enum sl_dtype dtype = SL_DTYPE_REAL; dtype <= SL_DTYPE_BF16; dtype++) {
+            check_unpack_launcher(dtype, 0, widths[w], 0);
+            check_unpack_launcher(dtype, 77, widths[w], 0);
+            check_unpack_launcher(dtype, 77, widths[w], 1);
+            check_unpack_launcher(dtype, 77, widths[w], 2);
         }
     }
 }

@@ -112,14 +112,14 @@ static void round_table(struct case_ *c)
     free(rounded);
 }
 
-static void check_launcher(enum sl_entries of, uint32_t n_rows, uint32_t n_columns, double dropout)
+static void check_launcher(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_columns, double dropout)
 {
     struct case_ c = make_case(n_rows, n_columns);
     struct sl_draw draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 3};
     uint32_t threshold = sl_dropout_threshold(dropout);
-    size_t row_bytes = sl_entries_bytes(of, n_columns);
+    size_t row_bytes = sl_dtype_bytes(dtype, n_columns);
     void *wanted = need(n_rows, row_bytes);
-    if (of == SL_OF_BF16) {
+    if (dtype == SL_DTYPE_BF16) {
         round_table(&c);
     }
     void *table = on_device(c.table, PART * row_bytes);
@@ -127,7 +127,7 @@ static void check_launcher(enum sl_entries of, uint32_t n_rows, uint32_t n_colum
     sl_vertex *dataset_ids = on_device(c.dataset_ids, (FIRST + PART) * sizeof *dataset_ids);
     void *x_device = device_room(n_rows * row_bytes);
     struct sl_feature_rows rows = rows_from(&c, 0, threshold, &draw);
-    if (of == SL_OF_BF16) {
+    if (dtype == SL_DTYPE_BF16) {
         sl_gather_bf16_cpu(&rows, n_rows, wanted);
     } else {
         sl_gather_cpu(&rows, n_rows, wanted);
@@ -135,7 +135,7 @@ static void check_launcher(enum sl_entries of, uint32_t n_rows, uint32_t n_colum
     rows.table = table;
     rows.ids = ids;
     rows.dataset_ids = dataset_ids;
-    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, of, x_device));
+    expect_launched(sl_gather_cuda(NULL, &rows, n_rows, dtype, x_device));
     expect_on_device("X", x_device, n_rows, row_bytes, wanted);
     cudaFree(table);
     cudaFree(ids);
@@ -151,9 +151,9 @@ static void test_launcher(void **state)
     need_device();
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
         for (uint32_t n = 0; n < 4; n++) {
-            for (enum sl_entries of = SL_OF_REAL; of <= SL_OF_BF16; of++) {
-                check_launcher(of, n * n * 4, widths[w], 0);
-                check_launcher(of, n * n * 4, widths[w], 0.4);
+            for (enum sl_dtype dtype = SL_DTYPE_REAL; dtype <= SL_DTYPE_BF16; dtype++) {
+                check_launcher(dtype, n * n * 4, widths[w], 0);
+                check_launcher(dtype, n * n * 4, widths[w], 0.4);
             }
         }
     }

@@ -26,7 +26,7 @@ struct bench {
     struct sl_plan plan;
     struct sl_run run;
     struct sl_model model;
-    struct sl_door door;
+    struct sl_transport transport;
     struct sl_pipe pipe;
 };
 
@@ -43,15 +43,15 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     b->run.gpus_first = machine.gpus_first;
     b->run.bf16 = precision == SL_PRECISION_BF16;
     expect_ok(sl_model_init(s, b->shards.n_features, b->shards.n_classes, b->shards.is_sparse, &b->model));
-    expect_ok(sl_door_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->door));
-    struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->door, 0};
+    expect_ok(sl_transport_open(s, &b->plan, b->model.n_layers * SL_N_PARAMETERS, &b->transport));
+    struct sl_work work = {s, &b->plan, &b->run, &b->shards, &b->model, &b->transport, 0};
     expect_ok(sl_pipe_open(&work, &b->pipe));
 }
 
 static void bench_close(struct bench *b)
 {
     sl_pipe_close(&b->pipe);
-    sl_door_close(&b->door);
+    sl_transport_close(&b->transport);
     sl_model_free(&b->model);
     sl_shards_close(&b->shards);
     sl_run_free(&b->run);
@@ -167,7 +167,7 @@ static void expect_history(json_t *wanted, struct bench *b, uint32_t layer)
         assert_int_equal(rows->split.n_chunks, 1);
         assert_int_equal(starpu_data_acquire(rows->chunk[0], STARPU_R), 0);
         assert_int_equal(sl_handle_element(rows->chunk[0]), sl_settings_row_element(&b->settings));
-        enum sl_entries of = precision == SL_PRECISION_BF16 ? SL_OF_BF16 : SL_OF_REAL;
+        enum sl_dtype of = precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
         const void *x = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t c = 0; c < rows->n_columns; c++) {
             expect_near_at("history", (size_t)v * rows->n_columns + c,

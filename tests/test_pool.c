@@ -174,13 +174,13 @@ static void test_lent_near(void **state)
     SKIP_WITHOUT_POOL();
     void *large = take(bytes / 2 * 3);
     give(large, bytes / 2 * 3);
-    sl_pool_lend_near(true);
+    sl_pool_borrow_near_only(true);
     void *other = take(bytes);
     assert_ptr_not_equal(other, large);
     give(other, bytes);
     assert_ptr_equal(take(bytes / 8 * 7), other);
     give(other, bytes / 8 * 7);
-    sl_pool_lend_near(false);
+    sl_pool_borrow_near_only(false);
     assert_ptr_equal(take(bytes / 4 * 5), large);
     give(large, bytes / 4 * 5);
 }

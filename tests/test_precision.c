@@ -339,7 +339,7 @@ static void test_attention_on_device(void **state)
                                   .inverse = inverse,
                                   .rows = {.n_chunks = 1, .shift = 31, .chunk = {u_there}},
                                   .first = {0, ROWS},
-                                  .of = SL_OF_BF16};
+                                  .dtype = SL_DTYPE_BF16};
     struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there};
     struct sl_attend_device_back block = {heads,
                                           there->back_offsets,
@@ -349,11 +349,11 @@ static void test_attention_on_device(void **state)
     struct sl_attend_device_own own = {ROWS, 0, 1, 0, inverse};
     expect_launched(sl_attend_forward_cuda(NULL, &rows, 0, z, lse));
     expect_launched(sl_attend_sides_cuda(NULL, &rows, gz_there, lse, sides));
-    expect_launched(sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_OF_BF16, (const sl_real *[]){u_there},
+    expect_launched(sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_DTYPE_BF16, (const sl_real *[]){u_there},
                                             (sl_real *[]){back}));
     expect_launched(sl_accumulate_clear_cuda(NULL, ROWS, U_COLUMNS, gu));
-    expect_launched(sl_attend_self_cuda(NULL, &block, 0, SUMS, SL_OF_BF16, u_there, gu));
-    expect_launched(sl_attend_own_cuda(NULL, &block, &own, 0, ROWS, SL_OF_BF16, u_there, gu));
+    expect_launched(sl_attend_self_cuda(NULL, &block, 0, SUMS, SL_DTYPE_BF16, u_there, gu));
+    expect_launched(sl_attend_own_cuda(NULL, &block, &own, 0, ROWS, SL_DTYPE_BF16, u_there, gu));
     expect_close_to("Z", SUMS * WIDTH, z, wanted->z);
     expect_close_to("lse", SUMS * HEADS, lse, wanted->lse);
     expect_close_to("sides", SUMS * 4 * HEADS, sides, wanted->sides);
@@ -465,43 +465,43 @@ static sl_real *row_there(const struct sums *s, const struct sums_there *t, uint
 }
 
 /* M, of sums that are added to what is there where beta is 1: all but the last list's to the bit. Releases m. */
-static void expect_sums(const struct sums *s, enum sl_entries m_of, void *m, const sl_real *wanted)
+static void expect_sums(const struct sums *s, enum sl_dtype m_dtype, void *m, const sl_real *wanted)
 {
     const size_t exact = (size_t)(LISTS - 1) * s->width;
     const size_t all = (size_t)LISTS * s->width;
     sl_bf16 *rounded = need(all, sizeof *rounded);
     void *got = need(all, sizeof(sl_real));
-    from_device(got, m, sl_entries_bytes(m_of, all));
+    from_device(got, m, sl_dtype_bytes(m_dtype, all));
     sl_bf16_round(all, wanted, rounded);
-    if (m_of == SL_OF_BF16) {
+    if (m_dtype == SL_DTYPE_BF16) {
         expect_same("M", exact, sizeof *rounded, got, rounded);
     } else {
         expect_same("M", exact, sizeof *wanted, got, wanted);
     }
     for (size_t i = exact; i < all; i++) {
-        const double tolerance = 1e-4 + (m_of == SL_OF_BF16 ? 0x1p-8 * fabs((double)wanted[i]) : 0);
-        expect_near_at("M", i, (double)sl_entry(m_of, got, (uint32_t)i), (double)wanted[i], tolerance);
+        const double tolerance = 1e-4 + (m_dtype == SL_DTYPE_BF16 ? 0x1p-8 * fabs((double)wanted[i]) : 0);
+        expect_near_at("M", i, (double)sl_entry(m_dtype, got, (uint32_t)i), (double)wanted[i], tolerance);
     }
     free(rounded);
     free(got);
 }
 
 /* What M has before: noise, and the same in bf16. */
-static void *before(enum sl_entries of, size_t n, sl_real *wanted)
+static void *before(enum sl_dtype dtype, size_t n, sl_real *wanted)
 {
     sl_bf16 *rounded = need(n, sizeof *rounded);
     fill(n, 10, wanted);
     sl_bf16_round(n, wanted, rounded);
-    if (of == SL_OF_BF16) {
+    if (dtype == SL_DTYPE_BF16) {
         sl_bf16_widen(n, rounded, wanted);
     }
-    void *there = on_device(of == SL_OF_BF16 ? (const void *)rounded : wanted, sl_entries_bytes(of, n));
+    void *there = on_device(dtype == SL_DTYPE_BF16 ? (const void *)rounded : wanted, sl_dtype_bytes(dtype, n));
     free(rounded);
     return there;
 }
 
 /* Sums of a block, and the same as of two parts. */
-static void check_sums(const struct sums *s, const struct sums_there *t, bool weighted, int beta, enum sl_entries m_of)
+static void check_sums(const struct sums *s, const struct sums_there *t, bool weighted, int beta, enum sl_dtype m_dtype)
 {
     const uint32_t first[] = {0, OWN, SOURCES};
     const sl_real *chunk[] = {(const sl_real *)(const void *)s->rows,
@@ -519,19 +519,19 @@ static void check_sums(const struct sums *s, const struct sums_there *t, bool we
         .rows = {.n_chunks = 2, .shift = OWN_SHIFT, .chunk = {t->rows, row_there(s, t, 1 << OWN_SHIFT)}},
         .packed = {NULL, row_there(s, t, OWN)},
         .first = {0, OWN, SOURCES},
-        .of = SL_OF_BF16};
+        .dtype = SL_DTYPE_BF16};
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
-    void *m = before(m_of, n, wanted);
+    void *m = before(m_dtype, n, wanted);
     sl_aggregate_forward_bf16_cpu(&edges, s->width, &x, beta, wanted);
-    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_of, m));
-    expect_sums(s, m_of, m, wanted);
+    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_dtype, m));
+    expect_sums(s, m_dtype, m, wanted);
     free(wanted);
 }
 
 /* Both parts' rows in order; with weights destinations are the first ids. */
 static void check_full_sums(const struct sums *s, const struct sums_there *t, bool weighted, int beta,
-                            enum sl_entries m_of)
+                            enum sl_dtype m_dtype)
 {
     const uint32_t first[] = {0, OWN, SOURCES};
     const sl_real *chunk[] = {(const sl_real *)(const void *)s->rows,
@@ -552,10 +552,10 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     struct sl_full_edges full = {0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL};
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
-    void *m = before(m_of, n, wanted);
+    void *m = before(m_dtype, n, wanted);
     sl_aggregate_forward_bf16_cpu(&edges, s->width, &x, beta, wanted);
-    expect_launched(sl_aggregate_full_cuda(NULL, &full, s->width, SL_OF_BF16, parts, beta, s->width, m_of, m));
-    expect_sums(s, m_of, m, wanted);
+    expect_launched(sl_aggregate_full_cuda(NULL, &full, s->width, SL_DTYPE_BF16, parts, beta, s->width, m_dtype, m));
+    expect_sums(s, m_dtype, m, wanted);
     cudaFree(offsets_there);
     cudaFree(first_there);
     free(wanted);
@@ -575,7 +575,7 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
     for (int k = 0; k < 2; k++) {
         packed[k] = device_room((size_t)n[k] * s->width * sizeof(sl_bf16));
     }
-    expect_launched(sl_aggregate_backward_cuda(NULL, &block_there, &gm_there, s->width, 2, t0, n, SL_OF_BF16, packed));
+    expect_launched(sl_aggregate_backward_cuda(NULL, &block_there, &gm_there, s->width, 2, t0, n, SL_DTYPE_BF16, packed));
     struct sl_gradient g = {10, 30, s->width, noisy((size_t)30 * s->width, 11), NULL};
     struct sl_gradient g_there = {10, 30, s->width, on_device(g.rows, (size_t)30 * s->width * sizeof *g.rows), NULL};
     struct sl_asked asked = {t->inverse, 2, 0};
@@ -587,7 +587,7 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
         sl_bf16_round(n_entries, wanted, rounded);
         if (k == 0) {
             sl_accumulate_sent_bf16_cpu(n[k], s->inverse + 3, rounded, &g);
-            expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked, SL_OF_BF16, packed[k], 1, &g_there));
+            expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked, SL_DTYPE_BF16, packed[k], 1, &g_there));
         }
         expect_on_device("what goes back", packed[k], n_entries, sizeof *rounded, rounded);
         free(wanted);
@@ -606,8 +606,8 @@ static void test_sums_on_device(void **state)
         struct sums *s = make_sums(widths[w]);
         struct sums_there t = put_there(s);
         for (int k = 0; k < 8; k++) {
-            check_sums(s, &t, k & 1, k >> 1 & 1, k >> 2 ? SL_OF_BF16 : SL_OF_REAL);
-            check_full_sums(s, &t, k & 1, k >> 1 & 1, k >> 2 ? SL_OF_BF16 : SL_OF_REAL);
+            check_sums(s, &t, k & 1, k >> 1 & 1, k >> 2 ? SL_DTYPE_BF16 : SL_DTYPE_REAL);
+            check_full_sums(s, &t, k & 1, k >> 1 & 1, k >> 2 ? SL_DTYPE_BF16 : SL_DTYPE_REAL);
         }
         check_gradients(s, &t);
         release(&t);
@@ -633,16 +633,16 @@ static void check_dense(struct sl_dense_cuda by, const uint32_t size[3])
     sl_real *w_there = on_device(w, n_w * sizeof *w), *bias_there = on_device(bias, out * sizeof *bias);
     sl_real *gz_there = on_device(gz, n_z * sizeof *gz);
     for (int mode = 0; mode < 4; mode++) { /* plain, with a bias, added to, with a bias and in bf16 */
-        const enum sl_entries z_of = mode == 3 ? SL_OF_BF16 : SL_OF_REAL;
+        const enum sl_dtype z_dtype = mode == 3 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
         const bool has_bias = mode % 2 == 1;
-        void *z_there = before(z_of, n_z, z);
+        void *z_there = before(z_dtype, n_z, z);
         expect_ok(sl_dense_forward_bf16_cpu(rows, in, out, x, w, has_bias ? bias : NULL, mode == 2, z));
         expect_launched(sl_dense_forward_bf16_cuda(by, rows, in, out, x_there, w_there, has_bias ? bias_there : NULL,
-                                                   mode == 2, z_of, z_there));
-        (z_of == SL_OF_BF16 ? expect_rounded : expect_close_to)("Z", n_z, z_there, z);
+                                                   mode == 2, z_dtype, z_there));
+        (z_dtype == SL_DTYPE_BF16 ? expect_rounded : expect_close_to)("Z", n_z, z_there, z);
     }
     for (int beta = 0; beta < 2; beta++) {
-        void *gx_there = before(SL_OF_REAL, n_x, gx);
+        void *gx_there = before(SL_DTYPE_REAL, n_x, gx);
         expect_ok(sl_dense_backward_input_bf16_cpu(rows, in, out, gz, w, beta, gx));
         expect_launched(sl_dense_backward_input_bf16_cuda(by, rows, in, out, gz_there, w_there, beta, gx_there));
         expect_close_to("GX", n_x, gx_there, gx);
@@ -686,7 +686,7 @@ static void test_dense_on_device(void **state)
 /* ---- activation on a device ---- */
 
 /* H in bf16 of a Z in float, or in bf16 where z_of says so, with a residual or not; without a norm to the bit. */
-static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl_entries z_of, bool has_residual)
+static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl_dtype z_dtype, bool has_residual)
 {
     enum { N = 37 };
     const size_t n = (size_t)N * width;
@@ -719,7 +719,7 @@ static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl
     struct sl_activate there = a;
     sl_real *parameters_there = on_device(parameters, (size_t)4 * width * sizeof *parameters);
     sl_vertex *ids_there = on_device(ids, sizeof ids);
-    void *z_there = z_of == SL_OF_BF16 ? on_device(z_rounded, n * sizeof *z_rounded) : on_device(z, n * sizeof *z);
+    void *z_there = z_dtype == SL_DTYPE_BF16 ? on_device(z_rounded, n * sizeof *z_rounded) : on_device(z, n * sizeof *z);
     void *residual_there = on_device(residual_rounded, n * sizeof *residual_rounded);
     void *gate_there = device_room(n);
     void *h_there = device_room(n * sizeof *h_rounded);
@@ -729,8 +729,8 @@ static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl
     there.rstd = parameters_there + 3 * width;
     there.ids = there.dataset_ids = ids_there;
     sl_activate_forward_cpu(&a, z, has_residual ? residual : NULL, gate, h);
-    expect_launched(sl_activate_forward_cuda(NULL, &there, z_of, z_there, has_residual ? residual_there : NULL,
-                                             gate_there, SL_OF_BF16, h_there));
+    expect_launched(sl_activate_forward_cuda(NULL, &there, z_dtype, z_there, has_residual ? residual_there : NULL,
+                                             gate_there, SL_DTYPE_BF16, h_there));
     if (norm == SL_ACTIVATE_PLAIN) {
         sl_bf16_round(n, h, h_rounded);
         expect_on_device("H", h_there, n, sizeof *h_rounded, h_rounded);
@@ -756,10 +756,10 @@ static void test_activation_on_device(void **state)
     need_device();
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         for (int has_residual = 0; has_residual < 2; has_residual++) {
-            check_activation(SL_ACTIVATE_PLAIN, widths[w], SL_OF_BF16, has_residual);
-            check_activation(SL_ACTIVATE_PLAIN, widths[w], SL_OF_REAL, has_residual);
-            check_activation(SL_ACTIVATE_LAYER, widths[w], SL_OF_REAL, has_residual);
-            check_activation(SL_ACTIVATE_BATCH, widths[w], SL_OF_REAL, has_residual);
+            check_activation(SL_ACTIVATE_PLAIN, widths[w], SL_DTYPE_BF16, has_residual);
+            check_activation(SL_ACTIVATE_PLAIN, widths[w], SL_DTYPE_REAL, has_residual);
+            check_activation(SL_ACTIVATE_LAYER, widths[w], SL_DTYPE_REAL, has_residual);
+            check_activation(SL_ACTIVATE_BATCH, widths[w], SL_DTYPE_REAL, has_residual);
         }
     }
 }
@@ -1017,16 +1017,16 @@ static void test_mixtures(void **state)
     struct sl_source_handles sources = {.n_owners = 2, .first = first, .rows = &rows[0], .packed = packed};
     (void)state;
     for (int k = 0; k < 4; k++) {
-        enum sl_entries of;
+        enum sl_dtype dtype;
         enum sl_status wanted = k == 0 || k == 3 ? SL_OK : SL_EINVAL;
         for (int q = 0; q < 2; q++) {
             expect_ok(sl_rows_register(&split, 2, k >> q & 1 ? sizeof(sl_bf16) : sizeof(sl_real), &rows[q]));
         }
         packed[1] = (struct sl_slice){rows[1].chunk[0], 0, 3};
-        assert_int_equal(sl_parts_entries("a sum", 2, rows, &of), wanted);
-        assert_true(wanted == SL_OK ? of == (k == 0 ? SL_OF_REAL : SL_OF_BF16)
+        assert_int_equal(sl_parts_dtype("a sum", 2, rows, &dtype), wanted);
+        assert_true(wanted == SL_OK ? dtype == (k == 0 ? SL_DTYPE_REAL : SL_DTYPE_BF16)
                                     : strstr(sl_message(), "1 of 2") != NULL);
-        assert_int_equal(sl_sources_entries("a sum", &sources, &of), wanted);
+        assert_int_equal(sl_sources_dtype("a sum", &sources, &dtype), wanted);
         sl_rows_drop(&rows[0]);
         sl_rows_drop(&rows[1]);
     }

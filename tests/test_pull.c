@@ -700,18 +700,18 @@ static void free_device_lists(const struct sl_pull_lists *lists)
 }
 
 /* Rows and sums of such numbers. */
-static void launch(const struct sum *sum, enum sl_entries of, const struct table *x, int beta, enum sl_entries out_of,
+static void launch(const struct sum *sum, enum sl_dtype of, const struct table *x, int beta, enum sl_dtype out_of,
                    const struct table *out)
 {
     const struct world *w = x->w;
     struct table rows = {.w = w, .n_columns = x->n_columns};
     for (uint32_t q = 0; q < w->n_parts; q++) {
-        rows.part[q] = on_device(x->part[q], size_of(w, q) * sl_entries_bytes(of, x->n_columns));
+        rows.part[q] = on_device(x->part[q], size_of(w, q) * sl_dtype_bytes(of, x->n_columns));
     }
     for (uint32_t p = 0; p < w->n_parts; p++) {
         struct sl_pull_lists lists = lists_on_device(w, sum, p);
         struct sl_pull_parts parts = parts_of(&rows, sum, p);
-        size_t bytes = lists.n_rows * sl_entries_bytes(out_of, x->n_columns);
+        size_t bytes = lists.n_rows * sl_dtype_bytes(out_of, x->n_columns);
         void *to = on_device(out->part[p], bytes);
         expect_launched(sl_pull_cuda(NULL, &lists, &parts, w->n_parts, of, x->n_columns, beta, out_of, to));
         from_device(out->part[p], to, bytes);
@@ -725,8 +725,8 @@ static void launch(const struct sum *sum, enum sl_entries of, const struct table
 static void launch_bf16(const struct sum *sum, const struct table *rounded, int beta, const struct table *out,
                         const struct table *rounded_out)
 {
-    launch(sum, SL_OF_BF16, rounded, beta, SL_OF_REAL, out);
-    launch(sum, SL_OF_BF16, rounded, beta, SL_OF_BF16, rounded_out);
+    launch(sum, SL_DTYPE_BF16, rounded, beta, SL_DTYPE_REAL, out);
+    launch(sum, SL_DTYPE_BF16, rounded, beta, SL_DTYPE_BF16, rounded_out);
 }
 
 /* The launcher's bits are the kernel's. */
@@ -739,7 +739,7 @@ static void check_launched(const struct sum *sum, const struct table *x, int bet
         fill_table(&got, SEED + 2);
     }
     pull(sum, x, beta, &wanted);
-    launch(sum, SL_OF_REAL, x, beta, SL_OF_REAL, &got);
+    launch(sum, SL_DTYPE_REAL, x, beta, SL_DTYPE_REAL, &got);
     expect_same_tables("launched", &got, &wanted);
     free_table(&wanted);
     free_table(&got);

@@ -1,459 +1,282 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/nccl.h and codelets/transport.h: messages and sums between GPUs, by themselves and as tasks; and how they fail. Over the
- * stand-in for NCCL there are several GPUs; on a machine with one GPU, a communicator of one rank that sends to itself. */
-#include "codelets/transport.h"
+ * runtime/exchange/transport.h: whole runs whose rows and gradients travel by NCCL are the runs whose rows and gradients do not. Between
+ * made-up GPUs over the stand-in for NCCL, whose sums have an order of their own; on a machine with GPUs, on as many as it has. */
+#include "tests/run_fixture.h"
 
-#include "tests/starpu_fixture.h"
-
-#ifdef SL_NCCL
-#include "tests/cuda_fixture.h"
-
-#define TIMEOUT_S 20
-#define MOST 5 /* GPUs */
+#include "partition/load.h"
 
 #ifdef SL_EMULATED
 #include <nccl.h>
 #endif
+#define N_STEPS 2
 
-/* How many GPUs to try with, as far as there are so many. */
-static const uint32_t gpu_counts[] = {1, 2, 3, MOST};
+static const struct graph_shape dense_shape = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 401, .n_columns = 20, .n_classes = 5, .seed = 21};
+static const struct graph_shape sparse_shape = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 401, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 22};
+static struct sl_dataset dense_set, sparse_set;
+
+struct crossing {
+    uint32_t pes, group_size, gpus;
+    int norm, sync;
+    bool residual, sparse;
+    int precision;
+};
+
+/* Three layers: one widens (rows are exchanged), one keeps its width, one narrows; sparse rows are projected first. */
+static void settings_of(const struct crossing *c, struct sl_settings *out)
+{
+    static const uint32_t fanout[] = {3, 3, 4};
+    expect_ok(sl_settings_init(out));
+    out->layers = 3;
+    out->hidden = 24;
+    out->dropout = 0.3;
+    out->norm = c->norm;
+    out->residual = c->residual;
+    out->sync = c->sync;
+    out->precision = c->precision;
+    out->n_fanout = 3;
+    memcpy(out->fanout, fanout, sizeof fanout);
+    out->pes = c->pes;
+    out->group_size = c->group_size;
+    out->batch_size = 120 / c->pes;
+    out->chunks = 2;
+    out->seed = 3;
+}
+
+static void run_with(const struct crossing *c, int transport, struct outcome *out)
+{
+    struct sl_settings settings;
+    settings_of(c, &settings);
+    settings.transport = transport;
+#ifdef SL_EMULATED
+    emulated_gpus = c->gpus;
+#else
+    machine_down();
+    machine_up_with(NULL, 0, c->gpus);
+#endif
+    run_steps(c->sparse ? &sparse_set : &dense_set, &settings, N_STEPS, out);
+    sl_settings_free(&settings);
+}
+
+/* Wherever no sum is NCCL's, or it has one summand, to the bit. */
+static void expect_alike(const struct crossing *c, const struct outcome *got, const struct outcome *wanted)
+{
+    bool bits = c->gpus == 1 || c->sync != SL_SYNC_ALLREDUCE;
+    double tolerance = bits ? 0 : c->precision == SL_PRECISION_BF16 ? 1e-2 : c->norm == SL_NORM_BATCH ? 1e-4 : 1e-5;
+    for (uint32_t i = 0; i < N_STEPS; i++) {
+        if (!(fabs(got->loss[i] - wanted->loss[i]) <= tolerance * fabs(wanted->loss[i]))) {
+            fail_msg("P = %u, G = %u, %u GPUs, norm %d: loss of step %u is %.9g by NCCL, %.9g without", c->pes,
+                     c->group_size, c->gpus, c->norm, i, got->loss[i], wanted->loss[i]);
+        }
+    }
+    if (bits) {
+        expect_same("parameters", wanted->n_entries, sizeof(sl_real), got->parameters, wanted->parameters);
+    }
+}
+
+static void check(const struct crossing *c)
+{
+    struct outcome wanted;
+    struct outcome got;
+    if (c->precision == SL_PRECISION_BF16) {
+        needs_bf16();
+    }
+    run_with(c, SL_TRANSPORT_STARPU, &wanted);
+    run_with(c, SL_TRANSPORT_NCCL, &got);
+    expect_alike(c, &got, &wanted);
+    outcome_free(&wanted);
+    outcome_free(&got);
+}
 
 static bool are_there(uint32_t n_gpus)
 {
 #ifdef SL_EMULATED
-    return n_gpus <= MOST;
+    return n_gpus <= 4;
 #else
-    return n_gpus <= sl_gpus_count();
+    return wants_gpu() && n_gpus <= sl_gpus_count();
 #endif
 }
 
-/* The stand-in knows whether a communicator was forgotten. */
-static void expect_none_alive(void)
+/* As far as there are GPUs for them. */
+static void check_all(size_t n, const struct crossing *cases)
 {
-#ifdef SL_EMULATED
-    assert_int_equal(sl_nccl_alive, 0);
-#endif
-}
-#define N_GPU_COUNTS (sizeof gpu_counts / sizeof gpu_counts[0])
-
-static const int devices[MOST] = {0, 1, 2, 3, 4};
-
-static struct sl_nccl *opened(uint32_t n, double timeout_s)
-{
-    struct sl_nccl *nccl;
-    need_device();
-    expect_ok(sl_nccl_open(n, devices, timeout_s, &nccl));
-    return nccl;
-}
-
-/* ---- NCCL itself ---- */
-
-/* Every GPU sends every GPU, itself too, messages of several sizes, two to the same; what arrives is what was sent. */
-static void check_moves(uint32_t n)
-{
-    const size_t sizes[] = {0, 1, 7, 5000};
-    enum { ROUNDS = 2, SIZES = 4 };
-    struct sl_nccl_message messages[MOST * MOST * ROUNDS * SIZES];
-    sl_real *sent[MOST * MOST * ROUNDS * SIZES];
-    struct sl_nccl *nccl = opened(n, TIMEOUT_S);
-    uint32_t count = 0;
-    for (uint32_t pair = 0; pair < n * n * ROUNDS * SIZES; pair++) {
-        size_t size = sizes[pair % SIZES];
-        size_t bytes = size * (pair / SIZES % 2 == 0 ? sizeof(sl_real) : sizeof(sl_bf16));
-        sent[count] = noisy(size, pair + 1);
-        messages[count] =
-            (struct sl_nccl_message){.from = pair / SIZES % n, .to = pair / SIZES / n % n, .bytes = bytes};
-        cudaSetDevice((int)messages[count].from);
-        messages[count].source = on_device(sent[count], bytes);
-        cudaSetDevice((int)messages[count].to);
-        messages[count].target = device_room(bytes);
-        count++;
-    }
-    cudaSetDevice(0);
-    expect_ok(sl_nccl_move(nccl, count, messages));
-    expect_ok(sl_nccl_move(nccl, 0, NULL));
-    for (uint32_t k = 0; k < count; k++) {
-        expect_on_device("message", messages[k].target, messages[k].bytes, 1, sent[k]);
-        cudaFree((void *)(uintptr_t)messages[k].source);
-        free(sent[k]);
-    }
-    sl_nccl_close(nccl);
-}
-
-static void test_moves(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
-        check_moves(gpu_counts[i]);
-    }
-    assert_int_equal(sl_memory_live(), 0);
-}
-
-static void check_sum(uint32_t n, size_t n_entries)
-{
-    struct sl_nccl *nccl = opened(n, TIMEOUT_S);
-    const sl_real *source[MOST];
-    sl_real *wanted = need(n_entries, sizeof *wanted);
-    sl_real *got = need(n_entries, sizeof *got);
-    sl_real *target = device_room(n_entries * sizeof(sl_real));
-    memset(wanted, 0, n_entries * sizeof *wanted);
-    for (uint32_t i = 0; i < n; i++) {
-        sl_real *x = noisy(n_entries, i + 1);
-        for (size_t e = 0; e < n_entries; e++) {
-            wanted[e] += x[e];
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        if (are_there(cases[i].gpus)) {
+            check(&cases[i]);
+            any = true;
         }
-        cudaSetDevice((int)i);
-        source[i] = on_device(x, n_entries * sizeof *x);
-        free(x);
     }
-    cudaSetDevice(0);
-    expect_ok(sl_nccl_sum(nccl, n_entries, source, target));
-    from_device(got, target, n_entries * sizeof *got);
-    for (size_t e = 0; e < n_entries; e++) {
-        assert_true(fabs(got[e] - wanted[e]) <= 1e-6 * (1 + fabs(wanted[e])));
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        cudaFree((void *)(uintptr_t)source[i]);
-    }
-    free(got);
-    free(wanted);
-    sl_nccl_close(nccl);
-}
-
-static void test_sums(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
-        check_sum(gpu_counts[i], 1);
-        check_sum(gpu_counts[i], 4097);
-    }
-    assert_int_equal(sl_memory_live(), 0);
-}
-
-static void expect_status(enum sl_status got, enum sl_status wanted, const char *words)
-{
-    assert_int_equal(got, wanted);
-    if (strstr(sl_message(), words) == NULL) {
-        fail_msg("'%s' does not say '%s'", sl_message(), words);
-    }
-}
-
-static void test_refused(void **state)
-{
-    (void)state;
-    const int twice[] = {0, 1, 0};
-    const struct sl_nccl_message far = {.from = 0, .to = 1, .bytes = 1};
-    struct sl_nccl *nccl;
-    expect_status(sl_nccl_open(0, devices, 1, &nccl), SL_EINVAL, "found 0 GPUs");
-    assert_null(nccl);
-    expect_status(sl_nccl_open(SL_NCCL_MAX_GPUS + 1, devices, 1, &nccl), SL_EINVAL, "expected 1 to 64");
-    expect_status(sl_nccl_open(3, twice, 1, &nccl), SL_EINVAL, "GPU 0 twice");
-    nccl = opened(1, TIMEOUT_S);
-    expect_status(sl_nccl_move(nccl, 1, &far), SL_EINVAL, "to rank 1");
-    sl_nccl_close(nccl);
-    sl_nccl_close(NULL);
-    assert_int_equal(sl_memory_live(), 0);
-}
-
-/* ---- failures, which only the stand-in can be made to have ---- */
-
-#ifdef SL_EMULATED
-#define SHORT_S 0.05
-
-static void check_failure(const struct sl_nccl_fault *fault, const char *words)
-{
-    struct sl_nccl *nccl = opened(4, SHORT_S);
-    sl_real x[2] = {1, 2};
-    struct sl_nccl_message message = {.from = 1, .to = 2, .bytes = sizeof x[0], .source = &x[0], .target = &x[1]};
-    const sl_real *source[] = {x, x, x, x};
-    sl_nccl_fault = *fault;
-    expect_status(sl_nccl_move(nccl, 1, &message), SL_ENCCL, words);
-    assert_int_equal(sl_nccl_alive, 0);
-    sl_nccl_fault = (struct sl_nccl_fault){0};
-    expect_status(sl_nccl_move(nccl, 1, &message), SL_ENCCL, "before this one");
-    expect_status(sl_nccl_sum(nccl, 1, source, x), SL_ENCCL, "before this one");
-    sl_nccl_close(nccl);
-    assert_int_equal(sl_memory_live(), 0);
-}
-
-/* Once it is open, no operation has to connect GPUs. */
-static void test_connected(void **state)
-{
-    (void)state;
-    for (uint32_t n = 1; n <= MOST; n++) {
-        sl_real x[2] = {1, 2};
-        const sl_real *source[] = {x, x, x, x, x};
-        int before = sl_nccl_connections;
-        struct sl_nccl *nccl = opened(n, TIMEOUT_S);
-        int opened_with = sl_nccl_connections;
-        assert_int_equal(opened_with - before, n > 1 ? n * (n - 1) + 1 : 0);
-        for (uint32_t pair = 0; pair < n * n; pair++) {
-            struct sl_nccl_message message = {pair / n, pair % n, sizeof x[0], &x[0], &x[1]};
-            expect_ok(sl_nccl_move(nccl, 1, &message));
-        }
-        expect_ok(sl_nccl_sum(nccl, 1, source, &x[1]));
-        assert_int_equal(sl_nccl_connections, opened_with);
-        sl_nccl_close(nccl);
-    }
-    assert_int_equal(sl_memory_live(), 0);
-}
-
-/* A GPU that does not answer, or reports an error, is a status within the time, that names it; the others' work is given up. */
-static void test_failures(void **state)
-{
-    (void)state;
-    struct sl_nccl *nccl;
-    check_failure(&(struct sl_nccl_fault){SL_NCCL_STUCK, 1}, "on GPU 1, 2 of 4");
-    check_failure(&(struct sl_nccl_fault){SL_NCCL_STUCK, 3}, "on GPU 3 of 4");
-    check_failure(&(struct sl_nccl_fault){SL_NCCL_REPORTS, 2}, "GPU 2 reports: unhandled system error: the last error");
-    sl_nccl_fault = (struct sl_nccl_fault){SL_NCCL_STUCK, 2};
-    expect_status(sl_nccl_open(3, devices, SHORT_S, &nccl), SL_ENCCL, "a communicator of all GPUs: not done");
-    assert_null(nccl);
-    assert_int_equal(sl_nccl_alive, 0);
-    sl_nccl_fault = (struct sl_nccl_fault){0};
-    assert_int_equal(sl_memory_live(), 0);
-}
-#endif
-
-/* ---- as tasks ---- */
-
-static int nodes_of[MOST];
-
-/* The fixture's StarPU, and a transport between n GPUs. */
-static void start(uint32_t n, struct sl_transport *out)
-{
-    int known[SL_NCCL_MAX_GPUS];
-#ifndef SL_EMULATED
-    if (!wants_gpu()) {
+    if (!any) {
         skip();
     }
-    fixture_n_gpus = (int)n;
-#endif
-    fixture_start(3);
-    assert_int_equal(sl_gpus_list(known, nodes_of), fixture_on_gpu ? n : 0);
-    expect_ok(sl_transport_open(n, devices, nodes_of, TIMEOUT_S, out));
 }
 
-static void stop(struct sl_transport *transport)
-{
-    sl_transport_close(transport);
-    fixture_stop();
-    expect_none_alive();
-}
-
-enum { ROWS = 9, COLUMNS = 33 };
-
-/* Numbers of so many bytes go once round all GPUs, twice, each move a task that waits for the one before; beside it one that goes
- * nowhere. */
-static void check_round(uint32_t n, size_t element)
-{
-    struct sl_transport transport;
-    sl_real *first = noisy((size_t)ROWS * COLUMNS, 7);
-    sl_real *last = poisoned((size_t)ROWS * COLUMNS);
-    starpu_data_handle_t handle[2 * MOST + 1];
-    start(n, &transport);
-    handle[0] = matrix_of(first, ROWS, COLUMNS, element);
-    handle[2 * n] = matrix_of(last, ROWS, COLUMNS, element);
-    for (uint32_t k = 1; k < 2 * n; k++) {
-        expect_ok(sl_matrix_register(ROWS, COLUMNS, element, &handle[k]));
-    }
-    for (uint32_t k = 0; k < 2 * n; k++) {
-        struct sl_transport_move move = {k % n, (k + 1) % n, handle[k], handle[k + 1]};
-        expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &move));
-    }
-    for (uint32_t k = 0; k <= 2 * n; k++) {
-        starpu_data_unregister(handle[k]);
-    }
-    starpu_task_wait_for_all();
-    expect_no_failure();
-    expect_same("rows", (size_t)ROWS * COLUMNS, element, last, first);
-    assert_true(element == sizeof *last || last[ROWS * COLUMNS - 1] == (sl_real)-12345.5); /* no more bytes than that */
-    double seconds[SL_N_STAGES];
-    sl_run_stage_seconds(&run, seconds);
-    assert_true(seconds[SL_STAGE_EXCHANGE] > 0 && seconds[SL_STAGE_BACKWARD] == 0);
-    stop(&transport);
-    free(first);
-    free(last);
-}
-
-/* All to all in one task. */
-static void check_all_to_all(uint32_t n)
-{
-    struct sl_transport transport;
-    struct sl_transport_move moves[MOST * MOST];
-    sl_real *sent[MOST * MOST];
-    sl_real *got[MOST * MOST];
-    start(n, &transport);
-    for (uint32_t k = 0; k < n * n; k++) {
-        uint32_t rows = 1 + k % 4 * 100;
-        sent[k] = noisy((size_t)rows * COLUMNS, k + 1);
-        got[k] = poisoned((size_t)rows * COLUMNS);
-        moves[k] =
-            (struct sl_transport_move){k / n, k % n, rows_of(sent[k], rows, COLUMNS), rows_of(got[k], rows, COLUMNS)};
-    }
-    expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_BACKWARD, n * n, moves));
-    for (uint32_t k = 0; k < n * n; k++) {
-        size_t entries = (size_t)(1 + k % 4 * 100) * COLUMNS;
-        starpu_data_unregister(moves[k].source);
-        starpu_data_unregister(moves[k].target);
-        expect_same("rows", entries, sizeof(sl_real), got[k], sent[k]);
-        free(sent[k]);
-        free(got[k]);
-    }
-    expect_no_failure();
-    stop(&transport);
-}
-
-static void check_sum_task(uint32_t n)
-{
-    struct sl_transport transport;
-    sl_real *x[MOST];
-    sl_real *out = poisoned((size_t)ROWS * COLUMNS);
-    starpu_data_handle_t share[MOST];
-    start(n, &transport);
-    starpu_data_handle_t sum = rows_of(out, ROWS, COLUMNS);
-    for (uint32_t i = 0; i < n; i++) {
-        x[i] = noisy((size_t)ROWS * COLUMNS, i + 1);
-        share[i] = rows_of(x[i], ROWS, COLUMNS);
-    }
-    expect_ok(sl_transport_sum_submit(&head, &transport, share, sum));
-    starpu_data_unregister(sum);
-    unregister(n, share);
-    expect_no_failure();
-    for (size_t e = 0; e < (size_t)ROWS * COLUMNS; e++) {
-        sl_real wanted = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            wanted += x[i][e];
-        }
-        assert_true(fabs(out[e] - wanted) <= 1e-6 * (1 + fabs(wanted)));
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        free(x[i]);
-    }
-    free(out);
-    stop(&transport);
-}
-
-static void test_tasks(void **state)
+static void test_one_gpu(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
-        check_round(gpu_counts[i], sizeof(sl_real));
-        check_round(gpu_counts[i], sizeof(sl_bf16));
-        check_all_to_all(gpu_counts[i]);
-        check_sum_task(gpu_counts[i]);
-    }
+    static const struct crossing cases[] = {
+        {3, 3, 1, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT},
+        {4, 2, 1, SL_NORM_BATCH, SL_SYNC_ALLREDUCE, false, true, SL_PRECISION_FLOAT},
+    };
+    check_all(sizeof cases / sizeof *cases, cases);
 }
 
-/* Tasks that could run side by side do not: NCCL is called by one thread at a time, in the order of submission. */
-static void test_lane(void **state)
+/* PEs as many as GPUs, more, fewer; groups on one GPU and across; every norm. */
+static void test_several_gpus(void **state)
 {
     (void)state;
-    enum { MANY = 60 };
-    struct sl_transport transport;
-    uint32_t n = are_there(MOST) ? MOST : are_there(2) ? 2 : 1;
-    sl_real *first = noisy(COLUMNS, 7);
-    sl_real *got[MANY];
-    starpu_data_handle_t target[MANY];
-    start(n, &transport);
-    starpu_data_handle_t source = rows_of(first, 1, COLUMNS);
-    for (uint32_t k = 0; k < MANY; k++) {
-        got[k] = poisoned(COLUMNS);
-        target[k] = rows_of(got[k], 1, COLUMNS);
-        struct sl_transport_move move = {0, k % n, source, target[k]};
-        expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &move));
-    }
-    unregister(MANY, target);
-    starpu_data_unregister(source);
-    expect_no_failure();
-    for (uint32_t k = 0; k < MANY; k++) {
-        expect_same("rows", COLUMNS, sizeof *first, got[k], first);
-        free(got[k]);
-    }
-    free(first);
-    stop(&transport);
+    static const struct crossing cases[] = {
+        {4, 4, 3, SL_NORM_LAYER, SL_SYNC_ALLREDUCE, true, false, SL_PRECISION_FLOAT},
+        {4, 2, 4, SL_NORM_BATCH, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT},
+        {2, 2, 4, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, true, SL_PRECISION_FLOAT},
+        {2, 1, 2, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT},
+        {4, 4, 3, SL_NORM_LAYER, SL_SYNC_ALLREDUCE, true, false, SL_PRECISION_BF16},
+        /* rows travel, sums do not: the same bits */
+        {4, 2, 4, SL_NORM_NONE, SL_SYNC_DISSEMINATION, false, false, SL_PRECISION_BF16},
+    };
+    check_all(sizeof cases / sizeof *cases, cases);
 }
 
-static void test_shapes(void **state)
+static void test_gossip(void **state)
 {
     (void)state;
-    struct sl_transport transport;
-    start(1, &transport);
-    sl_real x[6] = {0};
-    starpu_data_handle_t a = rows_of(x, 2, 3);
-    starpu_data_handle_t b = rows_of(x, 3, 2);
-    starpu_data_handle_t c = matrix_of(x, 2, 3, sizeof(sl_bf16));
-    struct sl_transport_move turned = {0, 0, a, b};
-    struct sl_transport_move rounded = {0, 0, a, c};
-    struct sl_transport_move far = {0, 1, a, a};
-    expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &turned), SL_EINVAL,
-                  "[2 x 3] on GPU 0 to [3 x 2]");
-    expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &rounded), SL_EINVAL,
-                  "4 bytes to such of 2");
-    expect_status(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &far), SL_EINVAL, "on GPU 1 of 1");
-    expect_status(sl_transport_sum_submit(&head, &transport, &a, b), SL_EINVAL, "the share of GPU 0 is [2 x 3]");
-    starpu_data_unregister(a);
-    starpu_data_unregister(b);
-    starpu_data_unregister(c);
-    stop(&transport);
+    static const struct crossing cases[] = {
+        {4, 2, 4, SL_NORM_NONE, SL_SYNC_DISSEMINATION, false, false, SL_PRECISION_FLOAT},
+    };
+    check_all(sizeof cases / sizeof *cases, cases);
 }
 
 #ifdef SL_EMULATED
-/* A run whose exchange gets stuck ends with the status; what depends on it does nothing. */
-static void test_stuck_run(void **state)
+/* What goes through the transport to NCCL's tasks. */
+static struct sl_nccl_lane_move moves[16];
+static uint32_t n_moves;
+
+enum sl_status __real_sl_transport_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
+                                               enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *list);
+enum sl_status __wrap_sl_transport_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
+                                               enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *list);
+
+enum sl_status __wrap_sl_transport_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
+                                               enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *list)
+{
+    n_moves = n < 16 ? n : 16;
+    memcpy(moves, list, n_moves * sizeof *list);
+    return __real_sl_transport_move_submit(task, transport, stage, n, list);
+}
+
+static sl_real cells[16]; /* one of each pair of PEs */
+static const uint32_t three_gpus[] = {0, 0, 1, 2};
+
+/* Every pair of four PEs on three GPUs: PEs 0 and 1 share one. */
+static void check_route(struct world *w, enum sl_stage stage)
+{
+    starpu_data_handle_t handle[16];
+    starpu_data_handle_t room[16] = {NULL};
+    starpu_data_handle_t what[16];
+    struct sl_parcel parcels[16];
+    struct sl_task_args here = sl_step_head(w->steps, 0, 0, 0);
+    for (uint32_t k = 0; k < 16; k++) {
+        cells[k] = (sl_real)(k + 1);
+        handle[k] = what[k] = rows_of(&cells[k], 1, 1);
+        parcels[k] = (struct sl_parcel){.from = k / 4, .to = k % 4, .what = &what[k], .room = &room[k]};
+    }
+    expect_ok(sl_transport_rows(&w->transport, &here, stage, 16, parcels));
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < 16; k++) {
+        if (three_gpus[k / 4] == three_gpus[k % 4]) {
+            assert_true(what[k] == handle[k] && room[k] == NULL);
+            continue;
+        }
+        assert_true(what[k] == room[k] && room[k] != NULL);
+        assert_true(moves[n].source == handle[k] && moves[n].target == what[k]);
+        assert_int_equal(moves[n].from, three_gpus[k / 4]);
+        assert_int_equal(moves[n++].to, three_gpus[k % 4]);
+        assert_int_equal(starpu_data_acquire(what[k], STARPU_R), 0);
+        assert_true(*(const sl_real *)starpu_data_get_local_ptr(what[k]) == (sl_real)(k + 1));
+        starpu_data_release(what[k]);
+        sl_handle_drop(&room[k]);
+    }
+    assert_int_equal(n, 10);
+    assert_int_equal(n_moves, 10);
+    unregister(16, handle);
+}
+
+/* From the GPU of one PE to that of the other, both ways of a step, and read where it arrived. */
+static void test_routes(void **state)
 {
     (void)state;
-    struct sl_transport transport;
-    sl_real x[4] = {1, 2, 3, 4};
-    fixture_start(2);
-    expect_ok(sl_transport_open(2, devices, nodes_of, SHORT_S, &transport));
-    starpu_data_handle_t a = rows_of(x, 1, 2);
-    starpu_data_handle_t b = rows_of(x + 2, 1, 2);
-    struct sl_transport_move there = {0, 1, a, b};
-    struct sl_transport_move back = {1, 0, b, a};
-    sl_nccl_fault = (struct sl_nccl_fault){SL_NCCL_STUCK, 1};
-    expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &there));
-    expect_ok(sl_transport_move_submit(&head, &transport, SL_STAGE_EXCHANGE, 1, &back));
-    starpu_data_unregister(a);
-    starpu_data_unregister(b);
+    static const struct crossing c = {4, 4, 3, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT};
+    struct sl_settings settings;
+    struct world w;
+    settings_of(&c, &settings);
+    settings.transport = SL_TRANSPORT_NCCL;
+    emulated_gpus = c.gpus;
+    world_open(&dense_set, &settings, 1, &w);
+    check_route(&w, SL_STAGE_EXCHANGE);
+    check_route(&w, SL_STAGE_BACKWARD);
+    assert_int_equal(w.transport.n_sums, 3);
+    for (uint32_t p = 0; p < c.pes; p++) {
+        assert_int_equal(sl_transport_list_of(&w.transport, p), three_gpus[p]);
+    }
+    world_close(&w);
+    sl_settings_free(&settings);
+}
+
+/* A GPU that stays away ends the run with a status; nothing hangs, nothing is left. */
+static void test_stuck(void **state)
+{
+    (void)state;
+    static const struct crossing c = {2, 2, 2, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT};
+    struct sl_settings settings;
+    struct world w;
+    struct sl_step_sizes sizes;
+    double loss = NAN;
+    starpu_data_handle_t handle;
+    settings_of(&c, &settings);
+    settings.transport = SL_TRANSPORT_NCCL;
+    emulated_gpus = c.gpus;
+    world_open(&dense_set, &settings, 1, &w);
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
+    struct sl_adam adam = adam_of(&settings, 0);
+    sl_nccl_fault = (struct sl_nccl_fault){SL_NCCL_REPORTS, 1};
+    expect_ok(sl_step_submit(w.steps, 0, &adam, handle, &sizes));
+    starpu_data_unregister(handle);
+    starpu_task_wait_for_all();
     sl_nccl_fault = (struct sl_nccl_fault){0};
-    expect_status(sl_failure_status(&run.failure), SL_ENCCL, "not done within 0 s on GPU 0, 1 of 2");
-    assert_true(x[0] == 1 && x[2] == 3);
-    stop(&transport);
+    assert_int_equal(sl_failure_status(&w.run.failure), SL_ENCCL);
+    assert_non_null(strstr(sl_message(), "GPU 1 reports"));
+    world_close(&w);
+    sl_settings_free(&settings);
 }
 #endif
+
+static int make_sets(void **state)
+{
+    int failed = group_up(state);
+    make_dataset(&dense_shape, &dense_set);
+    make_dataset(&sparse_shape, &sparse_set);
+    return failed;
+}
+
+static int free_sets(void **state)
+{
+    forget_partitions();
+    sl_dataset_free(&dense_set);
+    sl_dataset_free(&sparse_set);
+    return group_down(state);
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moves),     cmocka_unit_test(test_sums),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_one_gpu), cmocka_unit_test(test_several_gpus), cmocka_unit_test(test_gossip),
 #ifdef SL_EMULATED
-        cmocka_unit_test(test_connected), cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
+        cmocka_unit_test(test_routes),  cmocka_unit_test(test_stuck),
 #endif
-        cmocka_unit_test(test_tasks),     cmocka_unit_test(test_lane),     cmocka_unit_test(test_shapes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_sets, free_sets);
 }
-
-#else
-
-static void test_absent(void **state)
-{
-    (void)state;
-    struct sl_transport transport;
-    int zero = 0;
-    assert_int_equal(sl_transport_open(1, &zero, &zero, 1, &transport), SL_ENOTSUP);
-    assert_non_null(strstr(sl_message(), "--with-nccl"));
-    assert_null(transport.nccl);
-    sl_transport_close(&transport);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-#endif

@@ -8,7 +8,7 @@
  *
  * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all;
  * where one process has partials of all ranks by turns, from the last on to the first again. These are the additions of one process, in
- * its order, so that the bits are those of one process, too. Losses of ranks that are apart (sl_plan_apart) are added up at the epoch's
+ * its order, so that the bits are those of one process, too. Losses of ranks that are apart (sl_plan_decoupled) are added up at the epoch's
  * end, in the same order, by rank 0. */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "codelets/ranks.h"
 #include "codelets/reduce.h"
 #include "codelets/rows.h"
-#include "runtime/exchange/door.h"
+#include "runtime/exchange/transport.h"
 #include "support/memory.h"
 
 /* A rank's partial losses of a step, until the epoch's end. */
@@ -25,50 +25,50 @@ struct kept {
     double *part;
 };
 
-/* Behind the door. */
+/* Behind the transport. */
 struct mpi {
     starpu_data_handle_t *so_far; /* [parameter][replica]: the sum of the ranks before */
-    starpu_data_handle_t loss_so_far[SL_DOOR_LOSSES];
+    starpu_data_handle_t loss_so_far[SL_TRANSPORT_LOSSES];
     starpu_data_handle_t *list; /* that, and the partials of this rank */
     uint32_t room;
     struct kept *kept;        /* of ranks that are apart: by step of the epoch */
-    struct sl_door within;    /* rows between PEs of this rank */
+    struct sl_transport within;    /* rows between PEs of this rank */
     struct sl_parcel *parcel; /* of those of one exchange that are */
     uint32_t parcel_room;
 };
 
 /* ---- open, close ---- */
 
-static enum sl_status open_door(struct sl_door *door)
+static enum sl_status open_transport(struct sl_transport *transport)
 {
     struct mpi *m;
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the door to other ranks", &m), done);
-    door->own = m;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the transport to other ranks", &m), done);
+    transport->own = m;
     SL_TRY(st,
-           sl_alloc_zero((size_t)door->n_parameters * door->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
+           sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
                          &m->so_far),
            done);
-    if (sl_plan_apart(door->plan)) {
-        SL_TRY(st, sl_alloc_zero(door->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept), done);
+    if (sl_plan_decoupled(transport->plan)) {
+        SL_TRY(st, sl_alloc_zero(transport->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept), done);
     }
-    m->within = (struct sl_door){.kind = door->within, .plan = door->plan, .n_sums = 1, .depth = door->depth};
-    st = door->within->open == NULL ? SL_OK : door->within->open(&m->within);
+    m->within = (struct sl_transport){.kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
+    st = transport->within->open == NULL ? SL_OK : transport->within->open(&m->within);
 done:
     return st;
 }
 
-static void close_door(struct sl_door *door)
+static void close_transport(struct sl_transport *transport)
 {
-    struct mpi *m = door->own;
-    sl_door_close(&m->within);
-    for (uint32_t k = 0; m->so_far != NULL && k < door->n_parameters * door->plan->n_replicas; k++) {
+    struct mpi *m = transport->own;
+    sl_transport_close(&m->within);
+    for (uint32_t k = 0; m->so_far != NULL && k < transport->n_parameters * transport->plan->n_replicas; k++) {
         sl_handle_close(m->so_far[k]);
     }
-    for (uint32_t i = 0; i < SL_DOOR_LOSSES; i++) {
+    for (uint32_t i = 0; i < SL_TRANSPORT_LOSSES; i++) {
         sl_handle_close(m->loss_so_far[i]);
     }
-    for (uint32_t i = 0; m->kept != NULL && i < door->plan->n_per_epoch; i++) {
+    for (uint32_t i = 0; m->kept != NULL && i < transport->plan->n_per_epoch; i++) {
         sl_free(m->kept[i].part);
     }
     sl_free(m->parcel);
@@ -89,38 +89,38 @@ static int64_t tag_of(int topic, uint64_t slot, uint32_t hop, uint32_t a, uint32
     return (int64_t)topic << 56 | (int64_t)slot << 48 | (int64_t)hop << 40 | (int64_t)a << 20 | (int64_t)b;
 }
 
-static uint64_t slot_of(const struct sl_door *door, const struct sl_task_args *head)
+static uint64_t slot_of(const struct sl_transport *transport, const struct sl_task_args *head)
 {
-    return head->step % door->depth;
+    return head->step % transport->depth;
 }
 
 /* From one rank to another, of which this may be one, or none. */
-static enum sl_status carry(const struct sl_door *door, uint32_t from, uint32_t to, starpu_data_handle_t what,
+static enum sl_status carry(const struct sl_transport *transport, uint32_t from, uint32_t to, starpu_data_handle_t what,
                             int64_t tag)
 {
     if (from == to) {
         return SL_OK;
     }
-    return from == door->plan->rank ? sl_ranks_send(what, to, tag)
-           : to == door->plan->rank ? sl_ranks_receive(what, from, tag)
+    return from == transport->plan->rank ? sl_ranks_send(what, to, tag)
+           : to == transport->plan->rank ? sl_ranks_receive(what, from, tag)
                                     : SL_OK;
 }
 
 /* ---- rows ---- */
 
-static enum sl_status carry_rows(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage,
+static enum sl_status carry_rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
                                  struct sl_parcel *parcel)
 {
-    uint32_t from = sl_plan_rank(door->plan, parcel->from);
-    uint32_t to = sl_plan_rank(door->plan, parcel->to);
-    int64_t tag = tag_of(stage == SL_STAGE_BACKWARD ? RETURNED_ROWS : ROWS, slot_of(door, head), head->hop,
+    uint32_t from = sl_plan_rank(transport->plan, parcel->from);
+    uint32_t to = sl_plan_rank(transport->plan, parcel->to);
+    int64_t tag = tag_of(stage == SL_STAGE_BACKWARD ? RETURNED_ROWS : ROWS, slot_of(transport, head), head->hop,
                          parcel->from, parcel->to);
     enum sl_status st = SL_OK;
-    if (from != to && to == door->plan->rank) {
+    if (from != to && to == transport->plan->rank) {
         SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->element, parcel->room), done);
         *parcel->what = *parcel->room;
     }
-    st = carry(door, from, to, *parcel->what, tag);
+    st = carry(transport, from, to, *parcel->what, tag);
 done:
     return st;
 }
@@ -130,10 +130,10 @@ static bool stays(const struct sl_plan *plan, const struct sl_parcel *parcel)
     return sl_plan_rank(plan, parcel->from) == plan->rank && sl_plan_rank(plan, parcel->to) == plan->rank;
 }
 
-static enum sl_status rows(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
+static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
                            struct sl_parcel *parcels)
 {
-    struct mpi *m = door->own;
+    struct mpi *m = transport->own;
     uint32_t n_here = 0;
     enum sl_status st = SL_OK;
     if (n > m->parcel_room) {
@@ -141,22 +141,22 @@ static enum sl_status rows(struct sl_door *door, const struct sl_task_args *head
         m->parcel_room = n;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (stays(door->plan, &parcels[i])) {
+        if (stays(transport->plan, &parcels[i])) {
             m->parcel[n_here++] = parcels[i];
         } else {
-            SL_TRY(st, carry_rows(door, head, stage, &parcels[i]), done);
+            SL_TRY(st, carry_rows(transport, head, stage, &parcels[i]), done);
         }
     }
-    st = sl_door_rows(&m->within, head, stage, n_here, m->parcel);
+    st = sl_transport_rows(&m->within, head, stage, n_here, m->parcel);
 done:
     return st;
 }
 
 /* What was last sent of a handle may not have left yet. */
-static enum sl_status reuse(const struct sl_door *door, uint32_t from, uint32_t to, starpu_data_handle_t handle)
+static enum sl_status reuse(const struct sl_transport *transport, uint32_t from, uint32_t to, starpu_data_handle_t handle)
 {
     enum sl_status st = SL_OK;
-    if (handle != NULL && sl_plan_rank(door->plan, from) != sl_plan_rank(door->plan, to)) {
+    if (handle != NULL && sl_plan_rank(transport->plan, from) != sl_plan_rank(transport->plan, to)) {
         SL_TRY(st, sl_handle_acquire(handle, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
         starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
     }
@@ -166,14 +166,14 @@ done:
 
 /* ---- what several read ---- */
 
-static enum sl_status share(struct sl_door *door, const struct sl_task_args *head, const struct sl_shared *what)
+static enum sl_status share(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_shared *what)
 {
-    uint32_t from = sl_plan_rank(door->plan, what->from);
-    uint64_t slot = what->of_slot ? slot_of(door, head) : 0;
+    uint32_t from = sl_plan_rank(transport->plan, what->from);
+    uint64_t slot = what->of_slot ? slot_of(transport, head) : 0;
     enum sl_status st = SL_OK;
     for (uint32_t r = what->to.begin; r < what->to.end; r++) {
         SL_TRY(st,
-               carry(door, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
+               carry(transport, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
                done);
     }
 done:
@@ -183,10 +183,10 @@ done:
 /* ---- sums ---- */
 
 /* The list that this rank adds up in a turn: what comes from the rank before, in *so_far, and n of its own partials. */
-static enum sl_status make_list(struct sl_door *door, const starpu_data_handle_t *partials, uint32_t n,
+static enum sl_status make_list(struct sl_transport *transport, const starpu_data_handle_t *partials, uint32_t n,
                                 const starpu_data_handle_t *so_far)
 {
-    struct mpi *m = door->own;
+    struct mpi *m = transport->own;
     enum sl_status st = SL_OK;
     if (n + 1 > m->room) {
         SL_TRY(st, sl_realloc(&m->list, n + 1, sizeof *m->list, "partials"), done);
@@ -204,7 +204,7 @@ typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, c
 /* A sum along a range of ranks, as often as there are turns, which another range learns. */
 struct chain {
     struct sl_rank_range ranks, to;
-    const struct sl_door_turns *turns;
+    const struct sl_transport_turns *turns;
     size_t element;
     starpu_data_handle_t *so_far; /* kept for the run, NULL yet */
     int64_t tag;                  /* of what goes on; the result's is one more */
@@ -228,10 +228,10 @@ static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
 }
 
 /* What came before goes on from here, to the next rank or the first one's next turn. */
-static enum sl_status add_turn(struct sl_door *door, const struct sl_task_args *head, const struct chain *chain,
+static enum sl_status add_turn(struct sl_transport *transport, const struct sl_task_args *head, const struct chain *chain,
                                uint32_t turn, const struct sl_partials *partials, starpu_data_handle_t sum)
 {
-    uint32_t rank = door->plan->rank;
+    uint32_t rank = transport->plan->rank;
     uint32_t last = chain->ranks.end - 1;
     uint32_t begin = n_before(chain, turn, partials->n);
     uint32_t n = n_before(chain, turn + 1, partials->n) - begin;
@@ -245,42 +245,42 @@ static enum sl_status add_turn(struct sl_door *door, const struct sl_task_args *
     SL_TRY(st,
            first ? SL_OK : sl_ranks_receive(*chain->so_far, rank == chain->ranks.begin ? last : rank - 1, chain->tag),
            done);
-    SL_TRY(st, make_list(door, partials->handle + begin, n, chain->so_far), done);
-    const starpu_data_handle_t *list = ((struct mpi *)door->own)->list;
+    SL_TRY(st, make_list(transport, partials->handle + begin, n, chain->so_far), done);
+    const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
     SL_TRY(st, chain->add(head, n + !first, list + first, sum), done);
     st = final ? SL_OK : sl_ranks_send(sum, rank == last ? chain->ranks.begin : rank + 1, chain->tag);
 done:
     return st;
 }
 
-static enum sl_status add_up(struct sl_door *door, const struct sl_task_args *head, const struct chain *chain,
+static enum sl_status add_up(struct sl_transport *transport, const struct sl_task_args *head, const struct chain *chain,
                              const struct sl_partials *partials, starpu_data_handle_t sum)
 {
-    uint32_t rank = door->plan->rank;
+    uint32_t rank = transport->plan->rank;
     uint32_t last = chain->ranks.end - 1;
     bool adds = rank >= chain->ranks.begin && rank <= last;
     enum sl_status st = SL_OK;
     for (uint32_t turn = 0; adds && turn < n_turns(chain); turn++) {
-        SL_TRY(st, add_turn(door, head, chain, turn, partials, sum), done);
+        SL_TRY(st, add_turn(transport, head, chain, turn, partials, sum), done);
     }
     for (uint32_t r = chain->to.begin; r < chain->to.end; r++) {
-        SL_TRY(st, carry(door, last, r, sum, chain->tag + 1), done);
+        SL_TRY(st, carry(transport, last, r, sum, chain->tag + 1), done);
     }
 done:
     return st;
 }
 
-static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *what)
+static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_sum *what)
 {
-    struct mpi *m = door->own;
+    struct mpi *m = transport->own;
     struct chain chain = {.ranks = what->ranks,
                           .to = what->ranks,
                           .turns = what->turns,
                           .element = sizeof(sl_real),
-                          .so_far = &m->so_far[what->parameter * door->plan->n_replicas + what->replica],
+                          .so_far = &m->so_far[what->parameter * transport->plan->n_replicas + what->replica],
                           .tag = tag_of(SUM, 0, 0, what->parameter, 2 * what->replica),
                           .add = sl_reduce_submit};
-    return add_up(door, head, &chain, what->lists, what->sum);
+    return add_up(transport, head, &chain, what->lists, what->sum);
 }
 
 static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
@@ -296,10 +296,10 @@ static enum sl_status add_watched(const struct sl_task_args *head, uint32_t n, c
 }
 
 /* The sum of this rank's own; they are kept. */
-static enum sl_status keep_losses(struct sl_door *door, const struct sl_task_args *head,
+static enum sl_status keep_losses(struct sl_transport *transport, const struct sl_task_args *head,
                                   const struct sl_partials *losses, starpu_data_handle_t total)
 {
-    struct kept *kept = &((struct mpi *)door->own)->kept[head->step % door->plan->n_per_epoch];
+    struct kept *kept = &((struct mpi *)transport->own)->kept[head->step % transport->plan->n_per_epoch];
     enum sl_status st;
     SL_TRY(st, sl_realloc(&kept->part, losses->n + 1, sizeof *kept->part, "losses of a step"), done);
     kept->n = losses->n;
@@ -308,19 +308,19 @@ done:
     return st;
 }
 
-static enum sl_status loss(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_losses *what)
+static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_losses *what)
 {
-    if (((struct mpi *)door->own)->kept != NULL) {
-        return keep_losses(door, head, what->losses, what->total);
+    if (((struct mpi *)transport->own)->kept != NULL) {
+        return keep_losses(transport, head, what->losses, what->total);
     }
     struct chain chain = {.ranks = what->ranks,
-                          .to = {0, door->plan->n_ranks},
+                          .to = {0, transport->plan->n_ranks},
                           .turns = what->turns,
                           .element = sizeof(double),
-                          .so_far = &((struct mpi *)door->own)->loss_so_far[what->number],
+                          .so_far = &((struct mpi *)transport->own)->loss_so_far[what->number],
                           .tag = tag_of(LOSS, 0, 0, 0, 2 * what->number),
                           .add = what->watched ? add_watched : add_losses};
-    return add_up(door, head, &chain, what->losses, what->total);
+    return add_up(transport, head, &chain, what->losses, what->total);
 }
 
 /* ---- the losses of ranks that are apart ---- */
@@ -400,22 +400,22 @@ done:
     return st;
 }
 
-static enum sl_status settle(struct sl_door *door, uint32_t begin, uint32_t end, double *losses)
+static enum sl_status settle(struct sl_transport *transport, uint32_t begin, uint32_t end, double *losses)
 {
     const struct kept *kept;
     struct gathered all = {.n_steps = end - begin};
     uint32_t *n_mine = NULL;
     double *mine = NULL;
     enum sl_status st = SL_OK;
-    if (!sl_plan_apart(door->plan) || begin == end) {
+    if (!sl_plan_decoupled(transport->plan) || begin == end) {
         return SL_OK;
     }
-    kept = ((struct mpi *)door->own)->kept + begin;
+    kept = ((struct mpi *)transport->own)->kept + begin;
     SL_TRY(st, list_kept(kept, all.n_steps, &n_mine, &mine), done);
-    SL_TRY(st, gather_counts(door->plan, n_mine, &all), done);
-    SL_TRY(st, gather_parts(door->plan, mine, n_kept(kept, all.n_steps), &all), done);
-    if (door->plan->rank == 0) {
-        add_gathered(door->plan, &all, losses + begin);
+    SL_TRY(st, gather_counts(transport->plan, n_mine, &all), done);
+    SL_TRY(st, gather_parts(transport->plan, mine, n_kept(kept, all.n_steps), &all), done);
+    if (transport->plan->rank == 0) {
+        add_gathered(transport->plan, &all, losses + begin);
     }
     st = sl_ranks_broadcast(losses + begin, all.n_steps * sizeof *losses);
 done:
@@ -426,9 +426,9 @@ done:
     return st;
 }
 
-const struct sl_door_kind sl_door_mpi = {.name = "mpi",
-                                         .open = open_door,
-                                         .close = close_door,
+const struct sl_transport_kind sl_transport_mpi = {.name = "mpi",
+                                         .open = open_transport,
+                                         .close = close_transport,
                                          .rows = rows,
                                          .reuse = reuse,
                                          .share = share,

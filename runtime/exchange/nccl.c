@@ -11,10 +11,10 @@
 
 #define TIMEOUT_S 60 /* of one exchange, and of NCCL's start */
 
-/* Behind the door. */
+/* Behind the transport. */
 struct nccl {
-    struct sl_transport transport;
-    struct sl_transport_move *moves; /* of one group: at most G^2 */
+    struct sl_nccl_lane lane;
+    struct sl_nccl_lane_move *moves; /* of one group: at most G^2 */
     starpu_data_handle_t *share;     /* [parameter][GPU]: sums of each GPU; NULL: sums are StarPU's */
 };
 
@@ -31,56 +31,56 @@ static enum sl_status check(const struct sl_settings *settings)
                                      "(--with-nccl=DIR), and leave it out to let StarPU copy");
 }
 
-enum sl_status sl_door_nccl_connect(struct sl_door *door, uint32_t n_gpus, const int *devices, const int *nodes)
+enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices, const int *nodes)
 {
     struct nccl *n;
-    size_t n_pairs = (size_t)door->plan->n_parts * door->plan->n_parts;
+    size_t n_pairs = (size_t)transport->plan->n_parts * transport->plan->n_parts;
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *n, "NCCL's door", &n), done);
-    door->own = n;
-    SL_TRY(st, sl_transport_open(n_gpus, devices, nodes, TIMEOUT_S, &n->transport), done);
+    SL_TRY(st, sl_alloc_zero(1, sizeof *n, "NCCL's transport", &n), done);
+    transport->own = n;
+    SL_TRY(st, sl_nccl_lane_open(n_gpus, devices, nodes, TIMEOUT_S, &n->lane), done);
     SL_TRY(st, sl_alloc(n_pairs, sizeof *n->moves, "moves between GPUs", &n->moves), done);
-    if (door->plan->n_replicas == 1) {
-        door->n_sums = n_gpus;
-        st = sl_alloc_zero((size_t)door->n_parameters * n_gpus, sizeof *n->share, "sums of each GPU", &n->share);
+    if (transport->plan->n_replicas == 1) {
+        transport->n_sums = n_gpus;
+        st = sl_alloc_zero((size_t)transport->n_parameters * n_gpus, sizeof *n->share, "sums of each GPU", &n->share);
     }
 done:
     return st;
 }
 
-static enum sl_status open_door(struct sl_door *door)
+static enum sl_status open_transport(struct sl_transport *transport)
 {
     int devices[SL_NCCL_MAX_GPUS];
     int nodes[SL_NCCL_MAX_GPUS];
-    const struct sl_homes *homes = &door->plan->homes;
+    const struct sl_homes *homes = &transport->plan->homes;
     if (!homes->gpus || homes->n > SL_NCCL_MAX_GPUS) {
         return sl_fail(SL_EINVAL, "--transport: found nccl with %u GPUs, expected 1 to %d; without GPUs leave it out",
                        homes->gpus ? homes->n : 0, SL_NCCL_MAX_GPUS);
     }
-    return sl_door_nccl_connect(door, sl_gpus_list(devices, nodes), devices, nodes);
+    return sl_transport_nccl_connect(transport, sl_gpus_list(devices, nodes), devices, nodes);
 }
 
-static void close_door(struct sl_door *door)
+static void close_transport(struct sl_transport *transport)
 {
-    struct nccl *n = door->own;
-    for (uint32_t k = 0; n->share != NULL && k < door->n_parameters * door->n_sums; k++) {
+    struct nccl *n = transport->own;
+    for (uint32_t k = 0; n->share != NULL && k < transport->n_parameters * transport->n_sums; k++) {
         sl_handle_close(n->share[k]);
     }
     sl_free(n->share);
     sl_free(n->moves);
-    sl_transport_close(&n->transport);
+    sl_nccl_lane_close(&n->lane);
     sl_free(n);
 }
 
 /* ---- rows ---- */
 
 /* A parcel that leaves its GPU: one more move, and what arrives is what is read. */
-static enum sl_status add_move(struct sl_door *door, struct sl_parcel *parcel, uint32_t *n_moves)
+static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel *parcel, uint32_t *n_moves)
 {
-    struct nccl *n = door->own;
+    struct nccl *n = transport->own;
     starpu_data_handle_t packed = *parcel->what;
-    uint32_t from = sl_home_of(&door->plan->homes, parcel->from);
-    uint32_t to = sl_home_of(&door->plan->homes, parcel->to);
+    uint32_t from = sl_home_of(&transport->plan->homes, parcel->from);
+    uint32_t to = sl_home_of(&transport->plan->homes, parcel->to);
     enum sl_status st = SL_OK;
     if (from == to) {
         return SL_OK;
@@ -89,22 +89,22 @@ static enum sl_status add_move(struct sl_door *door, struct sl_parcel *parcel, u
         st,
         sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_element(packed), parcel->room),
         done);
-    n->moves[(*n_moves)++] = (struct sl_transport_move){from, to, packed, *parcel->room};
+    n->moves[(*n_moves)++] = (struct sl_nccl_lane_move){from, to, packed, *parcel->room};
     *parcel->what = *parcel->room;
 done:
     return st;
 }
 
-static enum sl_status rows(struct sl_door *door, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
+static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
                            struct sl_parcel *parcels)
 {
-    struct nccl *own = door->own;
+    struct nccl *own = transport->own;
     uint32_t n_moves = 0;
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, add_move(door, &parcels[i], &n_moves), done);
+        SL_TRY(st, add_move(transport, &parcels[i], &n_moves), done);
     }
-    st = n_moves > 0 ? sl_transport_move_submit(head, &own->transport, stage, n_moves, own->moves) : SL_OK;
+    st = n_moves > 0 ? sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves) : SL_OK;
 done:
     return st;
 }
@@ -112,15 +112,15 @@ done:
 /* ---- sums ---- */
 
 /* The sum over each GPU's PEs, there; then over the GPUs. */
-static enum sl_status sum_over_gpus(struct sl_door *door, const struct sl_task_args *head,
-                                    const struct sl_door_sum *what)
+static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct sl_task_args *head,
+                                    const struct sl_transport_sum *what)
 {
-    struct nccl *n = door->own;
-    starpu_data_handle_t *share = n->share + (size_t)what->parameter * door->n_sums;
+    struct nccl *n = transport->own;
+    starpu_data_handle_t *share = n->share + (size_t)what->parameter * transport->n_sums;
     enum sl_status st = SL_OK;
-    for (uint32_t gpu = 0; gpu < door->n_sums; gpu++) {
+    for (uint32_t gpu = 0; gpu < transport->n_sums; gpu++) {
         struct sl_task_args at_home = *head;
-        at_home.pe = sl_home_first_pe(&door->plan->homes, gpu);
+        at_home.pe = sl_home_first_pe(&transport->plan->homes, gpu);
         if (share[gpu] == NULL) {
             SL_TRY(st,
                    sl_matrix_register(sl_handle_rows(what->sum), sl_handle_columns(what->sum), sizeof(sl_real),
@@ -129,21 +129,21 @@ static enum sl_status sum_over_gpus(struct sl_door *door, const struct sl_task_a
         }
         SL_TRY(st, sl_reduce_submit(&at_home, what->lists[gpu].n, what->lists[gpu].handle, share[gpu]), done);
     }
-    st = sl_transport_sum_submit(head, &n->transport, share, what->sum);
+    st = sl_nccl_lane_sum_submit(head, &n->lane, share, what->sum);
 done:
     return st;
 }
 
-static enum sl_status sum(struct sl_door *door, const struct sl_task_args *head, const struct sl_door_sum *what)
+static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_sum *what)
 {
-    const struct nccl *n = door->own;
-    return n->share != NULL ? sum_over_gpus(door, head, what) : sl_door_starpu.sum(door, head, what);
+    const struct nccl *n = transport->own;
+    return n->share != NULL ? sum_over_gpus(transport, head, what) : sl_transport_starpu.sum(transport, head, what);
 }
 
-const struct sl_door_kind sl_door_nccl = {.name = "nccl",
+const struct sl_transport_kind sl_transport_nccl = {.name = "nccl",
                                           .check = check,
-                                          .open = open_door,
-                                          .close = close_door,
+                                          .open = open_transport,
+                                          .close = close_transport,
                                           .rows = rows,
                                           .sum = sum,
-                                          .loss = sl_door_loss_here};
+                                          .loss = sl_transport_loss_here};

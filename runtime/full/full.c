@@ -29,36 +29,36 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
     return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
 }
 
-static struct sl_full *full_of(const struct sl_at *at)
+static struct sl_full *full_of(const struct sl_layer_pass *lp)
 {
-    return at->pass->owner;
+    return lp->pass->owner;
 }
 
-static uint32_t n_slices(const struct sl_at *at)
+static uint32_t n_slices(const struct sl_layer_pass *lp)
 {
-    return at->pass->shards->halo == NULL ? 1 : sl_full_slices(at->layer);
+    return lp->pass->shards->halo == NULL ? 1 : sl_full_slices(lp->layer);
 }
 
-static uint32_t columns(const struct sl_at *at)
+static uint32_t columns(const struct sl_layer_pass *lp)
 {
-    uint32_t n = n_slices(at);
-    return (sl_at_order(at)->travels + n - 1) / n;
+    uint32_t n = n_slices(lp);
+    return (sl_layer_pass_order(lp)->travels + n - 1) / n;
 }
 
 /* Rows are read where they are, but those of other ranks. */
-static enum sl_status send(const struct sl_at *at)
+static enum sl_status send(const struct sl_layer_pass *lp)
 {
-    const struct sl_halo *halo = at->pass->shards->halo;
+    const struct sl_halo *halo = lp->pass->shards->halo;
     const struct sl_halo_layer layer = {
-        .number = at->i, .width = columns(at), .n_slices = n_slices(at), .element = at->pass->shards->row_element};
-    uint32_t slice = at->columns.first / layer.width;
+        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .element = lp->pass->shards->row_element};
+    uint32_t slice = lp->columns.first / layer.width;
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; halo != NULL && q < halo->n_parts; q++) {
-        struct sl_task_args head = sl_at_head(at, q);
-        if (!sl_plan_here(at->pass->plan, q)) {
-            SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(at)->received[q]), done);
+        struct sl_task_args head = sl_layer_pass_head(lp, q);
+        if (!sl_plan_here(lp->pass->plan, q)) {
+            SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]), done);
         } else if (slice == 0) {
-            SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_at_travels(at, q)), done);
+            SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)), done);
         }
     }
 done:
@@ -66,17 +66,17 @@ done:
 }
 
 /* Attention's are dropped with the layer's others. */
-static void arrived(const struct sl_at *at)
+static void arrived(const struct sl_layer_pass *lp)
 {
-    if (at->layer->kind->weigh != SL_WEIGH_ATTENTION) {
-        sl_project_done(at);
+    if (lp->layer->kind->weigh != SL_WEIGH_ATTENTION) {
+        sl_project_done(lp);
     }
 }
 
 /* In-edges of a part, as a task of the pass reads them. */
-static struct sl_full_sources sources_of(const struct sl_at *at, uint32_t q)
+static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_t q)
 {
-    const struct sl_shards *shards = at->pass->shards;
+    const struct sl_shards *shards = lp->pass->shards;
     const struct sl_shard *part = &shards->part[q];
     const struct sl_halo *halo = shards->halo;
     struct sl_full_sources what = {.offsets = part->graph.offsets,
@@ -91,42 +91,42 @@ static struct sl_full_sources sources_of(const struct sl_at *at, uint32_t q)
     return what;
 }
 
-static enum sl_status attend(const struct sl_at *at, uint32_t q, uint32_t row, const struct sl_full_sources *what,
+static enum sl_status attend(const struct sl_layer_pass *lp, uint32_t q, uint32_t row, const struct sl_full_sources *what,
                              int beta, starpu_data_handle_t out)
 {
     struct sl_attend_part part = {what->offsets, what->sources, what->first, what->n_parts, q};
-    struct sl_task_args head = sl_at_head(at, q);
-    return sl_attend_full_submit(&head, &part, row, what->n_edges, at->layer->n_heads, what->rows, beta, out);
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
+    return sl_attend_full_submit(&head, &part, row, what->n_edges, lp->layer->n_heads, what->rows, beta, out);
 }
 
-static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
+static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    const struct sl_shards *shards = at->pass->shards;
+    const struct sl_shards *shards = lp->pass->shards;
     const struct sl_shard *part = &shards->part[q];
     const uint64_t *offsets = shards->partition->graph.offsets + part->first;
-    const struct sl_split *split = &at->pass->pe[q].split[at->level];
-    uint32_t row = sl_at_chunk_row(at, q, at->level, c);
+    const struct sl_split *split = &lp->pass->pe[q].split[lp->level];
+    uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     struct sl_rows rows[SL_MAX_PES];
     uint32_t first[SL_MAX_PES];
     struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
-                                      .scale = at->layer->scale};
-    struct sl_task_args head = sl_at_head(at, q);
-    struct sl_full_sources what = sources_of(at, q);
+                                      .scale = lp->layer->scale};
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
+    struct sl_full_sources what = sources_of(lp, q);
     what.rows = rows;
-    what.columns = (struct sl_full_columns){at->columns.first, at->columns.n, first};
+    what.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
     what.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
-    what.weights = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
+    what.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
-        bool here = sl_plan_here(at->pass->plan, p);
-        rows[p] = here ? *sl_at_travels(at, p) : full_of(at)->received[p];
-        rows[p].n_columns = here ? sl_at_order(at)->travels : columns(at);
-        first[p] = here ? at->columns.first : 0;
+        bool here = sl_plan_here(lp->pass->plan, p);
+        rows[p] = here ? *sl_layer_pass_travels(lp, p) : full_of(lp)->received[p];
+        rows[p].n_columns = here ? sl_layer_pass_order(lp)->travels : columns(lp);
+        first[p] = here ? lp->columns.first : 0;
     }
-    return at->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(at, q, row, &what, beta, out)
+    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(lp, q, row, &what, beta, out)
                                                         : sl_aggregate_full_submit(&head, &what, row, beta, out);
 }
 
-static const struct sl_source all_edges = {
+static const struct sl_block_source all_edges = {
     .ids = ids, .columns = columns, .send = send, .arrived = arrived, .sum = sum};
 
 /* ---- the pass ---- */
@@ -192,17 +192,17 @@ static void close_received(struct sl_full *full)
 
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
 {
-    struct sl_at at = sl_pass_at(&full->pass, i);
+    struct sl_layer_pass lp = sl_pass_layer(&full->pass, i);
     enum sl_status st;
-    SL_TRY(st, sl_layer_derive(&at), done);
-    SL_TRY(st, sl_layer_run(&at), done);
+    SL_TRY(st, sl_layer_derive(&lp), done);
+    SL_TRY(st, sl_layer_run(&lp), done);
     for (uint32_t q = full->plan.first_pe; q < full->plan.end_pe; q++) {
-        if (i != 1 || !at.layer->kind->reads_first) {
-            sl_at_done(&at, q, SL_ROWS_INPUT);
+        if (i != 1 || !lp.layer->kind->reads_first) {
+            sl_layer_pass_done(&lp, q, SL_ROWS_INPUT);
         }
         for (int role = 0; role < SL_N_ROLES; role++) {
-            if ((enum sl_role)role != result_of(at.layer)) {
-                sl_at_done(&at, q, (enum sl_role)role);
+            if ((enum sl_role)role != result_of(lp.layer)) {
+                sl_layer_pass_done(&lp, q, (enum sl_role)role);
             }
         }
     }

@@ -25,7 +25,7 @@
 #define NEAR_CLASSES 16      /* a block of up to four times the size serves too */
 #define LARGE_CLASS 144      /* of 256 KiB; from there on, where much would be wasted, */
 #define NEAR_CLASSES_LARGE 8 /* one of up to twice, */
-#define NEAR_CLASSES_LEAST 2 /* or of a quarter more (sl_pool_lend_near) */
+#define NEAR_CLASSES_LEAST 2 /* or of a quarter more (sl_pool_borrow_near_only) */
 #define N_HOMES 16           /* free lists of a class; workers beyond share them */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
@@ -81,7 +81,7 @@ unsigned sl_pool_largest(unsigned class, bool near)
     return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_large);
 }
 
-void sl_pool_lend_near(bool near)
+void sl_pool_borrow_near_only(bool near)
 {
     lends_near = near;
 }
@@ -425,7 +425,7 @@ void sl_pool_remove(void)
     starpu_malloc_set_hooks(NULL, NULL);
     sl_pool_report(NULL);
     release_free_blocks();
-    sl_pool_lend_near(false);
+    sl_pool_borrow_near_only(false);
     sl_pool_keep(true);
     /* What StarPU keeps, with CUDA 32 MB, is lost, and so are free blocks in one arena with it. */
     memset(reserve_lists, 0, sizeof reserve_lists);

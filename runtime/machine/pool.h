@@ -37,7 +37,7 @@ void sl_pool_reserve(void);
 
 /* Whether blocks are lent to sizes near theirs alone, large ones with a quarter wasted at the most instead of half, and none lie side by
  * side in huge pages: for runs whose steps take blocks of the same sizes, again and again. When no task runs; false at first. */
-void sl_pool_lend_near(bool near);
+void sl_pool_borrow_near_only(bool near);
 
 /* Whether free blocks are kept with their memory, as at first. If not, the pages of a block go back to the system as soon as it is free,
  * but for those in huge pages beside others, and no further blocks come to lie there: for what has much memory for a moment, and another
@@ -66,7 +66,7 @@ void sl_pool_purge(void);
 /* The class of the blocks that so many bytes are given, and those blocks' size. */
 unsigned sl_pool_class(size_t bytes, size_t *block_bytes_out);
 
-/* The largest class of a free block that may serve where one of `class` is wanted, and near it alone or not (sl_pool_lend_near). */
+/* The largest class of a free block that may serve where one of `class` is wanted, and near it alone or not (sl_pool_borrow_near_only). */
 unsigned sl_pool_largest(unsigned class, bool near);
 
 /* Blocks taken from the system so far: does not grow in a steady state. Thread safe. */

@@ -106,7 +106,7 @@ enum sl_status sl_watchdog_start(uint32_t seconds, bool in_step, const struct sl
     return watch.started ? SL_OK : sl_fail(SL_ENOMEM, "the system gives no thread for --watchdog");
 }
 
-void sl_watchdog_rest(bool rests)
+void sl_watchdog_suspend(bool rests)
 {
     atomic_store(&watch.rests, rests);
 }

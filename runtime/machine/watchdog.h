@@ -20,7 +20,7 @@
 enum sl_status sl_watchdog_start(uint32_t seconds, bool in_step, const struct sl_run *run, void (*lost)(void));
 
 /* Look away while other ranks may be at work for long of which this one sees nothing, and watch again. */
-void sl_watchdog_rest(bool rests);
+void sl_watchdog_suspend(bool rests);
 
 /* Harmless where it was not started. */
 void sl_watchdog_end(void);

@@ -9,38 +9,38 @@
 
 enum sl_status sl_layer_forward(struct sl_steps *s, uint32_t i)
 {
-    struct sl_at at = sl_pass_at(&s->pass, i);
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
     enum sl_status st;
-    SL_TRY(st, sl_layer_derive(&at), done);
-    st = sl_layer_run(&at);
+    SL_TRY(st, sl_layer_derive(&lp), done);
+    st = sl_layer_run(&lp);
 done:
     return st;
 }
 
 /* All of this layer is done with, but GH of its input, which is the next layer's output. */
-static void step_down(const struct sl_at *at)
+static void step_down(const struct sl_layer_pass *lp)
 {
-    for (uint32_t p = at->pass->plan->first_pe; p < at->pass->plan->end_pe; p++) {
+    for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {
         for (int role = 0; role < SL_N_ROLES; role++) {
-            sl_at_done(at, p, role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role);
+            sl_layer_pass_done(lp, p, role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role);
         }
     }
-    at->pass->source->returned(at);
+    lp->pass->source->returned(lp);
 }
 
 enum sl_status sl_layer_backward(struct sl_steps *s, uint32_t i)
 {
-    struct sl_at at = sl_pass_at(&s->pass, i);
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
     enum sl_status st;
-    SL_TRY(st, sl_layer_run_back(&at), done);
-    step_down(&at);
+    SL_TRY(st, sl_layer_run_back(&lp), done);
+    step_down(&lp);
 done:
     return st;
 }
 
 enum sl_status sl_layer_update(struct sl_steps *s, uint32_t i, const struct sl_adam *adam)
 {
-    const struct sl_update update = {s->door, &s->replicas, NULL};
-    struct sl_at at = sl_pass_at(&s->pass, i);
-    return sl_update_layer(&update, &at, adam);
+    const struct sl_update update = {s->transport, &s->replicas, NULL};
+    struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
+    return sl_update_layer(&update, &lp, adam);
 }

@@ -11,97 +11,97 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 
-static struct sl_steps *steps_of(const struct sl_at *at)
+static struct sl_steps *steps_of(const struct sl_layer_pass *lp)
 {
-    return at->pass->owner;
+    return lp->pass->owner;
 }
 
-static struct sl_slot_pe *slot_of(const struct sl_at *at, uint32_t p)
+static struct sl_slot_pe *slot_of(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return sl_step_slot(steps_of(at), at->pass->step, p);
+    return sl_step_slot(steps_of(lp), lp->pass->step, p);
 }
 
-static struct sl_block *block_of(const struct sl_at *at, uint32_t p)
+static struct sl_block *block_of(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return &slot_of(at, p)->block[at->level];
+    return &slot_of(lp, p)->block[lp->level];
 }
 
 /* The positions where each owner's ids begin in PE p's request of this hop, and how many it asks of owner q. */
-static const uint32_t *first_source(const struct sl_at *at, uint32_t p)
+static const uint32_t *first_source(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_steps *s = steps_of(at);
-    return s->pe[p].counts + sl_counts_request(s->plan->n_layers, s->plan->n_parts, at->level);
+    const struct sl_steps *s = steps_of(lp);
+    return s->pe[p].counts + sl_counts_request(s->plan->n_layers, s->plan->n_parts, lp->level);
 }
-static uint32_t n_asked(const struct sl_at *at, uint32_t p, uint32_t q)
+static uint32_t n_asked(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
-    return sl_list_count(first_source(at, p), q);
+    return sl_list_count(first_source(lp, p), q);
 }
 
 /* Sampled edges of PE p's block. */
-static uint64_t n_edges_of(const struct sl_at *at, uint32_t p)
+static uint64_t n_edges_of(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_steps *s = steps_of(at);
-    return s->pe[p].counts[sl_counts_edges(s->plan->n_layers, at->level)];
+    const struct sl_steps *s = steps_of(lp);
+    return s->pe[p].counts[sl_counts_edges(s->plan->n_layers, lp->level)];
 }
 
 /* A pair of this hop: what a PE, or its team, gets from owner, or team, number q of its group, or returns to it. */
-static size_t pair_of(const struct sl_at *at, uint32_t q)
+static size_t pair_of(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return (size_t)at->level * at->pass->plan->n_parts + q;
+    return (size_t)lp->level * lp->pass->plan->n_parts + q;
 }
 
 /* The PE that stands for the team of PE `peer` of p's group: its first. */
-static uint32_t team_of(const struct sl_at *at, uint32_t p, uint32_t peer)
+static uint32_t team_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t peer)
 {
-    return sl_plan_peer(at->pass->plan, p, peer - peer % steps_of(at)->team);
+    return sl_plan_peer(lp->pass->plan, p, peer - peer % steps_of(lp)->team);
 }
 
 /* What PE p's team reads of the rows of owner q's, and the gradients that it returns to it, once packed. */
-static starpu_data_handle_t *packed_of(const struct sl_at *at, uint32_t p, uint32_t q)
+static starpu_data_handle_t *packed_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
-    uint32_t team = team_of(at, p, sl_plan_part(at->pass->plan, p));
-    return &steps_of(at)->pe[team].packed[pair_of(at, q / steps_of(at)->team)];
+    uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
+    return &steps_of(lp)->pe[team].packed[pair_of(lp, q / steps_of(lp)->team)];
 }
-static starpu_data_handle_t *sent_of(const struct sl_at *at, uint32_t p, uint32_t q)
+static starpu_data_handle_t *sent_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
-    uint32_t team = team_of(at, p, sl_plan_part(at->pass->plan, p));
-    return &steps_of(at)->pe[team].sent[pair_of(at, q / steps_of(at)->team)];
+    uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
+    return &steps_of(lp)->pe[team].sent[pair_of(lp, q / steps_of(lp)->team)];
 }
 
 /* PE p's own rows of those: from, or to, owner q. */
-static struct sl_slice slice_of(const struct sl_at *at, bool back, uint32_t p, uint32_t q)
+static struct sl_slice slice_of(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
 {
-    const struct sl_step_pe *pe = &steps_of(at)->pe[p];
-    uint32_t n = q == sl_plan_part(at->pass->plan, p) ? 0 : n_asked(at, p, q);
-    return (struct sl_slice){.handle = n == 0 ? NULL : *(back ? sent_of(at, p, q) : packed_of(at, p, q)),
-                             .row0 = (back ? pe->sent_row : pe->packed_row)[pair_of(at, q)],
+    const struct sl_step_pe *pe = &steps_of(lp)->pe[p];
+    uint32_t n = q == sl_plan_part(lp->pass->plan, p) ? 0 : n_asked(lp, p, q);
+    return (struct sl_slice){.handle = n == 0 ? NULL : *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)),
+                             .row0 = (back ? pe->sent_row : pe->packed_row)[pair_of(lp, q)],
                              .n_rows = n};
 }
 
 /* What the team of PE p asks of that of owner q. */
-static uint32_t n_asked_by_team(const struct sl_at *at, uint32_t p, uint32_t q)
+static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
-    const struct sl_plan *plan = at->pass->plan;
-    const uint32_t team = steps_of(at)->team;
+    const struct sl_plan *plan = lp->pass->plan;
+    const uint32_t team = steps_of(lp)->team;
     const uint32_t first_p = sl_plan_part(plan, p) / team * team;
     const uint32_t first_q = q / team * team;
     uint32_t n = 0;
     for (uint32_t i = first_p; i < first_p + team && i < plan->n_parts; i++) {
         for (uint32_t j = first_q; j < first_q + team && j < plan->n_parts; j++) {
-            n += i == j ? 0 : n_asked(at, sl_plan_peer(plan, p, i), j);
+            n += i == j ? 0 : n_asked(lp, sl_plan_peer(plan, p, i), j);
         }
     }
     return n;
 }
 
 /* The weights of PE p's block, into *out; NULL: means. */
-static const struct sl_edge_weights *weights_of(const struct sl_at *at, uint32_t p, struct sl_edge_weights *out)
+static const struct sl_edge_weights *weights_of(const struct sl_layer_pass *lp, uint32_t p, struct sl_edge_weights *out)
 {
-    *out = (struct sl_edge_weights){.factors = at->pass->shards->factors,
-                                    .frontier = slot_of(at, p)->frontier,
-                                    .request = block_of(at, p)->request,
-                                    .scale = at->layer->scale};
-    return at->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? out : NULL;
+    *out = (struct sl_edge_weights){.factors = lp->pass->shards->factors,
+                                    .frontier = slot_of(lp, p)->frontier,
+                                    .request = block_of(lp, p)->request,
+                                    .scale = lp->layer->scale};
+    return lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? out : NULL;
 }
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
@@ -109,48 +109,48 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t p)
     return (struct sl_ids_of){sl_step_slot(pass->owner, pass->step, p)->frontier, 0};
 }
 
-static struct sl_partials *lists(const struct sl_at *at, uint32_t replica, int parameter)
+static struct sl_partials *lists(const struct sl_layer_pass *lp, uint32_t replica, int parameter)
 {
-    return sl_step_partials(steps_of(at), at->i, replica, parameter);
+    return sl_step_partials(steps_of(lp), lp->i, replica, parameter);
 }
 
-static struct sl_partials *partials(const struct sl_at *at, uint32_t p, int parameter)
+static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, int parameter)
 {
-    const struct sl_steps *s = steps_of(at);
-    return lists(at, sl_plan_replica(s->plan, p), parameter) + sl_door_list_of(s->door, p);
+    const struct sl_steps *s = steps_of(lp);
+    return lists(lp, sl_plan_replica(s->plan, p), parameter) + sl_transport_list_of(s->transport, p);
 }
 
 /* ---- forward ---- */
 
 /* The matrix for what the teams of PE p and owner q have for each other, if anything. */
-static enum sl_status shape_pair(const struct sl_at *at, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
+static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
-    struct sl_steps *s = steps_of(at);
-    struct sl_slot_pe *slot = slot_of(at, p);
+    struct sl_steps *s = steps_of(lp);
+    struct sl_slot_pe *slot = slot_of(lp, p);
     uint32_t owner = sl_plan_peer(s->plan, p, q);
-    uint32_t n_rows = n_asked_by_team(at, p, q);
-    starpu_data_handle_t *kept = &(back ? slot->sent : slot->packed)[pair_of(at, q / s->team)];
+    uint32_t n_rows = n_asked_by_team(lp, p, q);
+    starpu_data_handle_t *kept = &(back ? slot->sent : slot->packed)[pair_of(lp, q / s->team)];
     enum sl_status st = SL_OK;
     if (n_rows > 0) {
-        SL_TRY(st, sl_door_reuse(s->door, back ? p : owner, back ? owner : p, *kept), done);
+        SL_TRY(st, sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept), done);
         SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, s->shards->row_element, kept), done);
-        *(back ? sent_of(at, p, q) : packed_of(at, p, q)) = *kept;
+        *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)) = *kept;
     }
 done:
     return st;
 }
 
 /* Matrices for all that PEs of this rank will write. */
-static enum sl_status shape_pairs(const struct sl_at *at, bool back, uint32_t n_columns)
+static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uint32_t n_columns)
 {
-    const struct sl_steps *s = steps_of(at);
+    const struct sl_steps *s = steps_of(lp);
     const struct sl_plan *plan = s->plan;
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < plan->n_pes; p++) {
-        bool stands = team_of(at, p, sl_plan_part(plan, p)) == p;
+        bool stands = team_of(lp, p, sl_plan_part(plan, p)) == p;
         for (uint32_t q = 0; st == SL_OK && stands && q < plan->n_parts; q += s->team) {
             if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
-                st = shape_pair(at, back, p, q, n_columns);
+                st = shape_pair(lp, back, p, q, n_columns);
             }
         }
     }
@@ -158,107 +158,107 @@ static enum sl_status shape_pairs(const struct sl_at *at, bool back, uint32_t n_
 }
 
 /* PE p's rows of the input level, as its own inverse counts them. */
-static const struct sl_rows *own_rows(const struct sl_at *at, uint32_t p)
+static const struct sl_rows *own_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_steps *s = steps_of(at);
-    return at->i == 0 && sl_step_in_place(s, p) ? &s->tables[p] : sl_at_travels(at, p);
+    const struct sl_steps *s = steps_of(lp);
+    return lp->i == 0 && sl_step_in_place(s, p) ? &s->tables[p] : sl_layer_pass_travels(lp, p);
 }
 
 /* PE `owner` packs the rows that the other PEs of its group asked it for. */
-static enum sl_status pack(const struct sl_at *at, uint32_t owner)
+static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
 {
-    struct sl_steps *s = steps_of(at);
+    struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
     uint32_t requester[SL_MAX_PES];
     struct sl_slice packed[SL_MAX_PES];
     uint32_t n = 0;
-    struct sl_task_args head = sl_at_head(at, owner);
+    struct sl_task_args head = sl_layer_pass_head(lp, owner);
     for (uint32_t peer = 0; peer < n_parts; peer++) {
-        packed[n] = slice_of(at, false, sl_plan_peer(s->plan, owner, peer), sl_plan_part(s->plan, owner));
+        packed[n] = slice_of(lp, false, sl_plan_peer(s->plan, owner, peer), sl_plan_part(s->plan, owner));
         requester[n] = peer;
         n += packed[n].n_rows > 0;
     }
     return n == 0 ? SL_OK
-                  : sl_pack_submit(&head, own_rows(at, owner), n_parts, block_of(at, owner)->inverse, n, requester,
+                  : sl_pack_submit(&head, own_rows(lp, owner), n_parts, block_of(lp, owner)->inverse, n, requester,
                                    packed);
 }
 
 /* What the teams of PE p and owner q have for each other, if anything: one more parcel. */
-static void add_parcel(const struct sl_at *at, bool back, uint32_t p, uint32_t q, uint32_t *n)
+static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t *n)
 {
-    struct sl_steps *s = steps_of(at);
-    struct sl_slot_pe *slot = slot_of(at, p);
+    struct sl_steps *s = steps_of(lp);
+    struct sl_slot_pe *slot = slot_of(lp, p);
     uint32_t owner = sl_plan_peer(s->plan, p, q);
-    uint32_t n_rows = n_asked_by_team(at, p, q);
+    uint32_t n_rows = n_asked_by_team(lp, p, q);
     if (n_rows > 0) {
         s->parcels[(*n)++] =
             (struct sl_parcel){.from = back ? p : owner,
                                .to = back ? owner : p,
-                               .what = back ? sent_of(at, p, q) : packed_of(at, p, q),
-                               .room = &(back ? slot->returned : slot->arrived)[pair_of(at, q / s->team)],
+                               .what = back ? sent_of(lp, p, q) : packed_of(lp, p, q),
+                               .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
-                               .n_columns = sl_at_order(at)->travels,
+                               .n_columns = sl_layer_pass_order(lp)->travels,
                                .element = s->shards->row_element};
     }
 }
 
 /* What batch norm adds up of PE p is read by all who train its replica. */
-static enum sl_status share(const struct sl_at *at, uint32_t p, bool back, uint32_t number, starpu_data_handle_t what)
+static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number, starpu_data_handle_t what)
 {
-    struct sl_steps *s = steps_of(at);
-    struct sl_task_args head = {.step = at->pass->step};
+    struct sl_steps *s = steps_of(lp);
+    struct sl_task_args head = {.step = lp->pass->step};
     struct sl_shared shared = {.topic = back ? SL_TOPIC_SUMS : SL_TOPIC_MOMENTS,
                                .number = number,
                                .to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, p)),
                                .from = p,
                                .what = what};
-    return sl_door_share(s->door, &head, &shared);
+    return sl_transport_share(s->transport, &head, &shared);
 }
 
 /* All that was packed travels, group by group. */
-static enum sl_status travel(const struct sl_at *at, bool back)
+static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
 {
-    struct sl_steps *s = steps_of(at);
+    struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
     for (uint32_t first = 0; st == SL_OK && first < s->plan->n_pes; first += n_parts) {
-        struct sl_task_args head = sl_at_head(at, first);
+        struct sl_task_args head = sl_layer_pass_head(lp, first);
         uint32_t n = 0;
         for (uint32_t p = first; p < first + n_parts; p += s->team) {
             for (uint32_t q = 0; q < n_parts; q += s->team) {
-                add_parcel(at, back, p, q, &n);
+                add_parcel(lp, back, p, q, &n);
             }
         }
-        st = sl_door_rows(s->door, &head, back ? SL_STAGE_BACKWARD : SL_STAGE_EXCHANGE, n, s->parcels);
+        st = sl_transport_rows(s->transport, &head, back ? SL_STAGE_BACKWARD : SL_STAGE_EXCHANGE, n, s->parcels);
     }
     return st;
 }
 
 /* Rows go to the PEs of the group that asked for them. */
-static enum sl_status send(const struct sl_at *at)
+static enum sl_status send(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = shape_pairs(at, false, sl_at_order(at)->travels);
-    for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
-        st = pack(at, p);
+    enum sl_status st = shape_pairs(lp, false, sl_layer_pass_order(lp)->travels);
+    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
+        st = pack(lp, p);
     }
-    return st == SL_OK ? travel(at, false) : st;
+    return st == SL_OK ? travel(lp, false) : st;
 }
 
-static bool attends(const struct sl_at *at)
+static bool attends(const struct sl_layer_pass *lp)
 {
-    return at->layer->kind->weigh == SL_WEIGH_ATTENTION;
+    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
 /* Nobody reads any more what was exchanged at this hop, forward or back: the slot's next step will write it anew. */
-static void keep(const struct sl_at *at, bool back)
+static void keep(const struct sl_layer_pass *lp, bool back)
 {
-    struct sl_steps *s = steps_of(at);
+    struct sl_steps *s = steps_of(lp);
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {
-        struct sl_slot_pe *slot = slot_of(at, p);
-        bool stands = team_of(at, p, sl_plan_part(s->plan, p)) == p;
+        struct sl_slot_pe *slot = slot_of(lp, p);
+        bool stands = team_of(lp, p, sl_plan_part(s->plan, p)) == p;
         for (uint32_t q = 0; stands && q < s->plan->n_parts; q += s->team) {
-            size_t pair = pair_of(at, q / s->team);
-            *(back ? sent_of(at, p, q) : packed_of(at, p, q)) = NULL;
+            size_t pair = pair_of(lp, q / s->team);
+            *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)) = NULL;
             sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair]);
             sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair]);
         }
@@ -266,113 +266,113 @@ static void keep(const struct sl_at *at, bool back)
 }
 
 /* Attention reads it again on the way back. */
-static void arrived(const struct sl_at *at)
+static void arrived(const struct sl_layer_pass *lp)
 {
-    if (!attends(at)) {
-        keep(at, false);
-        sl_project_done(at);
+    if (!attends(lp)) {
+        keep(lp, false);
+        sl_project_done(lp);
     }
 }
 
 /* The sources of PE p's block. packed: room for G. */
-static struct sl_source_handles sources_of(const struct sl_at *at, uint32_t p, const struct sl_edge_weights *weights,
+static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint32_t p, const struct sl_edge_weights *weights,
                                            struct sl_slice *packed)
 {
-    const struct sl_steps *s = steps_of(at);
+    const struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
     for (uint32_t q = 0; q < n_parts; q++) {
-        packed[q] = slice_of(at, false, p, q);
+        packed[q] = slice_of(lp, false, p, q);
     }
     return (struct sl_source_handles){.n_owners = n_parts,
                                       .own = sl_plan_part(s->plan, p),
-                                      .first = first_source(at, p),
-                                      .rows = own_rows(at, p),
-                                      .inverse = block_of(at, p)->inverse,
+                                      .first = first_source(lp, p),
+                                      .rows = own_rows(lp, p),
+                                      .inverse = block_of(lp, p)->inverse,
                                       .packed = packed,
                                       .weights = weights};
 }
 
 /* Sampled edges of the destinations of chunk c, about. */
-static uint64_t chunk_edges(const struct sl_at *at, uint32_t p, uint32_t c)
+static uint64_t chunk_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    const struct sl_split *split = &at->pass->pe[p].split[at->level];
-    return n_edges_of(at, p) * sl_split_size(split, c) / split->n_rows;
+    const struct sl_split *split = &lp->pass->pe[p].split[lp->level];
+    return n_edges_of(lp, p) * sl_split_size(split, c) / split->n_rows;
 }
 
-static enum sl_status sum(const struct sl_at *at, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
+static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    const struct sl_block *block = block_of(at, p);
-    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    const struct sl_block *block = block_of(lp, p);
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     struct sl_edge_weights weights;
     struct sl_slice packed[SL_MAX_PES];
-    struct sl_source_handles sources = sources_of(at, p, weights_of(at, p, &weights), packed);
-    struct sl_task_args head = sl_at_head(at, p);
-    return attends(at) ? sl_attend_forward_submit(&head, block, row, chunk_edges(at, p, c), &sources, beta, out,
-                                                  sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c])
+    struct sl_source_handles sources = sources_of(lp, p, weights_of(lp, p, &weights), packed);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    return attends(lp) ? sl_attend_forward_submit(&head, block, row, chunk_edges(lp, p, c), &sources, beta, out,
+                                                  sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c])
                        : sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row,
-                                                     chunk_edges(at, p, c), &sources, beta, out);
+                                                     chunk_edges(lp, p, c), &sources, beta, out);
 }
 
 /* ---- backward ---- */
 
 /* Columns of the gradients that go back. */
-static uint32_t width_back(const struct sl_at *at)
+static uint32_t width_back(const struct sl_layer_pass *lp)
 {
-    return attends(at) ? sl_at_order(at)->travels : sl_at_returns(at, at->pass->plan->first_pe)->n_columns;
+    return attends(lp) ? sl_layer_pass_order(lp)->travels : sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
 }
 
 /* PE p packs, for each other owner, the gradients of the rows it got from there. */
-static enum sl_status pack_gradients(const struct sl_at *at, uint32_t p)
+static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
 {
-    struct sl_steps *s = steps_of(at);
-    const struct sl_block *block = block_of(at, p);
-    const uint32_t *first = first_source(at, p);
+    struct sl_steps *s = steps_of(lp);
+    const struct sl_block *block = block_of(lp, p);
+    const uint32_t *first = first_source(lp, p);
     uint32_t n_parts = s->plan->n_parts;
     struct sl_edge_weights weights;
     struct sl_returned what = {.edge_offsets = block->edge_offsets,
                                .back_offsets = block->back_offsets,
                                .back_rows = block->back_rows,
-                               .gm = sl_at_returns(at, p),
+                               .gm = sl_layer_pass_returns(lp, p),
                                .n_parts = n_parts,
-                               .weights = weights_of(at, p, &weights)};
-    struct sl_attend_gradients gradients = {what.gm, sl_at_rows(at, p, SL_ROWS_SIDES)};
+                               .weights = weights_of(lp, p, &weights)};
+    struct sl_attend_gradients gradients = {what.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
     uint32_t t0[SL_MAX_PES];
     struct sl_slice packed[SL_MAX_PES];
     struct sl_slice sent[SL_MAX_PES];
     uint32_t n = 0;
     uint64_t n_rows = 0;
-    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < n_parts; q++) {
-        packed[n] = slice_of(at, false, p, q);
-        sent[n] = slice_of(at, true, p, q);
+        packed[n] = slice_of(lp, false, p, q);
+        sent[n] = slice_of(lp, true, p, q);
         t0[n] = first[q];
         n_rows += sent[n].n_rows;
         n += sent[n].n_rows > 0;
     }
     if (n > 0) {
-        what.n_edges = n_edges_of(at, p) * n_rows / first[n_parts];
-        st = attends(at) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
+        what.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
+        st = attends(lp) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
                          : sl_aggregate_backward_submit(&head, &what, n, t0, sent);
     }
     return st;
 }
 
 /* Attention: what sources have to know of each of PE p's destinations. */
-static enum sl_status sides(const struct sl_at *at, uint32_t p)
+static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_slice packed[SL_MAX_PES];
-    struct sl_source_handles sources = sources_of(at, p, NULL, packed);
-    struct sl_task_args head = sl_at_head(at, p);
-    const struct sl_rows *gz = sl_at_returns(at, p);
+    struct sl_source_handles sources = sources_of(lp, p, NULL, packed);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    const struct sl_rows *gz = sl_layer_pass_returns(lp, p);
     enum sl_status st;
-    SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SIDES, at->level, 4 * at->layer->n_heads), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES, lp->level, 4 * lp->layer->n_heads), done);
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         SL_TRY(st,
-               sl_attend_sides_submit(&head, block_of(at, p), sl_at_chunk_row(at, p, at->level, c),
-                                      chunk_edges(at, p, c), &sources, gz->chunk[c],
-                                      sl_at_rows(at, p, SL_ROWS_SCALES)->chunk[c],
-                                      sl_at_rows(at, p, SL_ROWS_SIDES)->chunk[c]),
+               sl_attend_sides_submit(&head, block_of(lp, p), sl_layer_pass_chunk_row(lp, p, lp->level, c),
+                                      chunk_edges(lp, p, c), &sources, gz->chunk[c],
+                                      sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c],
+                                      sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)->chunk[c]),
                done);
     }
 done:
@@ -380,56 +380,56 @@ done:
 }
 
 /* The gradients of rows go back to their owners. */
-static enum sl_status send_back(const struct sl_at *at)
+static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && attends(at) && p < at->pass->plan->end_pe; p++) {
-        st = sides(at, p);
+    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && attends(lp) && p < lp->pass->plan->end_pe; p++) {
+        st = sides(lp, p);
     }
-    st = st == SL_OK ? shape_pairs(at, true, width_back(at)) : st;
-    for (uint32_t p = at->pass->plan->first_pe; st == SL_OK && p < at->pass->plan->end_pe; p++) {
-        st = pack_gradients(at, p);
+    st = st == SL_OK ? shape_pairs(lp, true, width_back(lp)) : st;
+    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
+        st = pack_gradients(lp, p);
     }
-    return st == SL_OK ? travel(at, true) : st;
+    return st == SL_OK ? travel(lp, true) : st;
 }
 
-static enum sl_status sum_back(const struct sl_at *at, uint32_t p, struct sl_rows *out)
+static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struct sl_rows *out)
 {
-    struct sl_steps *s = steps_of(at);
+    struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
     uint32_t own = sl_plan_part(s->plan, p);
-    const struct sl_block *block = block_of(at, p);
+    const struct sl_block *block = block_of(lp, p);
     struct sl_slice sent[SL_MAX_PES];
     struct sl_edge_weights weights;
-    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
-        sent[peer] = slice_of(at, true, sl_plan_peer(s->plan, p, peer), own);
+        sent[peer] = slice_of(lp, true, sl_plan_peer(s->plan, p, peer), own);
     }
     struct sl_accumulate shares = {.edge_offsets = block->edge_offsets,
                                    .back_offsets = block->back_offsets,
                                    .back_rows = block->back_rows,
-                                   .t0 = first_source(at, p)[own],
-                                   .n_own = n_asked(at, p, own),
-                                   .gm = sl_at_returns(at, p),
+                                   .t0 = first_source(lp, p)[own],
+                                   .n_own = n_asked(lp, p, own),
+                                   .gm = sl_layer_pass_returns(lp, p),
                                    .n_peers = n_parts,
                                    .own = own,
                                    .inverse = block->inverse,
                                    .sent = sent,
-                                   .weights = weights_of(at, p, &weights)};
+                                   .weights = weights_of(lp, p, &weights)};
     struct sl_attend_shares attended = {.block = block,
-                                        .gradients = {shares.gm, sl_at_rows(at, p, SL_ROWS_SIDES)},
+                                        .gradients = {shares.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)},
                                         .t0 = shares.t0,
                                         .n_own = shares.n_own,
                                         .n_peers = n_parts,
                                         .own = own,
                                         .sent = sent};
-    SL_TRY(st, sl_rows_reshape(&at->pass->pe[p].split[at->from], width_back(at), sizeof(sl_real), out), done);
+    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width_back(lp), sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
-        uint32_t row = sl_at_chunk_row(at, p, at->from, c);
+        uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
         SL_TRY(st,
-               attends(at)
-                   ? sl_attend_accumulate_submit(&head, &attended, row, sl_at_travels(at, p)->chunk[c], out->chunk[c])
+               attends(lp)
+                   ? sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c], out->chunk[c])
                    : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
                done);
     }
@@ -437,18 +437,18 @@ done:
     return st;
 }
 
-static void returned(const struct sl_at *at)
+static void returned(const struct sl_layer_pass *lp)
 {
-    if (at->from == at->level) {
+    if (lp->from == lp->level) {
         return;
     }
-    if (attends(at)) {
-        keep(at, false);
+    if (attends(lp)) {
+        keep(lp, false);
     }
-    keep(at, true);
+    keep(lp, true);
 }
 
-const struct sl_source sl_sampled = {.ids = ids,
+const struct sl_block_source sl_sampled = {.ids = ids,
                                      .send = send,
                                      .arrived = arrived,
                                      .sum = sum,

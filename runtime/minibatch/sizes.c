@@ -132,7 +132,7 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
         }
     }
     place_all(s);
-    s->run->stop_agreed = stop && !sl_plan_apart(s->plan);
+    s->run->stop_agreed = stop && !sl_plan_decoupled(s->plan);
     *sizes_out = sizes;
 done:
     return st;

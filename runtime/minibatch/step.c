@@ -77,7 +77,7 @@ static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const
                                     .from = p,
                                     .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
                                     .what = slot->pe[p].block[hop].request};
-        st = sl_door_share(s->door, &head, &request);
+        st = sl_transport_share(s->transport, &head, &request);
     }
     return st;
 }
@@ -127,7 +127,7 @@ static enum sl_status tell(struct sl_steps *s, uint64_t step, const struct sl_sl
     for (counts.from = 0; counts.from < s->plan->n_pes; counts.from++) {
         counts.what = slot->pe[counts.from].counts;
         counts.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, counts.from));
-        SL_TRY(st, sl_door_share(s->door, &head, &counts), done);
+        SL_TRY(st, sl_transport_share(s->transport, &head, &counts), done);
     }
 done:
     return st;
@@ -229,8 +229,8 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    struct sl_door_losses losses = {.ranks = {0, s->plan->n_ranks}, .losses = &s->losses, .total = total};
-    st = sl_door_loss(s->door, &head, &losses);
+    struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .losses = &s->losses, .total = total};
+    st = sl_transport_loss(s->transport, &head, &losses);
 done:
     return st;
 }

@@ -32,7 +32,7 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 /* Lists of partial gradients. */
 static uint32_t n_gradients(const struct sl_steps *s)
 {
-    return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->door->n_sums;
+    return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->transport->n_sums;
 }
 
 /* Call `end` for all rows of a PE. */
@@ -222,7 +222,7 @@ static enum sl_status open_bundles(const struct sl_steps *s)
     return together && n > 1 ? sl_bundles_open(s->run, s->plan->n_pes, (n + s->team - 1) / s->team * s->team) : SL_OK;
 }
 
-static void open_pass(struct sl_steps *s, const struct sl_source *source)
+static void open_pass(struct sl_steps *s, const struct sl_block_source *source)
 {
     s->pass = (struct sl_pass){.plan = s->plan,
                                .run = s->run,
@@ -237,17 +237,17 @@ static void open_pass(struct sl_steps *s, const struct sl_source *source)
                                .owner = s};
 }
 
-enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
                              struct sl_steps *out)
 {
     const struct sl_plan *plan = work->plan;
     enum sl_status st;
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;
-    out->door = work->door;
+    out->transport = work->transport;
     out->team = sl_steps_team(plan, work->run);
     out->replicas = (struct sl_replicas){
-        .settings = work->settings, .plan = plan, .run = work->run, .replica = work->model, .door = work->door};
+        .settings = work->settings, .plan = plan, .run = work->run, .replica = work->model, .transport = work->transport};
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
     for (uint32_t hop = 0; work->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {

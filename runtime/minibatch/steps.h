@@ -10,7 +10,7 @@
 #define SL_RUNTIME_MINIBATCH_STEPS_H
 
 #include "codelets/sample.h"
-#include "runtime/exchange/door.h"
+#include "runtime/exchange/transport.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
 #include "runtime/schedule/schedule.h"
@@ -33,12 +33,12 @@ struct sl_step_pe {
 
 /* What all steps of a run share. */
 struct sl_steps {
-    const struct sl_settings *settings; /* borrowed, down to the door */
+    const struct sl_settings *settings; /* borrowed, down to the transport */
     const struct sl_plan *plan;
     struct sl_run *run;
     struct sl_shards *shards;
     struct sl_model *model; /* the plan's replicas of it (runtime/sync/replicas.h); shapes are read off the first */
-    struct sl_door *door;
+    struct sl_transport *transport;
     struct sl_feature_cache cache; /* empty, or opened and closed by who opens the steps */
     struct sl_rows *tables; /* the features of each PE's part as rows of one chunk, whose handles are the shards' */
     uint32_t max_fanout;    /* of any hop */
@@ -52,7 +52,7 @@ struct sl_steps {
     struct sl_pass_pe *slot_rows;  /* [slot][PE] */
     struct sl_step_pe *pe;         /* those of the step in hand */
     struct sl_pass pass;           /* of the step in hand */
-    struct sl_partials *gradients; /* [layer][replica][parameter][list of the door]: of a replica's PEs and chunks */
+    struct sl_partials *gradients; /* [layer][replica][parameter][list of the transport]: of a replica's PEs and chunks */
     struct sl_partials losses;     /* of all PEs and chunks */
     struct sl_replicas replicas;   /* its rounds are those of the step in hand */
     struct sl_parcel *parcels;     /* of one group: at most G^2 */
@@ -66,7 +66,7 @@ struct sl_steps {
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);
 
 /* Prepare the ring for the steps from first_step on. source: of blocks. SL_ENOMEM, SL_EINVAL. On failure *out is empty. */
-enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_source *source, uint64_t first_step,
+enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
                              struct sl_steps *out);
 
 /* Wait for the tasks, release. An empty struct is allowed. */
@@ -102,12 +102,12 @@ static inline struct sl_slot_pe *sl_step_slot(const struct sl_steps *steps, uint
     return &steps->slot[step % steps->settings->depth].pe[p];
 }
 
-/* The partial gradients of a parameter of layer i and a replica: the door's n_sums lists. */
+/* The partial gradients of a parameter of layer i and a replica: the transport's n_sums lists. */
 static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps, uint32_t i, uint32_t replica,
                                                    int parameter)
 {
     uint32_t k = (i * steps->plan->n_replicas + replica) * SL_N_PARAMETERS + (uint32_t)parameter;
-    return &steps->gradients[(size_t)k * steps->door->n_sums];
+    return &steps->gradients[(size_t)k * steps->transport->n_sums];
 }
 
 #endif

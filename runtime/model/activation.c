@@ -14,78 +14,78 @@ struct members {
     uint32_t first, end;
 };
 
-static struct members group_of(const struct sl_at *at, uint32_t r)
+static struct members group_of(const struct sl_layer_pass *lp, uint32_t r)
 {
-    uint32_t n = at->pass->plan->n_parts;
+    uint32_t n = lp->pass->plan->n_parts;
     return (struct members){r * n, (r + 1) * n};
 }
 
 /* Whether this rank trains the replica that group r does. */
-static bool trains_group(const struct sl_at *at, uint32_t r)
+static bool trains_group(const struct sl_layer_pass *lp, uint32_t r)
 {
-    return sl_plan_trains(at->pass->plan, sl_plan_replica(at->pass->plan, group_of(at, r).first));
+    return sl_plan_trains(lp->pass->plan, sl_plan_replica(lp->pass->plan, group_of(lp, r).first));
 }
 
 /* The handle of a matrix of two rows that is kept for the run. */
-static enum sl_status keep_pair(const struct sl_at *at, size_t element, starpu_data_handle_t *handle)
+static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, starpu_data_handle_t *handle)
 {
-    return *handle != NULL ? SL_OK : sl_matrix_register(2, at->layer->n_out, element, handle);
+    return *handle != NULL ? SL_OK : sl_matrix_register(2, lp->layer->n_out, element, handle);
 }
 
 /* The split of PE p's rows of the output level: known of PEs of other ranks, too. */
-static const struct sl_split *split_of(const struct sl_at *at, uint32_t p)
+static const struct sl_split *split_of(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return &at->pass->pe[p].split[at->level];
+    return &lp->pass->pe[p].split[lp->level];
 }
 
 /* A partial of PE p's has been submitted, if p is of this rank. */
-static enum sl_status share(const struct sl_at *at, uint32_t p, bool back, const struct sl_partials *list)
+static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, const struct sl_partials *list)
 {
-    const struct sl_source *source = at->pass->source;
-    return source->share == NULL ? SL_OK : source->share(at, p, back, list->n - 1, list->handle[list->n - 1]);
+    const struct sl_block_source *source = lp->pass->source;
+    return source->share == NULL ? SL_OK : source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
 /* Where group r's partials begin: at the same place in every rank, which need not know how many those before it have. */
-static uint32_t place_of(const struct sl_at *at, const struct sl_partials *list, uint32_t r)
+static uint32_t place_of(const struct sl_layer_pass *lp, const struct sl_partials *list, uint32_t r)
 {
-    return r * (list->room / at->pass->plan->n_groups);
+    return r * (list->room / lp->pass->plan->n_groups);
 }
 
 /* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
-static enum sl_status group_statistics(const struct sl_at *at, uint32_t r)
+static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t r)
 {
-    struct sl_pass_moments *batch = &at->pass->batch;
-    struct sl_pass_group *group = &at->pass->group[r];
-    struct members pes = group_of(at, r);
-    uint32_t first = place_of(at, &batch->moments, r);
-    uint32_t width = at->layer->n_out;
+    struct sl_pass_moments *batch = &lp->pass->batch;
+    struct sl_pass_group *group = &lp->pass->group[r];
+    struct members pes = group_of(lp, r);
+    uint32_t first = place_of(lp, &batch->moments, r);
+    uint32_t width = lp->layer->n_out;
     starpu_data_handle_t pair;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
-    group->n_rows[at->i] = 0;
+    group->n_rows[lp->i] = 0;
     batch->moments.n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
-        const struct sl_split *split = split_of(at, p);
-        head = sl_at_head(at, p);
+        const struct sl_split *split = split_of(lp, p);
+        head = sl_layer_pass_head(lp, p);
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
-            group->n_rows[at->i] += batch->chunk_rows[batch->moments.n];
+            group->n_rows[lp->i] += batch->chunk_rows[batch->moments.n];
             SL_TRY(st, sl_partials_next(&batch->moments, 2, width, sizeof(double), &pair), done);
             SL_TRY(st,
-                   sl_plan_here(at->pass->plan, p)
-                       ? sl_batchnorm_moments_submit(&head, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c], pair)
+                   sl_plan_here(lp->pass->plan, p)
+                       ? sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair)
                        : SL_OK,
                    done);
-            SL_TRY(st, share(at, p, false, &batch->moments), done);
+            SL_TRY(st, share(lp, p, false, &batch->moments), done);
         }
     }
-    if (batch->moments.n > first && trains_group(at, r)) {
-        head = sl_at_head(at, pes.first);
-        SL_TRY(st, keep_pair(at, sizeof(sl_real), &group->statistics[at->i]), done);
+    if (batch->moments.n > first && trains_group(lp, r)) {
+        head = sl_layer_pass_head(lp, pes.first);
+        SL_TRY(st, keep_pair(lp, sizeof(sl_real), &group->statistics[lp->i]), done);
         SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, sizeof(double), &pair), done);
         SL_TRY(st,
                sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
-                                         batch->chunk_rows + first, group->statistics[at->i], pair),
+                                         batch->chunk_rows + first, group->statistics[lp->i], pair),
                done);
     }
 done:
@@ -93,20 +93,20 @@ done:
 }
 
 /* Statistics of every group, and each replica's running ones over its groups. */
-static enum sl_status batch_statistics(const struct sl_at *at)
+static enum sl_status batch_statistics(const struct sl_layer_pass *lp)
 {
-    struct sl_partials *unbiased = &at->pass->batch.unbiased;
-    uint32_t n_groups = at->pass->plan->n_groups / at->pass->plan->n_replicas;
+    struct sl_partials *unbiased = &lp->pass->batch.unbiased;
+    uint32_t n_groups = lp->pass->plan->n_groups / lp->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
     unbiased->n = 0;
-    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
+    for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
         uint32_t first = unbiased->n;
-        starpu_data_handle_t running = at->pass->model[v].layer[at->i].running_handle;
-        struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
+        starpu_data_handle_t running = lp->pass->model[v].layer[lp->i].running_handle;
+        struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
         for (uint32_t r = v * n_groups; r < (v + 1) * n_groups; r++) {
-            SL_TRY(st, group_statistics(at, r), done);
+            SL_TRY(st, group_statistics(lp, r), done);
         }
-        if (unbiased->n > first && sl_plan_trains(at->pass->plan, v)) {
+        if (unbiased->n > first && sl_plan_trains(lp->pass->plan, v)) {
             SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n - first, unbiased->handle + first, running),
                    done);
         }
@@ -116,13 +116,13 @@ done:
 }
 
 /* The running statistics in the place of a batch's. */
-static enum sl_status fixed_statistics(const struct sl_at *at)
+static enum sl_status fixed_statistics(const struct sl_layer_pass *lp)
 {
-    struct sl_task_args head = sl_at_head(at, 0);
-    starpu_data_handle_t *statistics = &at->pass->group[0].statistics[at->i];
+    struct sl_task_args head = sl_layer_pass_head(lp, 0);
+    starpu_data_handle_t *statistics = &lp->pass->group[0].statistics[lp->i];
     enum sl_status st;
-    SL_TRY(st, keep_pair(at, sizeof(sl_real), statistics), done);
-    st = sl_batchnorm_fixed_submit(&head, at->layer->running_handle, *statistics);
+    SL_TRY(st, keep_pair(lp, sizeof(sl_real), statistics), done);
+    st = sl_batchnorm_fixed_submit(&head, lp->layer->running_handle, *statistics);
 done:
     return st;
 }
@@ -140,171 +140,171 @@ struct what {
 };
 
 /* What activate needs to know of the layer, for PE p. */
-static struct sl_activate_layer layer_of(const struct sl_at *at, const struct what *what, uint32_t p)
+static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const struct what *what, uint32_t p)
 {
     static const enum sl_activate_norm norms[] = {
         [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
-    const struct sl_pass *pass = at->pass;
+    const struct sl_pass *pass = lp->pass;
     struct sl_activate_layer layer = {.norm = norms[what->norm], .dropout = what->dropout, .seed = pass->seed};
     layer.frontier = pass->source->ids(pass, p).ids;
     layer.dataset_ids = pass->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
-        layer.weight = sl_at_value(at, p, SL_NORM_WEIGHT);
-        layer.bias = sl_at_value(at, p, SL_NORM_BIAS);
+        layer.weight = sl_layer_pass_value(lp, p, SL_NORM_WEIGHT);
+        layer.bias = sl_layer_pass_value(lp, p, SL_NORM_BIAS);
     }
     if (layer.norm == SL_ACTIVATE_BATCH) {
-        layer.statistics = pass->group[sl_plan_group(pass->plan, p)].statistics[at->i];
+        layer.statistics = pass->group[sl_plan_group(pass->plan, p)].statistics[lp->i];
     }
     return layer;
 }
 
 /* Masks belong to a hop: those of an output to its level, and so those of the input of a layer without any of its own; all others to
  * one that no level has. */
-static uint32_t hop_of(const struct sl_at *at, bool own)
+static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
 {
-    return own && at->from != at->level ? at->level : at->pass->model->layer[0].from + 1;
+    return own && lp->from != lp->level ? lp->level : lp->pass->model->layer[0].from + 1;
 }
 
-static struct what end_of(const struct sl_at *at)
+static struct what end_of(const struct sl_layer_pass *lp)
 {
-    return (struct what){.level = at->level,
-                         .width = at->layer->n_out,
+    return (struct what){.level = lp->level,
+                         .width = lp->layer->n_out,
                          .z = SL_ROWS_Z,
                          .h = SL_ROWS_H,
                          .gate = SL_ROWS_GATE,
                          .gh = SL_ROWS_GH,
                          .gz = SL_ROWS_GZ,
-                         .residual = at->layer->residual,
-                         .norm = at->layer->norm,
-                         .dropout = at->layer->keeps ? 0 : at->pass->dropout,
-                         .hop = hop_of(at, true)};
+                         .residual = lp->layer->residual,
+                         .norm = lp->layer->norm,
+                         .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
+                         .hop = hop_of(lp, true)};
 }
 
-static struct what begin_of(const struct sl_at *at)
+static struct what begin_of(const struct sl_layer_pass *lp)
 {
-    return (struct what){.level = at->from,
-                         .width = at->layer->n_in,
+    return (struct what){.level = lp->from,
+                         .width = lp->layer->n_in,
                          .z = SL_ROWS_INPUT,
                          .h = SL_ROWS_BEFORE,
                          .gate = SL_ROWS_GATE_BEFORE,
                          .gh = SL_ROWS_GBEFORE,
                          .gz = SL_ROWS_GINPUT,
-                         .norm = at->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
-                         .dropout = at->pass->dropout,
-                         .hop = hop_of(at, !at->layer->hidden)};
+                         .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
+                         .dropout = lp->pass->dropout,
+                         .hop = hop_of(lp, !lp->layer->hidden)};
 }
 
-static struct sl_task_args head_of(const struct sl_at *at, const struct what *what, uint32_t p)
+static struct sl_task_args head_of(const struct sl_layer_pass *lp, const struct what *what, uint32_t p)
 {
-    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     head.hop = what->hop;
     return head;
 }
 
-static enum sl_status activate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer,
+static enum sl_status activate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
                                      const struct what *what, uint32_t p, uint32_t c)
 {
-    uint32_t row = sl_at_chunk_row(at, p, what->level, c);
-    uint32_t id = row + at->pass->source->ids(at->pass, p).base;
-    struct sl_at_place place = sl_at_place(at, p, row);
-    struct sl_task_args head = head_of(at, what, p);
-    starpu_data_handle_t residual = what->residual ? sl_at_rows(at, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
-    return sl_activate_forward_submit(&head, layer, id, sl_at_rows(at, p, what->z)->chunk[c], residual, place.row,
-                                      sl_at_rows(at, p, what->gate)->chunk[c], sl_at_rows(at, p, what->h)->chunk[c]);
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, what->level, c);
+    uint32_t id = row + lp->pass->source->ids(lp->pass, p).base;
+    struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
+    struct sl_task_args head = head_of(lp, what, p);
+    starpu_data_handle_t residual = what->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
+    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, what->z)->chunk[c], residual, place.row,
+                                      sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->h)->chunk[c]);
 }
 
-static enum sl_status activate(const struct sl_at *at, const struct what *what)
+static enum sl_status activate(const struct sl_layer_pass *lp, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(at, what, p);
-        SL_TRY(st, sl_at_shape(at, p, what->gate, what->level, what->width), done);
-        SL_TRY(st, sl_at_shape(at, p, what->h, what->level, what->width), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {
-            SL_TRY(st, activate_chunk(at, &layer, what, p, c), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        struct sl_activate_layer layer = layer_of(lp, what, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, what->gate, what->level, what->width), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, what->h, what->level, what->width), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[what->level].n_chunks; c++) {
+            SL_TRY(st, activate_chunk(lp, &layer, what, p, c), done);
         }
     }
 done:
     return st;
 }
 
-enum sl_status sl_activate(const struct sl_at *at)
+enum sl_status sl_activate(const struct sl_layer_pass *lp)
 {
-    struct what what = end_of(at);
+    struct what what = end_of(lp);
     enum sl_status st = SL_OK;
-    if (at->layer->norm == SL_NORM_BATCH) {
-        SL_TRY(st, at->pass->training ? batch_statistics(at) : fixed_statistics(at), done);
+    if (lp->layer->norm == SL_NORM_BATCH) {
+        SL_TRY(st, lp->pass->training ? batch_statistics(lp) : fixed_statistics(lp), done);
     }
-    SL_TRY(st, activate(at, &what), done);
-    for (uint32_t k = 0, p = 0; what.norm == SL_NORM_NONE && sl_at_pe(at, k, &p); k++) {
-        sl_at_done(at, p, SL_ROWS_Z); /* the way back needs the gate alone */
+    SL_TRY(st, activate(lp, &what), done);
+    for (uint32_t k = 0, p = 0; what.norm == SL_NORM_NONE && sl_layer_pass_pe(lp, k, &p); k++) {
+        sl_layer_pass_done(lp, p, SL_ROWS_Z); /* the way back needs the gate alone */
     }
 done:
     return st;
 }
 
-enum sl_status sl_activate_input(const struct sl_at *at)
+enum sl_status sl_activate_input(const struct sl_layer_pass *lp)
 {
-    struct what what = begin_of(at);
-    return activate(at, &what);
+    struct what what = begin_of(lp);
+    return activate(lp, &what);
 }
 
 /* ---- backward ---- */
 
 /* Of one chunk. */
-static enum sl_status chunk_sums(const struct sl_at *at, uint32_t p, uint32_t c, starpu_data_handle_t out)
+static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t out)
 {
-    struct what end = end_of(at);
-    struct sl_activate_layer layer = layer_of(at, &end, p);
-    struct sl_task_args head = sl_at_head(at, p);
-    return sl_activate_batch_sums_submit(&head, &layer, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c],
-                                         sl_at_rows(at, p, SL_ROWS_GATE)->chunk[c],
-                                         sl_at_rows(at, p, SL_ROWS_GH)->chunk[c], out);
+    struct what end = end_of(lp);
+    struct sl_activate_layer layer = layer_of(lp, &end, p);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    return sl_activate_batch_sums_submit(&head, &layer, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c],
+                                         sl_layer_pass_rows(lp, p, SL_ROWS_GATE)->chunk[c],
+                                         sl_layer_pass_rows(lp, p, SL_ROWS_GH)->chunk[c], out);
 }
 
 /* [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
-static enum sl_status group_sums(const struct sl_at *at, uint32_t r)
+static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
 {
-    struct sl_partials *sums = &at->pass->batch.sums;
-    struct members pes = group_of(at, r);
-    uint32_t first = place_of(at, sums, r);
-    starpu_data_handle_t *sum = &at->pass->group[r].sums[at->i];
+    struct sl_partials *sums = &lp->pass->batch.sums;
+    struct members pes = group_of(lp, r);
+    uint32_t first = place_of(lp, sums, r);
+    starpu_data_handle_t *sum = &lp->pass->group[r].sums[lp->i];
     starpu_data_handle_t partial;
     struct sl_task_args head;
     enum sl_status st = SL_OK;
     sums->n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
-        for (uint32_t c = 0; c < split_of(at, p)->n_chunks; c++) {
-            SL_TRY(st, sl_partials_next(sums, 2, at->layer->n_out, sizeof(double), &partial), done);
-            SL_TRY(st, sl_plan_here(at->pass->plan, p) ? chunk_sums(at, p, c, partial) : SL_OK, done);
-            SL_TRY(st, share(at, p, true, sums), done);
+        for (uint32_t c = 0; c < split_of(lp, p)->n_chunks; c++) {
+            SL_TRY(st, sl_partials_next(sums, 2, lp->layer->n_out, sizeof(double), &partial), done);
+            SL_TRY(st, sl_plan_here(lp->pass->plan, p) ? chunk_sums(lp, p, c, partial) : SL_OK, done);
+            SL_TRY(st, share(lp, p, true, sums), done);
         }
     }
-    if (!trains_group(at, r)) {
+    if (!trains_group(lp, r)) {
         goto done;
     }
-    head = sl_at_head(at, pes.first);
-    SL_TRY(st, keep_pair(at, sizeof(double), sum), done);
+    head = sl_layer_pass_head(lp, pes.first);
+    SL_TRY(st, keep_pair(lp, sizeof(double), sum), done);
     st = sl_batchnorm_sum_submit(&head, sums->n - first, sums->handle + first, *sum);
 done:
     return st;
 }
 
 /* Sums of every group, and each replica's gradients of the norm over its groups. */
-static enum sl_status batch_sums(const struct sl_at *at)
+static enum sl_status batch_sums(const struct sl_layer_pass *lp)
 {
     starpu_data_handle_t of_groups[SL_MAX_PES];
-    uint32_t n_groups = at->pass->plan->n_groups / at->pass->plan->n_replicas;
+    uint32_t n_groups = lp->pass->plan->n_groups / lp->pass->plan->n_replicas;
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < at->pass->plan->n_groups; r++) {
-        SL_TRY(st, group_sums(at, r), done);
-        of_groups[r] = at->pass->group[r].sums[at->i];
+    for (uint32_t r = 0; r < lp->pass->plan->n_groups; r++) {
+        SL_TRY(st, group_sums(lp, r), done);
+        of_groups[r] = lp->pass->group[r].sums[lp->i];
     }
-    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
-        const struct sl_parameter *parameter = at->pass->model[v].layer[at->i].parameter;
-        struct sl_task_args head = sl_at_head(at, group_of(at, v * n_groups).first);
+    for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
+        const struct sl_parameter *parameter = lp->pass->model[v].layer[lp->i].parameter;
+        struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
         SL_TRY(st,
-               sl_plan_trains(at->pass->plan, v)
+               sl_plan_trains(lp->pass->plan, v)
                    ? sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
                                                   parameter[SL_NORM_WEIGHT].gradient_handle,
                                                   parameter[SL_NORM_BIAS].gradient_handle)
@@ -315,53 +315,53 @@ done:
     return st;
 }
 
-static enum sl_status deactivate_chunk(const struct sl_at *at, const struct sl_activate_layer *layer,
+static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
                                        const struct what *what, uint32_t p, uint32_t c)
 {
-    const struct sl_pass_group *group = &at->pass->group[sl_plan_group(at->pass->plan, p)];
+    const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
     bool batch = layer->norm == SL_ACTIVATE_BATCH;
-    struct sl_task_args head = head_of(at, what, p);
-    struct sl_activate_sums_handles sums = {.group = batch ? group->sums[at->i] : NULL,
-                                            .n_group = batch ? group->n_rows[at->i] : 0};
+    struct sl_task_args head = head_of(lp, what, p);
+    struct sl_activate_sums_handles sums = {.group = batch ? group->sums[lp->i] : NULL,
+                                            .n_group = batch ? group->n_rows[lp->i] : 0};
     enum sl_status st = SL_OK;
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_TRY(st, sl_at_partial(at, p, SL_NORM_WEIGHT, &sums.gw), done);
-        SL_TRY(st, sl_at_partial(at, p, SL_NORM_BIAS, &sums.gb), done);
+        SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw), done);
+        SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb), done);
     }
     st = sl_activate_backward_submit(&head, layer,
-                                     layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_at_rows(at, p, what->z)->chunk[c],
-                                     sl_at_rows(at, p, what->gate)->chunk[c], sl_at_rows(at, p, what->gh)->chunk[c],
-                                     &sums, sl_at_rows(at, p, what->gz)->chunk[c]);
+                                     layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, what->z)->chunk[c],
+                                     sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->gh)->chunk[c],
+                                     &sums, sl_layer_pass_rows(lp, p, what->gz)->chunk[c]);
 done:
     return st;
 }
 
-static enum sl_status deactivate(const struct sl_at *at, const struct what *what)
+static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct what *what)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(at, what, p);
-        SL_TRY(st, sl_at_shape(at, p, what->gz, what->level, what->width), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[what->level].n_chunks; c++) {
-            SL_TRY(st, deactivate_chunk(at, &layer, what, p, c), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        struct sl_activate_layer layer = layer_of(lp, what, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, what->gz, what->level, what->width), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[what->level].n_chunks; c++) {
+            SL_TRY(st, deactivate_chunk(lp, &layer, what, p, c), done);
         }
     }
 done:
     return st;
 }
 
-enum sl_status sl_deactivate(const struct sl_at *at)
+enum sl_status sl_deactivate(const struct sl_layer_pass *lp)
 {
-    struct what what = end_of(at);
+    struct what what = end_of(lp);
     enum sl_status st;
-    SL_TRY(st, at->layer->norm == SL_NORM_BATCH ? batch_sums(at) : SL_OK, done);
-    st = deactivate(at, &what);
+    SL_TRY(st, lp->layer->norm == SL_NORM_BATCH ? batch_sums(lp) : SL_OK, done);
+    st = deactivate(lp, &what);
 done:
     return st;
 }
 
-enum sl_status sl_deactivate_input(const struct sl_at *at)
+enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp)
 {
-    struct what what = begin_of(at);
-    return deactivate(at, &what);
+    struct what what = begin_of(lp);
+    return deactivate(lp, &what);
 }

@@ -10,11 +10,11 @@
 #include "runtime/model/pass.h"
 
 /* Submit, for all PEs: H and the gate from Z; GZ from GH. Z of all rows is there, or submitted. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_activate(const struct sl_at *at);
-enum sl_status sl_deactivate(const struct sl_at *at);
+enum sl_status sl_activate(const struct sl_layer_pass *lp);
+enum sl_status sl_deactivate(const struct sl_layer_pass *lp);
 
 /* The same where it comes first, of the rows that a layer takes in: BEFORE from them; their gradient from GBEFORE. */
-enum sl_status sl_activate_input(const struct sl_at *at);
-enum sl_status sl_deactivate_input(const struct sl_at *at);
+enum sl_status sl_activate_input(const struct sl_layer_pass *lp);
+enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp);
 
 #endif

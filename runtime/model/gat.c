@@ -12,27 +12,27 @@
 
 /* ---- W' ---- */
 
-static struct sl_derive_attention_layer derived_layer(const struct sl_at *at, const struct sl_parameter *p)
+static struct sl_derive_attention_layer derived_layer(const struct sl_layer_pass *lp, const struct sl_parameter *p)
 {
-    return (struct sl_derive_attention_layer){.n_heads = at->layer->n_heads,
+    return (struct sl_derive_attention_layer){.n_heads = lp->layer->n_heads,
                                               .w = p[SL_NEIGH].value_handle,
                                               .src = p[SL_ATTENTION_SOURCE].value_handle,
                                               .dst = p[SL_ATTENTION_TARGET].value_handle};
 }
 
-static enum sl_status derive(const struct sl_at *at, uint32_t replica)
+static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
-    struct sl_derive_attention_layer layer = derived_layer(at, p);
-    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
+    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
+    struct sl_derive_attention_layer layer = derived_layer(lp, p);
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
     return sl_derive_attention_submit(&head, &layer, p[SL_DERIVED].value_handle);
 }
 
-static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
+static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
-    struct sl_derive_attention_layer layer = derived_layer(at, p);
-    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
+    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
+    struct sl_derive_attention_layer layer = derived_layer(lp, p);
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
     return sl_derive_attention_backward_submit(&head, &layer, p[SL_DERIVED].gradient_handle,
                                                p[SL_NEIGH].gradient_handle, p[SL_ATTENTION_SOURCE].gradient_handle,
                                                p[SL_ATTENTION_TARGET].gradient_handle);
@@ -40,37 +40,37 @@ static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
 
 /* ---- forward, backward ---- */
 
-static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_bias(at, p, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+    return sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
 }
 
-static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return at->pass->source->sum(at, p, c, 1, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+    return lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
 }
 
-static enum sl_status forward(const struct sl_at *at)
+static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, sl_project(at, SL_DERIVED), done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_SCALES, at->level, at->layer->n_heads), done);
+    SL_TRY(st, sl_project(lp, SL_DERIVED), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SCALES, lp->level, lp->layer->n_heads), done);
     }
-    st = sl_sum_chunks(at, SL_ROWS_Z, begin, combine);
+    st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
     return st;
 }
 
-static enum sl_status backward(const struct sl_at *at)
+static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, at->pass->source->send_back(at), done);
-    SL_TRY(st, sl_bias_back(at), done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, at->pass->source->sum_back(at, p, sl_at_rows(at, p, SL_ROWS_GY)), done);
-        SL_TRY(st, sl_project_back(at, p, SL_DERIVED), done);
-        SL_TRY(st, at->layer->residual && at->i > 0 ? sl_residual_back(at, p) : SL_OK, done);
+    SL_TRY(st, lp->pass->source->send_back(lp), done);
+    SL_TRY(st, sl_bias_back(lp), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)), done);
+        SL_TRY(st, sl_project_back(lp, p, SL_DERIVED), done);
+        SL_TRY(st, lp->layer->residual && lp->i > 0 ? sl_residual_back(lp, p) : SL_OK, done);
     }
 done:
     return st;

@@ -12,47 +12,47 @@
 
 #define WEIGHT SL_NEIGH
 
-static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_at_order(at)->project_first ? sl_bias(at, p, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]) : SL_OK;
+    return sl_layer_pass_order(lp)->project_first ? sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]) : SL_OK;
 }
 
-static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_at_head(at, p);
-    starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
     starpu_data_handle_t sum;
     enum sl_status st;
-    if (sl_at_order(at)->project_first) {
-        return at->pass->source->sum(at, p, c, 1, z);
+    if (sl_layer_pass_order(lp)->project_first) {
+        return lp->pass->source->sum(lp, p, c, 1, z);
     }
-    sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
-    SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
-    if (sl_at_ends(at)) {
-        st = sl_dense_forward_submit(&head, sum, 0, sl_at_value(at, p, WEIGHT), sl_at_value(at, p, SL_BIAS), 0, z);
+    sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
+    SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
+    if (sl_layer_pass_ends(lp)) {
+        st = sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, SL_BIAS), 0, z);
     }
 done:
     return st;
 }
 
-static enum sl_status forward(const struct sl_at *at)
+static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    return sl_convolve(at, WEIGHT, begin, combine);
+    return sl_convolve(lp, WEIGHT, begin, combine);
 }
 
-static enum sl_status backward(const struct sl_at *at)
+static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    bool project_first = sl_at_order(at)->project_first;
-    bool wanted = at->i > 0 || project_first;
+    bool project_first = sl_layer_pass_order(lp)->project_first;
+    bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? SL_OK : sl_sum_back(at, WEIGHT), done);
-    SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
-    SL_TRY(st, project_first ? sl_bias_back(at) : sl_sum_gradient(at, WEIGHT, true), done);
-    for (uint32_t k = 0, p = 0; wanted && sl_at_pe(at, k, &p); k++) {
-        struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
-        SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
-        SL_TRY(st, project_first ? sl_project_back(at, p, WEIGHT) : SL_OK, done);
-        SL_TRY(st, at->layer->residual && at->i > 0 ? sl_residual_back(at, p) : SL_OK, done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_back(lp, WEIGHT), done);
+    SL_TRY(st, wanted ? lp->pass->source->send_back(lp) : SL_OK, done);
+    SL_TRY(st, project_first ? sl_bias_back(lp) : sl_sum_gradient(lp, WEIGHT, true), done);
+    for (uint32_t k = 0, p = 0; wanted && sl_layer_pass_pe(lp, k, &p); k++) {
+        struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
+        SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)), done);
+        SL_TRY(st, project_first ? sl_project_back(lp, p, WEIGHT) : SL_OK, done);
+        SL_TRY(st, lp->layer->residual && lp->i > 0 ? sl_residual_back(lp, p) : SL_OK, done);
     }
 done:
     return st;

@@ -16,67 +16,67 @@
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 
-static double alpha_of(const struct sl_at *at)
+static double alpha_of(const struct sl_layer_pass *lp)
 {
-    return 1 - at->layer->scale;
+    return 1 - lp->layer->scale;
 }
 
 /* The rows of h0, or of its gradient, that are rows of chunk c. */
-static struct sl_blend_rows initial_rows(const struct sl_at *at, uint32_t p, uint32_t c, enum sl_role role)
+static struct sl_blend_rows initial_rows(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role role)
 {
-    const struct sl_rows *rows = &at->pass->pe[p].layer[0][role];
-    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
+    const struct sl_rows *rows = &lp->pass->pe[p].layer[0][role];
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     uint32_t shift = rows->split.shift;
     return (struct sl_blend_rows){rows->chunk[row >> shift], row & ((1u << shift) - 1)};
 }
 
 /* ---- W' ---- */
 
-static enum sl_status derive(const struct sl_at *at, uint32_t replica)
+static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
-    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
-    return sl_derive_identity_submit(&head, 1 - at->layer->identity, at->layer->identity, p[SL_NEIGH].value_handle,
+    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    return sl_derive_identity_submit(&head, 1 - lp->layer->identity, lp->layer->identity, p[SL_NEIGH].value_handle,
                                      p[SL_DERIVED].value_handle);
 }
 
-static enum sl_status derive_back(const struct sl_at *at, uint32_t replica)
+static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
 {
-    const struct sl_parameter *p = at->pass->model[replica].layer[at->i].parameter;
-    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, replica));
-    return sl_derive_identity_backward_submit(&head, at->layer->identity, p[SL_DERIVED].gradient_handle,
+    const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
+    return sl_derive_identity_backward_submit(&head, lp->layer->identity, p[SL_DERIVED].gradient_handle,
                                               p[SL_NEIGH].gradient_handle);
 }
 
 /* ---- forward ---- */
 
-static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_at_head(at, p);
-    struct sl_blend_rows to = {sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c], 0};
-    return sl_blend_submit(&head, SL_STAGE_AGGREGATE, sl_handle_rows(to.handle), alpha_of(at),
-                           initial_rows(at, p, c, SL_ROWS_H), 0, to);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    struct sl_blend_rows to = {sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c], 0};
+    return sl_blend_submit(&head, SL_STAGE_AGGREGATE, sl_handle_rows(to.handle), alpha_of(lp),
+                           initial_rows(lp, p, c, SL_ROWS_H), 0, to);
 }
 
-static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    struct sl_task_args head = sl_at_head(at, p);
-    starpu_data_handle_t s = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t s = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
     enum sl_status st;
-    SL_TRY(st, at->pass->source->sum(at, p, c, 1, s), done);
-    if (sl_at_ends(at)) {
-        st = sl_dense_forward_submit(&head, s, 0, sl_at_value(at, p, SL_DERIVED), NULL, 0,
-                                     sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+    SL_TRY(st, lp->pass->source->sum(lp, p, c, 1, s), done);
+    if (sl_layer_pass_ends(lp)) {
+        st = sl_dense_forward_submit(&head, s, 0, sl_layer_pass_value(lp, p, SL_DERIVED), NULL, 0,
+                                     sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
 done:
     return st;
 }
 
-static enum sl_status forward(const struct sl_at *at)
+static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, at->layer->activates_input ? sl_activate_input(at) : SL_OK, done);
-    st = sl_sum_chunks(at, SL_ROWS_Z, begin, combine);
+    SL_TRY(st, lp->layer->activates_input ? sl_activate_input(lp) : SL_OK, done);
+    st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
     return st;
 }
@@ -84,14 +84,14 @@ done:
 /* ---- backward ---- */
 
 /* What the first layer's output gets back from all these layers, beginning with the last. */
-static enum sl_status open_initial(const struct sl_at *at, uint32_t p)
+static enum sl_status open_initial(const struct sl_layer_pass *lp, uint32_t p)
 {
-    struct sl_task_args head = sl_at_head(at, p);
-    struct sl_pass_pe *pe = &at->pass->pe[p];
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    struct sl_pass_pe *pe = &lp->pass->pe[p];
     struct sl_rows *g = &pe->layer[0][SL_ROWS_GINITIAL];
-    uint32_t level = at->pass->model->layer[0].level;
+    uint32_t level = lp->pass->model->layer[0].level;
     enum sl_status st;
-    SL_TRY(st, sl_rows_reshape(&pe->split[level], at->layer->n_in, sizeof(sl_real), g), done);
+    SL_TRY(st, sl_rows_reshape(&pe->split[level], lp->layer->n_in, sizeof(sl_real), g), done);
     for (uint32_t c = 0; c < g->split.n_chunks; c++) {
         SL_TRY(st, sl_blend_clear_submit(&head, SL_STAGE_BACKWARD, g->chunk[c]), done);
     }
@@ -99,17 +99,17 @@ done:
     return st;
 }
 
-static enum sl_status return_initial(const struct sl_at *at, uint32_t p)
+static enum sl_status return_initial(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_rows *ga = sl_at_rows(at, p, SL_ROWS_GA);
-    struct sl_task_args head = sl_at_head(at, p);
+    const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    SL_TRY(st, at->level == 0 ? open_initial(at, p) : SL_OK, done);
+    SL_TRY(st, lp->level == 0 ? open_initial(lp, p) : SL_OK, done);
     for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
         struct sl_blend_rows from = {ga->chunk[c], 0};
         SL_TRY(st,
-               sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&ga->split, c), alpha_of(at), from, 1,
-                               initial_rows(at, p, c, SL_ROWS_GINITIAL)),
+               sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&ga->split, c), alpha_of(lp), from, 1,
+                               initial_rows(lp, p, c, SL_ROWS_GINITIAL)),
                done);
     }
 done:
@@ -117,37 +117,37 @@ done:
 }
 
 /* The first of these layers hands what has come together to the layer below. */
-static enum sl_status hand_down(const struct sl_at *at, uint32_t p)
+static enum sl_status hand_down(const struct sl_layer_pass *lp, uint32_t p)
 {
-    struct sl_rows *g = &at->pass->pe[p].layer[0][SL_ROWS_GINITIAL];
-    struct sl_task_args head = sl_at_head(at, p);
+    struct sl_rows *g = &lp->pass->pe[p].layer[0][SL_ROWS_GINITIAL];
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    for (uint32_t c = 0; at->i == 1 && c < g->split.n_chunks; c++) {
+    for (uint32_t c = 0; lp->i == 1 && c < g->split.n_chunks; c++) {
         struct sl_blend_rows from = {g->chunk[c], 0};
-        struct sl_blend_rows to = {sl_at_input_gradient(at, p)->chunk[c], 0};
+        struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
         SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
     }
 done:
     return st;
 }
 
-static enum sl_status backward(const struct sl_at *at)
+static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, sl_sum_back(at, SL_DERIVED), done);
-    SL_TRY(st, at->pass->source->send_back(at), done);
-    SL_TRY(st, sl_sum_gradient(at, SL_DERIVED, false), done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, return_initial(at, p), done);
+    SL_TRY(st, sl_sum_back(lp, SL_DERIVED), done);
+    SL_TRY(st, lp->pass->source->send_back(lp), done);
+    SL_TRY(st, sl_sum_gradient(lp, SL_DERIVED, false), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, return_initial(lp, p), done);
     }
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_rows *g =
-            at->layer->activates_input ? sl_at_rows(at, p, SL_ROWS_GBEFORE) : sl_at_input_gradient(at, p);
-        SL_TRY(st, at->pass->source->sum_back(at, p, g), done);
+            lp->layer->activates_input ? sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE) : sl_layer_pass_input_gradient(lp, p);
+        SL_TRY(st, lp->pass->source->sum_back(lp, p, g), done);
     }
-    SL_TRY(st, at->layer->activates_input ? sl_deactivate_input(at) : SL_OK, done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, hand_down(at, p), done);
+    SL_TRY(st, lp->layer->activates_input ? sl_deactivate_input(lp) : SL_OK, done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, hand_down(lp, p), done);
     }
 done:
     return st;

@@ -48,7 +48,7 @@ static inline bool sl_parameter_trained(const struct sl_parameter *parameter)
 /* ---- kinds ---- */
 
 struct sl_layer;
-struct sl_at; /* runtime/model/pass.h */
+struct sl_layer_pass; /* runtime/model/pass.h */
 
 /* A trained array of a layer. */
 enum sl_parameter_shape {
@@ -92,12 +92,12 @@ struct sl_layer_kind {
 
     /* Submit, for all PEs: Z of the output level from the input rows; and from GZ the partial gradients of the parameters and, but
      * for the first layer, GH of the input rows. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-    enum sl_status (*forward)(const struct sl_at *at);
-    enum sl_status (*backward)(const struct sl_at *at);
+    enum sl_status (*forward)(const struct sl_layer_pass *lp);
+    enum sl_status (*backward)(const struct sl_layer_pass *lp);
 
     /* Submit, for one replica: SL_DERIVED from the parameters; from its gradient those of the parameters. NULL: there is none. */
-    enum sl_status (*derive)(const struct sl_at *at, uint32_t replica);
-    enum sl_status (*derive_back)(const struct sl_at *at, uint32_t replica);
+    enum sl_status (*derive)(const struct sl_layer_pass *lp, uint32_t replica);
+    enum sl_status (*derive_back)(const struct sl_layer_pass *lp, uint32_t replica);
 };
 
 /* A model: --model NAME, and what its layers are. */

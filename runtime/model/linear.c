@@ -10,35 +10,35 @@
 
 /* ---- of the input rows ---- */
 
-static enum sl_status forward(const struct sl_at *at)
+static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        const struct sl_rows *z = sl_at_rows(at, p, sl_at_result(at));
-        starpu_data_handle_t bias = sl_at_value(at, p, SL_BIAS);
-        SL_TRY(st, sl_at_shape(at, p, sl_at_result(at), at->level, at->layer->n_out), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        const struct sl_rows *z = sl_layer_pass_rows(lp, p, sl_layer_pass_result(lp));
+        starpu_data_handle_t bias = sl_layer_pass_value(lp, p, SL_BIAS);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, sl_layer_pass_result(lp), lp->level, lp->layer->n_out), done);
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            uint32_t row = sl_at_chunk_row(at, p, at->level, c);
-            SL_TRY(st, sl_multiply(at, p, row, SL_NEIGH, bias, 0, z->chunk[c]), done);
+            uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
+            SL_TRY(st, sl_multiply(lp, p, row, SL_NEIGH, bias, 0, z->chunk[c]), done);
         }
     }
 done:
     return st;
 }
 
-static enum sl_status backward_rows(const struct sl_at *at, uint32_t p)
+static enum sl_status backward_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_rows *gz = sl_at_rows(at, p, sl_at_result_gradient(at));
-    struct sl_task_args head = sl_at_head(at, p);
+    const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    SL_TRY(st, at->i > 0 ? sl_at_shape(at, p, SL_ROWS_GINPUT, at->from, at->layer->n_in) : SL_OK, done);
+    SL_TRY(st, lp->i > 0 ? sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT, lp->from, lp->layer->n_in) : SL_OK, done);
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-        uint32_t row = sl_at_chunk_row(at, p, at->level, c);
-        SL_TRY(st, sl_multiply_back(at, p, row, SL_NEIGH, true, gz->chunk[c]), done);
-        if (at->i > 0) {
+        uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
+        SL_TRY(st, sl_multiply_back(lp, p, row, SL_NEIGH, true, gz->chunk[c]), done);
+        if (lp->i > 0) {
             SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_at_value(at, p, SL_NEIGH), 0,
-                                                  sl_at_input_gradient(at, p)->chunk[c], 0),
+                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_NEIGH), 0,
+                                                  sl_layer_pass_input_gradient(lp, p)->chunk[c], 0),
                    done);
         }
     }
@@ -46,11 +46,11 @@ done:
     return st;
 }
 
-static enum sl_status backward(const struct sl_at *at)
+static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_at_pe(at, k, &p); k++) {
-        st = backward_rows(at, p);
+    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
+        st = backward_rows(lp, p);
     }
     return st;
 }
@@ -77,18 +77,18 @@ const struct sl_layer_kind sl_linear_in = {.name = "in",
 
 /* ---- after layer norm and ReLU ---- */
 
-static enum sl_status forward_normed(const struct sl_at *at)
+static enum sl_status forward_normed(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, sl_activate_input(at), done);
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        const struct sl_rows *z = sl_at_rows(at, p, SL_ROWS_Z);
-        struct sl_task_args head = sl_at_head(at, p);
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_Z, at->level, at->layer->n_out), done);
+    SL_TRY(st, sl_activate_input(lp), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        const struct sl_rows *z = sl_layer_pass_rows(lp, p, SL_ROWS_Z);
+        struct sl_task_args head = sl_layer_pass_head(lp, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_Z, lp->level, lp->layer->n_out), done);
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             SL_TRY(st,
-                   sl_dense_forward_submit(&head, sl_at_rows(at, p, SL_ROWS_BEFORE)->chunk[c], 0,
-                                           sl_at_value(at, p, SL_NEIGH), sl_at_value(at, p, SL_BIAS), 0, z->chunk[c]),
+                   sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0,
+                                           sl_layer_pass_value(lp, p, SL_NEIGH), sl_layer_pass_value(lp, p, SL_BIAS), 0, z->chunk[c]),
                    done);
         }
     }
@@ -96,33 +96,33 @@ done:
     return st;
 }
 
-static enum sl_status backward_normed_chunk(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status backward_normed_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    starpu_data_handle_t gz = sl_at_rows(at, p, SL_ROWS_GZ)->chunk[c];
-    struct sl_task_args head = sl_at_head(at, p);
+    starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c];
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_at_partial(at, p, SL_NEIGH, &gw), done);
-    SL_TRY(st, sl_at_partial(at, p, SL_BIAS, &gb), done);
-    SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_at_rows(at, p, SL_ROWS_BEFORE)->chunk[c], 0, gz, gw, gb),
+    SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NEIGH, &gw), done);
+    SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
+    SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0, gz, gw, gb),
            done);
-    st = sl_dense_backward_input_submit(&head, gz, sl_at_value(at, p, SL_NEIGH), 0,
-                                        sl_at_rows(at, p, SL_ROWS_GBEFORE)->chunk[c], 0);
+    st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, SL_NEIGH), 0,
+                                        sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)->chunk[c], 0);
 done:
     return st;
 }
 
-static enum sl_status backward_normed(const struct sl_at *at)
+static enum sl_status backward_normed(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        SL_TRY(st, sl_at_shape(at, p, SL_ROWS_GBEFORE, at->from, at->layer->n_in), done);
-        for (uint32_t c = 0; c < at->pass->pe[p].split[at->level].n_chunks; c++) {
-            SL_TRY(st, backward_normed_chunk(at, p, c), done);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GBEFORE, lp->from, lp->layer->n_in), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
+            SL_TRY(st, backward_normed_chunk(lp, p, c), done);
         }
     }
-    st = sl_deactivate_input(at);
+    st = sl_deactivate_input(lp);
 done:
     return st;
 }

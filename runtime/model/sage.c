@@ -14,59 +14,59 @@
 /* ---- forward ---- */
 
 /* z of one chunk, but for its sum. Without a way back a sum that does not go there is taken first: z needs memory only when that is done. */
-static enum sl_status begin(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    bool first = at->pass->training || sl_at_order(at)->project_first;
-    return first ? sl_multiply(at, p, sl_at_chunk_row(at, p, at->level, c), SL_SELF, sl_at_value(at, p, SL_BIAS), 0,
-                               sl_at_rows(at, p, SL_ROWS_Z)->chunk[c])
+    bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
+    return first ? sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF, sl_layer_pass_value(lp, p, SL_BIAS), 0,
+                               sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
                  : SL_OK;
 }
 
 /* z from the sum. */
-static enum sl_status finish(const struct sl_at *at, uint32_t p, uint32_t c, starpu_data_handle_t sum)
+static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t sum)
 {
-    struct sl_task_args head = sl_at_head(at, p);
-    starpu_data_handle_t z = sl_at_rows(at, p, SL_ROWS_Z)->chunk[c];
-    starpu_data_handle_t w = sl_at_value(at, p, SL_NEIGH);
-    uint32_t row = sl_at_chunk_row(at, p, at->level, c);
-    bool begun = at->pass->training;
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
+    starpu_data_handle_t w = sl_layer_pass_value(lp, p, SL_NEIGH);
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
+    bool begun = lp->pass->training;
     enum sl_status st;
-    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_at_value(at, p, SL_BIAS), begun, z), done);
-    st = begun ? SL_OK : sl_multiply(at, p, row, SL_SELF, NULL, 1, z);
+    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, SL_BIAS), begun, z), done);
+    st = begun ? SL_OK : sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
 done:
     return st;
 }
 
-static enum sl_status combine(const struct sl_at *at, uint32_t p, uint32_t c)
+static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     starpu_data_handle_t sum;
     enum sl_status st;
-    if (sl_at_order(at)->project_first) {
-        return at->pass->source->sum(at, p, c, 1, sl_at_rows(at, p, SL_ROWS_Z)->chunk[c]);
+    if (sl_layer_pass_order(lp)->project_first) {
+        return lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
-    sum = sl_at_rows(at, p, SL_ROWS_SUM)->chunk[c];
-    SL_TRY(st, at->pass->source->sum(at, p, c, 0, sum), done);
-    st = sl_at_ends(at) ? finish(at, p, c, sum) : SL_OK;
+    sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
+    SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
+    st = sl_layer_pass_ends(lp) ? finish(lp, p, c, sum) : SL_OK;
 done:
     return st;
 }
 
-static enum sl_status forward(const struct sl_at *at)
+static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    return sl_convolve(at, SL_NEIGH, begin, combine);
+    return sl_convolve(lp, SL_NEIGH, begin, combine);
 }
 
 /* ---- backward ---- */
 
 /* Gradients of W_self and the bias, chunk by chunk. */
-static enum sl_status self_gradient(const struct sl_at *at)
+static enum sl_status self_gradient(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; sl_at_pe(at, k, &p); k++) {
-        const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
         for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-            uint32_t row = sl_at_chunk_row(at, p, at->level, c);
-            SL_TRY(st, sl_multiply_back(at, p, row, SL_SELF, true, gz->chunk[c]), done);
+            uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
+            SL_TRY(st, sl_multiply_back(lp, p, row, SL_SELF, true, gz->chunk[c]), done);
         }
     }
 done:
@@ -74,36 +74,36 @@ done:
 }
 
 /* gh += gz W_self^T, then += gh of the residual, on the self rows. */
-static enum sl_status self_rows(const struct sl_at *at, uint32_t p)
+static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_rows *gz = sl_at_rows(at, p, SL_ROWS_GZ);
-    struct sl_task_args head = sl_at_head(at, p);
+    const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-        struct sl_at_place place = sl_at_place(at, p, sl_at_chunk_row(at, p, at->level, c));
-        starpu_data_handle_t gh = sl_at_input_gradient(at, p)->chunk[place.chunk];
-        SL_TRY(st, sl_dense_backward_input_submit(&head, gz->chunk[c], sl_at_value(at, p, SL_SELF), 1, gh, place.row),
+        struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
+        starpu_data_handle_t gh = sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk];
+        SL_TRY(st, sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_SELF), 1, gh, place.row),
                done);
     }
-    st = at->layer->residual ? sl_residual_back(at, p) : SL_OK;
+    st = lp->layer->residual ? sl_residual_back(lp, p) : SL_OK;
 done:
     return st;
 }
 
-static enum sl_status backward(const struct sl_at *at)
+static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    bool project_first = sl_at_order(at)->project_first;
-    bool wanted = at->i > 0 || project_first;
+    bool project_first = sl_layer_pass_order(lp)->project_first;
+    bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? SL_OK : sl_sum_back(at, SL_NEIGH), done);
-    SL_TRY(st, wanted ? at->pass->source->send_back(at) : SL_OK, done);
-    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(at, SL_NEIGH, false), done);
-    SL_TRY(st, self_gradient(at), done);
-    for (uint32_t k = 0, p = 0; wanted && sl_at_pe(at, k, &p); k++) {
-        struct sl_rows *gy = sl_at_rows(at, p, SL_ROWS_GY);
-        SL_TRY(st, at->pass->source->sum_back(at, p, project_first ? gy : sl_at_input_gradient(at, p)), done);
-        SL_TRY(st, project_first ? sl_project_back(at, p, SL_NEIGH) : SL_OK, done);
-        SL_TRY(st, at->i > 0 ? self_rows(at, p) : SL_OK, done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_back(lp, SL_NEIGH), done);
+    SL_TRY(st, wanted ? lp->pass->source->send_back(lp) : SL_OK, done);
+    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(lp, SL_NEIGH, false), done);
+    SL_TRY(st, self_gradient(lp), done);
+    for (uint32_t k = 0, p = 0; wanted && sl_layer_pass_pe(lp, k, &p); k++) {
+        struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
+        SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)), done);
+        SL_TRY(st, project_first ? sl_project_back(lp, p, SL_NEIGH) : SL_OK, done);
+        SL_TRY(st, lp->i > 0 ? self_rows(lp, p) : SL_OK, done);
     }
 done:
     return st;

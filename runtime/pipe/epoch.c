@@ -19,24 +19,24 @@
 
 static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_at at = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
-    return sl_pipe_loss(p, &at);
+    struct sl_layer_pass lp = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
+    return sl_pipe_loss(p, &lp);
 }
 
 static void forget(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_at at = sl_pipe_at(p, i, slot);
-    sl_pipe_forget(p, &at);
+    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+    sl_pipe_forget(p, &lp);
 }
 
 static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
-        struct sl_at at = sl_pipe_at(p, i, slot);
-        SL_TRY(st, sl_pipe_take(&at, false), done);
-        SL_TRY(st, sl_layer_run(&at), done);
-        SL_TRY(st, sl_pipe_give(&at, false), done);
+        struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+        SL_TRY(st, sl_pipe_take(&lp, false), done);
+        SL_TRY(st, sl_layer_run(&lp), done);
+        SL_TRY(st, sl_pipe_give(&lp, false), done);
         if (i > 0) {
             forget(p, i - 1, slot);
         }
@@ -50,49 +50,49 @@ done:
 /* Of all chunks, in the order of the slots. */
 static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
 {
-    const struct sl_door_turns turns = {p->order.n_slots, p->turn_end};
-    const struct sl_door_losses what = {
+    const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end};
+    const struct sl_transport_losses what = {
         .ranks = sl_pipe_losers(p), .turns = &turns, .losses = &p->losses, .watched = p->watched, .total = loss};
-    return sl_door_loss(p->work.door, head, &what);
+    return sl_transport_loss(p->work.transport, head, &what);
 }
 
 /* ---- rows that nobody reads any more ---- */
 
 /* A layer is done with for one chunk: all but the gradient of its input, what earlier slots read, and what becomes history. */
-static void release(const struct sl_at *at, uint32_t q, bool snapshot)
+static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
 {
     for (int role = 0; role < SL_N_ROLES; role++) {
         enum sl_role which =
             role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
-        const struct sl_rows *rows = sl_at_rows(at, q, which);
-        bool features = which == SL_ROWS_INPUT && at->i == 0;
-        bool awaited = sl_pipe_aggregates(at) && rows == sl_pipe_returned(at, q);
-        bool kept = sl_pipe_aggregates(at) && snapshot && rows == sl_pipe_sent(at, q);
+        const struct sl_rows *rows = sl_layer_pass_rows(lp, q, which);
+        bool features = which == SL_ROWS_INPUT && lp->i == 0;
+        bool awaited = sl_pipe_aggregates(lp) && rows == sl_pipe_returned(lp, q);
+        bool kept = sl_pipe_aggregates(lp) && snapshot && rows == sl_pipe_sent(lp, q);
         if (!features && !awaited && !kept) {
-            sl_at_done(at, q, which);
+            sl_layer_pass_done(lp, q, which);
         }
     }
-    if (sl_pipe_aggregates(at) && sl_pipe_packs(at->pass->owner) && !snapshot) {
-        sl_rows_drop(sl_pipe_sent(at, q));
+    if (sl_pipe_aggregates(lp) && sl_pipe_packs(lp->pass->owner) && !snapshot) {
+        sl_rows_drop(sl_pipe_sent(lp, q));
     }
 }
 
 /* What other ranks have sent of a slot's chunks, which no slot before it reads. */
-static void release_received(const struct sl_at *at, uint32_t slot, bool snapshot)
+static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool snapshot)
 {
-    const struct sl_pipe *p = at->pass->owner;
-    for (uint32_t q = 0; sl_pipe_aggregates(at) && !snapshot && q < p->graph.n_chunks; q++) {
+    const struct sl_pipe *p = lp->pass->owner;
+    for (uint32_t q = 0; sl_pipe_aggregates(lp) && !snapshot && q < p->graph.n_chunks; q++) {
         if (p->order.slot_of[q] == slot && !sl_plan_here(&p->plan, q)) {
-            sl_at_done(at, q, sl_pipe_travelling(at));
+            sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
         }
     }
 }
 
 /* The first slot has read what travelled back. */
-static void release_returned(const struct sl_at *at)
+static void release_returned(const struct sl_layer_pass *lp)
 {
-    for (uint32_t q = 0; sl_pipe_aggregates(at) && q < at->pass->plan->n_pes; q++) {
-        (at->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_pipe_returned(at, q));
+    for (uint32_t q = 0; sl_pipe_aggregates(lp) && q < lp->pass->plan->n_pes; q++) {
+        (lp->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_pipe_returned(lp, q));
     }
 }
 
@@ -101,10 +101,10 @@ static void take_snapshot(struct sl_pipe *p)
 {
     uint32_t n = p->graph.n_chunks;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
-        struct sl_at at = sl_pass_at(&p->pass, i);
-        for (uint32_t q = 0; sl_pipe_aggregates(&at) && q < n; q++) {
+        struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
+        for (uint32_t q = 0; sl_pipe_aggregates(&lp) && q < n; q++) {
             struct sl_rows *history = &p->history[(size_t)i * n + q];
-            struct sl_rows *now = sl_pipe_sent(&at, q);
+            struct sl_rows *now = sl_pipe_sent(&lp, q);
             struct sl_rows old = *history;
             *history = *now;
             *now = (struct sl_rows){0};
@@ -117,27 +117,27 @@ static void take_snapshot(struct sl_pipe *p)
 
 static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl_adam *adam)
 {
-    const struct sl_door_turns turns = {p->order.n_slots, p->turn_end_back};
-    const struct sl_update update = {p->work.door, &p->replicas, &turns};
+    const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end_back};
+    const struct sl_update update = {p->work.transport, &p->replicas, &turns};
     bool snapshot = sl_pipe_is_snapshot(p);
     enum sl_status st = SL_OK;
     for (uint32_t i = p->end_layer; i-- > p->first_layer;) {
-        struct sl_at at = sl_pipe_at(p, i, slot);
-        SL_TRY(st, sl_pipe_take(&at, true), done);
+        struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+        SL_TRY(st, sl_pipe_take(&lp, true), done);
         SL_TRY(st, sl_pipe_recompute(p, i, slot), done);
-        SL_TRY(st, sl_layer_run_back(&at), done);
-        SL_TRY(st, sl_pipe_give(&at, true), done);
+        SL_TRY(st, sl_layer_run_back(&lp), done);
+        SL_TRY(st, sl_pipe_give(&lp, true), done);
         SL_TRY(st, sl_pipe_recomputed(p, i, slot), done);
-        for (uint32_t way = 0; way < at.n_pes; way++) {
-            release(&at, at.pes[way], snapshot);
+        for (uint32_t way = 0; way < lp.n_pes; way++) {
+            release(&lp, lp.pes[way], snapshot);
         }
-        release_received(&at, slot, snapshot);
+        release_received(&lp, slot, snapshot);
         if (i == p->first_layer) {
-            sl_pipe_stages_done(&at);
+            sl_pipe_stages_done(&lp);
         }
         if (slot == 0) {
-            release_returned(&at);
-            SL_TRY(st, sl_update_layer(&update, &at, adam), done);
+            release_returned(&lp);
+            SL_TRY(st, sl_update_layer(&update, &lp, adam), done);
         }
     }
 done:
@@ -148,8 +148,8 @@ static enum sl_status derive(struct sl_pipe *p)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = p->first_layer; st == SL_OK && i < p->end_layer; i++) {
-        struct sl_at at = sl_pass_at(&p->pass, i);
-        st = sl_layer_derive(&at);
+        struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
+        st = sl_layer_derive(&lp);
     }
     return st;
 }
@@ -157,10 +157,10 @@ static enum sl_status derive(struct sl_pipe *p)
 /* A chunk without vertices leaves no partials. */
 static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_at at = sl_pipe_at(p, 0, slot);
+    struct sl_layer_pass lp = sl_pipe_at(p, 0, slot);
     uint32_t n = 0;
-    for (uint32_t way = 0; way < at.n_pes; way++) {
-        n += p->pass.pe[at.pes[way]].split[0].n_rows > 0;
+    for (uint32_t way = 0; way < lp.n_pes; way++) {
+        n += p->pass.pe[lp.pes[way]].split[0].n_rows > 0;
     }
     return n;
 }
@@ -286,15 +286,15 @@ enum sl_status sl_pipe_time(struct sl_pipe *p, double *seconds_out)
     SL_TRY(st, derive(p), done);
     wait(&clock);
     for (uint32_t i = 0; i < n; i++) {
-        struct sl_at at = sl_pipe_at(p, i, 0);
-        SL_TRY(st, sl_layer_run(&at), done);
+        struct sl_layer_pass lp = sl_pipe_at(p, i, 0);
+        SL_TRY(st, sl_layer_run(&lp), done);
         seconds_out[i] = wait(&clock);
     }
     SL_TRY(st, lose(p, 0), done);
     wait(&clock);
     for (uint32_t i = n; i-- > 0;) {
-        struct sl_at at = sl_pipe_at(p, i, 0);
-        SL_TRY(st, sl_layer_run_back(&at), done);
+        struct sl_layer_pass lp = sl_pipe_at(p, i, 0);
+        SL_TRY(st, sl_layer_run_back(&lp), done);
         seconds_out[i] += wait(&clock);
     }
     st = sl_failure_status(&p->work.run->failure);
@@ -371,7 +371,7 @@ static enum sl_status open_boundary(struct sl_pipe *p)
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
     bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
     /* Else packed rows, or those of bf16, come to lie in blocks of all of a chunk's rows, or of float. */
-    sl_pool_lend_near(packs || rounds);
+    sl_pool_borrow_near_only(packs || rounds);
     return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
 }
 
@@ -449,7 +449,7 @@ static void close_rows(struct sl_pipe *p)
 void sl_pipe_close(struct sl_pipe *p)
 {
     close_rows(p);
-    sl_pool_lend_near(false);
+    sl_pool_borrow_near_only(false);
     for (uint32_t k = 0; p->gradients != NULL && k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
         sl_partials_close(&p->gradients[k]);
     }

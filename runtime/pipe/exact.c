@@ -63,13 +63,13 @@ static enum sl_status forward(struct sl_pipe *view)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = view->first_layer; i < view->end_layer; i++) {
-        struct sl_at at = sl_pass_at(&view->pass, i);
-        SL_TRY(st, sl_pipe_take(&at, false), done);
-        SL_TRY(st, sl_layer_run(&at), done);
-        SL_TRY(st, sl_pipe_give(&at, false), done);
+        struct sl_layer_pass lp = sl_pass_layer(&view->pass, i);
+        SL_TRY(st, sl_pipe_take(&lp, false), done);
+        SL_TRY(st, sl_layer_run(&lp), done);
+        SL_TRY(st, sl_pipe_give(&lp, false), done);
         for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
             drop_layer(&view->pass.pe[q], i, false);
-            if (i > 1 || (i == 1 && !at.layer->kind->reads_first)) {
+            if (i > 1 || (i == 1 && !lp.layer->kind->reads_first)) {
                 drop_layer(&view->pass.pe[q], i - 1, true);
             }
         }
@@ -79,43 +79,43 @@ done:
 }
 
 /* The loss of one chunk's training vertices, and the gradient of its logits. */
-static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_at *at, uint32_t q)
+static enum sl_status lose_chunk(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;
-    const struct sl_rows *z = sl_at_rows(at, q, SL_ROWS_Z);
-    struct sl_task_args head = sl_at_head(at, q);
+    const struct sl_rows *z = sl_layer_pass_rows(lp, q, SL_ROWS_Z);
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
     struct sl_labels_handles labels = {
         .part_labels = p->graph.chunk[q].labels, .first = shards->part[q].first, .frontier = shards->ids};
     starpu_data_handle_t share;
     enum sl_status st;
-    SL_TRY(st, sl_at_shape(at, q, SL_ROWS_GZ, at->level, shards->n_classes), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ, lp->level, shards->n_classes), done);
     if (z->split.n_chunks > 0) {
         SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, sizeof(double), &share), done);
         st = sl_loss_submit(&head, z->chunk[0], &labels, shards->part[q].first, 1.0 / shards->n_train,
-                            sl_at_rows(at, q, SL_ROWS_GZ)->chunk[0], share);
+                            sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);
     }
 done:
     return st;
 }
 
-enum sl_status sl_pipe_loss(struct sl_pipe *p, const struct sl_at *at)
+enum sl_status sl_pipe_loss(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; st == SL_OK && sl_at_pe(at, k, &q); k++) {
-        st = lose_chunk(p, at, q);
+    for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
+        st = lose_chunk(p, lp, q);
     }
     return st;
 }
 
 static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
 {
-    struct sl_at at = sl_pass_at(&view->pass, view->work.model->n_layers - 1);
-    struct sl_task_args head = sl_at_head(&at, 0);
-    const struct sl_door_losses what = {
+    struct sl_layer_pass lp = sl_pass_layer(&view->pass, view->work.model->n_layers - 1);
+    struct sl_task_args head = sl_layer_pass_head(&lp, 0);
+    const struct sl_transport_losses what = {
         .number = 1, .ranks = sl_pipe_losers(view), .losses = &view->losses, .watched = view->watched, .total = loss};
     enum sl_status st;
-    SL_TRY(st, sl_pipe_has_last(view) ? sl_pipe_loss(view, &at) : SL_OK, done);
-    st = sl_door_loss(view->work.door, &head, &what);
+    SL_TRY(st, sl_pipe_has_last(view) ? sl_pipe_loss(view, &lp) : SL_OK, done);
+    st = sl_transport_loss(view->work.transport, &head, &what);
 done:
     return st;
 }

@@ -13,6 +13,6 @@ enum sl_status sl_pipe_exact_loss(const struct sl_pipe *pipe, uint64_t epoch, do
                                   starpu_data_handle_t loss);
 
 /* Of the chunks in hand, at the last layer: partial losses of their training vertices, and GZ. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_pipe_loss(struct sl_pipe *pipe, const struct sl_at *at);
+enum sl_status sl_pipe_loss(struct sl_pipe *pipe, const struct sl_layer_pass *lp);
 
 #endif

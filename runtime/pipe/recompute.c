@@ -9,45 +9,45 @@
 #include "codelets/handle.h"
 #include "runtime/model/run.h"
 
-struct sl_at sl_pipe_at(struct sl_pipe *p, uint32_t i, uint32_t slot)
+struct sl_layer_pass sl_pipe_at(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     const struct sl_plan *plan = p->work.plan;
     const uint32_t *pes = p->order.chunk + (size_t)slot * p->order.n_ways;
-    struct sl_at at = sl_pass_at(&p->pass, i);
+    struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
     uint32_t first = 0;
     while (first < p->order.n_ways && !sl_plan_here(plan, pes[first])) { /* a rank's ways are neighbours */
         first++;
     }
-    at.n_pes = 0;
-    at.pes = pes + first;
-    while (first + at.n_pes < p->order.n_ways && sl_plan_here(plan, at.pes[at.n_pes])) {
-        at.n_pes++;
+    lp.n_pes = 0;
+    lp.pes = pes + first;
+    while (first + lp.n_pes < p->order.n_ways && sl_plan_here(plan, lp.pes[lp.n_pes])) {
+        lp.n_pes++;
     }
-    return at;
+    return lp;
 }
 
-bool sl_pipe_aggregates(const struct sl_at *at)
+bool sl_pipe_aggregates(const struct sl_layer_pass *lp)
 {
-    return at->layer->from != at->layer->level;
+    return lp->layer->from != lp->layer->level;
 }
 
-enum sl_role sl_pipe_travelling(const struct sl_at *at)
+enum sl_role sl_pipe_travelling(const struct sl_layer_pass *lp)
 {
-    enum sl_role input = at->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
-    return at->layer->training.project_first ? SL_ROWS_PROJECTED : input;
+    enum sl_role input = lp->layer->activates_input ? SL_ROWS_BEFORE : SL_ROWS_INPUT;
+    return lp->layer->training.project_first ? SL_ROWS_PROJECTED : input;
 }
 
-bool sl_pipe_rounds(const struct sl_at *at)
+bool sl_pipe_rounds(const struct sl_layer_pass *lp)
 {
-    return at->pass->shards->row_element == sizeof(sl_bf16);
+    return lp->pass->shards->row_element == sizeof(sl_bf16);
 }
 
-enum sl_role sl_pipe_returning(const struct sl_at *at)
+enum sl_role sl_pipe_returning(const struct sl_layer_pass *lp)
 {
-    if (sl_pipe_rounds(at)) {
+    if (sl_pipe_rounds(lp)) {
         return SL_ROWS_GBACK;
     }
-    return sl_at_order(at)->project_first ? sl_at_result_gradient(at) : SL_ROWS_GA;
+    return sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA;
 }
 
 /* ---- segments ---- */
@@ -90,50 +90,50 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
     if (i + 1 == p->work.model->n_layers) {
         return true;
     }
-    struct sl_at next = sl_pass_at(&p->pass, i + 1);
+    struct sl_layer_pass next = sl_pass_layer(&p->pass, i + 1);
     bool travels = sl_pipe_aggregates(&next) && sl_pipe_travelling(&next) == SL_ROWS_INPUT && read_later(p);
     bool read_again = i == 0 && next.layer->kind->reads_first;
     return travels || read_again || ends_segment(p, i);
 }
 
 /* Rows that travel are for later slots, and none of the way back. */
-static bool stays(struct sl_pipe *p, const struct sl_at *at, enum sl_role role)
+static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_role role)
 {
-    if (sl_pipe_aggregates(at) && role == sl_pipe_travelling(at)) {
+    if (sl_pipe_aggregates(lp) && role == sl_pipe_travelling(lp)) {
         return read_later(p);
     }
-    return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, at->i));
+    return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, lp->i));
 }
 
 /* History is for earlier slots, which have run the layer. In an epoch that replaces it the way back does not read it, where layers do not run
  * again or sums are kept. */
-static void forget_history(struct sl_pipe *p, const struct sl_at *at, uint32_t q)
+static void forget_history(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     bool read_again = p->work.settings->recompute && !sl_pipe_keeps_sums(p);
     if (sl_pipe_is_snapshot(p) && !read_again) {
-        sl_rows_drop(&p->history[(size_t)at->i * p->graph.n_chunks + q]);
+        sl_rows_drop(&p->history[(size_t)lp->i * p->graph.n_chunks + q]);
     }
 }
 
-void sl_pipe_forget(struct sl_pipe *p, const struct sl_at *at)
+void sl_pipe_forget(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
-    for (uint32_t way = 0; way < at->n_pes; way++) {
-        forget_history(p, at, at->pes[way]);
+    for (uint32_t way = 0; way < lp->n_pes; way++) {
+        forget_history(p, lp, lp->pes[way]);
         for (int role = 0; role < SL_N_ROLES; role++) {
-            if (!stays(p, at, (enum sl_role)role)) {
-                sl_rows_drop(sl_at_rows(at, at->pes[way], (enum sl_role)role));
+            if (!stays(p, lp, (enum sl_role)role)) {
+                sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], (enum sl_role)role));
             }
         }
     }
 }
 
 /* A layer has run again: what travels has been read. Its input is not the layer's to drop. */
-static void forget_sent(struct sl_pipe *p, const struct sl_at *at)
+static void forget_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
-    enum sl_role role = sl_pipe_travelling(at);
-    for (uint32_t way = 0; sl_pipe_aggregates(at) && !read_later(p) && way < at->n_pes; way++) {
+    enum sl_role role = sl_pipe_travelling(lp);
+    for (uint32_t way = 0; sl_pipe_aggregates(lp) && !read_later(p) && way < lp->n_pes; way++) {
         if (role != SL_ROWS_INPUT) {
-            sl_rows_drop(sl_at_rows(at, at->pes[way], role));
+            sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], role));
         }
     }
 }
@@ -192,11 +192,11 @@ static uint32_t gate_of(const struct sl_pipe *p, uint32_t first)
 /* Layer i of the slot goes on once its segment is free. */
 static enum sl_status wait_for_segment(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_at at = sl_pipe_at(p, i, slot);
+    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
     starpu_data_handle_t token = token_of(p, first_of_segment(p, i), slot);
     enum sl_status st = SL_OK;
-    for (uint32_t way = 0; st == SL_OK && way < at.n_pes; way++) {
-        const struct sl_rows *input = sl_at_rows(&at, at.pes[way], SL_ROWS_INPUT);
+    for (uint32_t way = 0; st == SL_OK && way < lp.n_pes; way++) {
+        const struct sl_rows *input = sl_layer_pass_rows(&lp, lp.pes[way], SL_ROWS_INPUT);
         if (input->split.n_chunks > 0) {
             st = pass(token, input->chunk[0]);
         }
@@ -212,11 +212,11 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
     }
     uint32_t first = first_of_segment(p, i);
     for (uint32_t k = first; k <= i; k++) {
-        struct sl_at at = sl_pipe_at(p, k, slot);
+        struct sl_layer_pass lp = sl_pipe_at(p, k, slot);
         SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
         p->again = true;
-        SL_TRY(st, sl_layer_run(&at), done);
-        forget_sent(p, &at);
+        SL_TRY(st, sl_layer_run(&lp), done);
+        forget_sent(p, &lp);
     }
 done:
     p->again = false;
@@ -226,14 +226,14 @@ done:
 /* The gradient of layer i's input is there: the segment is free for the slot after the next, and the one before it for this slot. */
 enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_at at = sl_pipe_at(p, i, slot);
+    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
     uint32_t first = first_of_segment(p, i);
     enum sl_status st = SL_OK;
     if (!p->work.settings->recompute || i == 0 || i != gate_of(p, first)) {
         return SL_OK;
     }
-    for (uint32_t way = 0; way < at.n_pes; way++) {
-        const struct sl_rows *gradient = sl_at_input_gradient(&at, at.pes[way]);
+    for (uint32_t way = 0; way < lp.n_pes; way++) {
+        const struct sl_rows *gradient = sl_layer_pass_input_gradient(&lp, lp.pes[way]);
         if (gradient->split.n_chunks > 0) {
             SL_TRY(st, pass(gradient->chunk[0], token_of(p, first, slot)), done);
             SL_TRY(st, first == 0 ? SL_OK : pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)),

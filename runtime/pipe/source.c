@@ -12,9 +12,9 @@
 #include "runtime/pipe/recompute.h"
 #include "runtime/pipe/traffic.h"
 
-static const struct sl_pipe *pipe_of(const struct sl_at *at)
+static const struct sl_pipe *pipe_of(const struct sl_layer_pass *lp)
 {
-    return at->pass->owner;
+    return lp->pass->owner;
 }
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
@@ -23,37 +23,37 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
 }
 
 /* A layer's stage works for it, in the way of its chunk. */
-static uint32_t worker(const struct sl_at *at, uint32_t q)
+static uint32_t worker(const struct sl_layer_pass *lp, uint32_t q)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
-    return pipe->stage[at->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
+    const struct sl_pipe *pipe = pipe_of(lp);
+    return pipe->stage[lp->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
 /* ---- what other chunks read ---- */
 
-static size_t place_of(const struct sl_at *at, uint32_t q)
+static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return (size_t)at->i * pipe_of(at)->graph.n_chunks + q;
+    return (size_t)lp->i * pipe_of(lp)->graph.n_chunks + q;
 }
 
-struct sl_rows *sl_pipe_sent(const struct sl_at *at, uint32_t q)
+struct sl_rows *sl_pipe_sent(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(at)) ? &pipe_of(at)->sent[place_of(at, q)] : sl_at_rows(at, q, sl_pipe_travelling(at));
+    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->sent[place_of(lp, q)] : sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
 }
 
-struct sl_rows *sl_pipe_returned(const struct sl_at *at, uint32_t q)
+struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(at)) ? &pipe_of(at)->returned[place_of(at, q)]
-                                      : sl_at_rows(at, q, sl_pipe_returning(at));
+    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->returned[place_of(lp, q)]
+                                      : sl_layer_pass_rows(lp, q, sl_pipe_returning(lp));
 }
 
 /* Rows that are computed again have been packed before. */
-static enum sl_status pack(const struct sl_at *at, uint32_t q, const struct sl_rows *rows, struct sl_rows *out)
+static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t q, const struct sl_rows *rows, struct sl_rows *out)
 {
-    const struct sl_pipe_boundary *boundary = &pipe_of(at)->boundary;
+    const struct sl_pipe_boundary *boundary = &pipe_of(lp)->boundary;
     uint32_t n = sl_pipe_boundary_rows(boundary, q);
     struct sl_split split = sl_split_rows(n, 1, 0);
-    struct sl_task_args head = sl_at_head(at, q);
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
     const uint32_t requester = 0;
     enum sl_status st = SL_OK;
     if (out->split.n_chunks > 0 || n == 0) {
@@ -66,12 +66,12 @@ done:
     return st;
 }
 
-static enum sl_status pack_all(const struct sl_at *at, bool back)
+static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; st == SL_OK && sl_at_pe(at, k, &q); k++) {
-        st = back ? pack(at, q, sl_at_rows(at, q, sl_pipe_returning(at)), sl_pipe_returned(at, q))
-                  : pack(at, q, sl_at_travels(at, q), sl_pipe_sent(at, q));
+    for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
+        st = back ? pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q))
+                  : pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q));
     }
     return st;
 }
@@ -80,28 +80,28 @@ static enum sl_status pack_all(const struct sl_at *at, bool back)
 
 /* Rows of a role, of the chunks of the slot in hand: own ones to those who need them, the others' from them. What comes is for later slots
  * and epochs, too. */
-static enum sl_status cross(const struct sl_at *at, const struct sl_pipe_side *side, enum sl_role role)
+static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe_side *side, enum sl_role role)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe *pipe = pipe_of(lp);
     const uint32_t *slot_of = pipe->order.slot_of;
-    struct sl_halo_layer layer = {.number = at->i,
-                                  .width = sl_at_order(at)->travels,
+    struct sl_halo_layer layer = {.number = lp->i,
+                                  .width = sl_layer_pass_order(lp)->travels,
                                   .n_slices = 1,
-                                  .element = at->pass->shards->row_element,
+                                  .element = lp->pass->shards->row_element,
                                   .back = side == &pipe->graph.out,
                                   .aside = pipe->aside,
                                   .whole = true};
     uint32_t own = 0;
     enum sl_status st = SL_OK;
-    sl_at_pe(at, 0, &own);
+    sl_layer_pass_pe(lp, 0, &own);
     for (uint32_t q = 0; side->halo != NULL && !pipe->alone && q < pipe->graph.n_chunks; q++) {
-        struct sl_task_args head = sl_at_head(at, q);
-        struct sl_rows *rows = sl_at_rows(at, q, role);
+        struct sl_task_args head = sl_layer_pass_head(lp, q);
+        struct sl_rows *rows = sl_layer_pass_rows(lp, q, role);
         if (slot_of[q] != slot_of[own]) {
             continue;
         }
         SL_TRY(st,
-               sl_plan_here(at->pass->plan, q) ? sl_halo_send(side->halo, &head, &layer, q, rows)
+               sl_plan_here(lp->pass->plan, q) ? sl_halo_send(side->halo, &head, &layer, q, rows)
                                                : sl_halo_receive(side->halo, &layer, q, 0, rows),
                done);
     }
@@ -116,23 +116,23 @@ static bool have_crossed(const struct sl_pipe *pipe)
 }
 
 /* Rows of this rank are read where they are, or packed where chunks keep no others. */
-static enum sl_status send(const struct sl_at *at)
+static enum sl_status send(const struct sl_layer_pass *lp)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe *pipe = pipe_of(lp);
     if (sl_pipe_packs(pipe)) {
-        return pack_all(at, false);
+        return pack_all(lp, false);
     }
-    return have_crossed(pipe) ? SL_OK : cross(at, &pipe->graph.in, sl_pipe_travelling(at));
+    return have_crossed(pipe) ? SL_OK : cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
 }
 
 /* All gradients that travel along edges are rounded, a chunk's own, too, so that it does not matter how many chunks there are. */
-static enum sl_status round_back(const struct sl_at *at, uint32_t q)
+static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
 {
-    const struct sl_rows *gradient = sl_at_returns(at, q);
-    const struct sl_rows *rounded = sl_at_rows(at, q, SL_ROWS_GBACK);
-    struct sl_task_args head = sl_at_head(at, q);
+    const struct sl_rows *gradient = sl_layer_pass_returns(lp, q);
+    const struct sl_rows *rounded = sl_layer_pass_rows(lp, q, SL_ROWS_GBACK);
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
     enum sl_status st;
-    SL_TRY(st, sl_at_shape(at, q, SL_ROWS_GBACK, at->level, gradient->n_columns), done);
+    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GBACK, lp->level, gradient->n_columns), done);
     if (gradient->split.n_chunks > 0) {
         st = sl_blend_submit(&head, SL_STAGE_BACKWARD, gradient->split.n_rows, 1,
                              (struct sl_blend_rows){gradient->chunk[0], 0}, 0,
@@ -142,31 +142,31 @@ done:
     return st;
 }
 
-static enum sl_status send_back(const struct sl_at *at)
+static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; sl_pipe_rounds(at) && sl_at_pe(at, k, &q); k++) {
-        SL_TRY(st, round_back(at, q), done);
+    for (uint32_t k = 0, q = 0; sl_pipe_rounds(lp) && sl_layer_pass_pe(lp, k, &q); k++) {
+        SL_TRY(st, round_back(lp, q), done);
     }
-    st = sl_pipe_packs(pipe_of(at)) ? pack_all(at, true) : cross(at, &pipe_of(at)->graph.out, sl_pipe_returning(at));
+    st = sl_pipe_packs(pipe_of(lp)) ? pack_all(lp, true) : cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
 done:
     return st;
 }
 
 /* Rows are given back by the epoch, which knows who reads them; but those of other ranks are for this layer alone where there is one slot. */
-static void arrived(const struct sl_at *at)
+static void arrived(const struct sl_layer_pass *lp)
 {
-    for (uint32_t q = 0; pipe_of(at)->order.n_slots == 1 && q < at->pass->plan->n_pes; q++) {
-        if (!sl_plan_here(at->pass->plan, q)) {
-            sl_at_done(at, q, sl_pipe_travelling(at));
+    for (uint32_t q = 0; pipe_of(lp)->order.n_slots == 1 && q < lp->pass->plan->n_pes; q++) {
+        if (!sl_plan_here(lp->pass->plan, q)) {
+            sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
         }
     }
 }
 
 /* The same, but for those of other ranks, which the epoch gives back, too. */
-static void returned(const struct sl_at *at)
+static void returned(const struct sl_layer_pass *lp)
 {
-    (void)at;
+    (void)lp;
 }
 
 /* ---- sums ---- */
@@ -186,31 +186,31 @@ static void add_operand(const struct sl_rows *rows, double factor, uint32_t s, s
 }
 
 /* Of the chunks that have in-neighbours of chunk q: fresh rows, or those of history. */
-static void find_rows(const struct sl_at *at, uint32_t q, struct operands *out)
+static void find_rows(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe *pipe = pipe_of(lp);
     uint32_t n = pipe->graph.n_chunks;
     *out = (struct operands){{NULL}, {0}};
     for (uint32_t s = 0; s < n; s++) {
         bool fresh = pipe->order.slot_of[s] <= pipe->order.slot_of[q];
         if (s == q || pipe->graph.meets[(size_t)q * n + s]) {
-            const struct sl_rows *rows = fresh ? sl_pipe_sent(at, s) : &pipe->history[place_of(at, s)];
-            add_operand(s == q ? sl_at_travels(at, q) : rows, 1, s, out);
+            const struct sl_rows *rows = fresh ? sl_pipe_sent(lp, s) : &pipe->history[place_of(lp, s)];
+            add_operand(s == q ? sl_layer_pass_travels(lp, q) : rows, 1, s, out);
         }
     }
 }
 
 /* Of those that have out-neighbours of chunk q: gradients of this slot, and by the gradient factor of later ones. */
-static void find_gradients(const struct sl_at *at, uint32_t q, struct operands *out)
+static void find_gradients(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe *pipe = pipe_of(lp);
     uint32_t n = pipe->graph.n_chunks;
     *out = (struct operands){{NULL}, {0}};
     for (uint32_t s = 0; s < n; s++) {
         uint32_t here = pipe->order.slot_of[q];
         uint32_t there = pipe->order.slot_of[s];
         if (there >= here && (s == q || pipe->graph.meets[(size_t)s * n + q])) {
-            add_operand(s == q ? sl_at_rows(at, q, sl_pipe_returning(at)) : sl_pipe_returned(at, s),
+            add_operand(s == q ? sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)) : sl_pipe_returned(lp, s),
                         there == here ? 1 : pipe->gradient_factor, s, out);
         }
     }
@@ -224,34 +224,34 @@ struct neighbours {
     bool back;         /* out-neighbours */
 };
 
-static struct neighbours neighbours_of(const struct sl_at *at, uint32_t q, bool back)
+static struct neighbours neighbours_of(const struct sl_layer_pass *lp, uint32_t q, bool back)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe *pipe = pipe_of(lp);
     const struct sl_pipe_side *side = back ? &pipe->graph.out : &pipe->graph.in;
     const struct sl_pipe_chunk *chunk = &pipe->graph.chunk[q];
     if (sl_pipe_packs(pipe)) {
         const struct sl_pipe_boundary *b = &pipe->boundary;
         return (struct neighbours){back ? &b->chunk[q].out : &b->chunk[q].in, b->parts, b->chunk[q].first, b->factors,
-                                   at->pass->shards->part[q].first,           back};
+                                   lp->pass->shards->part[q].first,           back};
     }
     return (struct neighbours){
         back ? &chunk->out : &chunk->in, side->parts, side->first, side->factors, side->first_of[q], back};
 }
 
 /* The sums of chunk q along its in-edges, or its out-edges. */
-static enum sl_status pull(const struct sl_at *at, uint32_t q, const struct neighbours *from, const struct operands *of,
+static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const struct neighbours *from, const struct operands *of,
                            starpu_data_handle_t out, int beta)
 {
-    const struct sl_pipe *pipe = pipe_of(at);
+    const struct sl_pipe *pipe = pipe_of(lp);
     enum sl_pull_weights mean = from->back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
-    bool symmetric = at->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
-    struct sl_task_args head = sl_at_head(at, q);
+    bool symmetric = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
     struct sl_pull what = {.offsets = from->lists->offsets,
                            .vertices = from->lists->vertices,
                            .part_of = from->parts,
                            .first = from->first,
                            .weights = symmetric ? SL_PULL_SYMMETRIC : mean,
-                           .scale = at->layer->scale,
+                           .scale = lp->layer->scale,
                            .first_id = from->first_id,
                            .n_edges = from->lists->n_edges,
                            .n_parts = pipe->graph.n_chunks,
@@ -263,72 +263,72 @@ static enum sl_status pull(const struct sl_at *at, uint32_t q, const struct neig
 }
 
 /* Of all its vertices, whose sums on a boundary stay for the way back where they are wanted there. */
-static enum sl_status sum_all(const struct sl_at *at, uint32_t q, int beta, starpu_data_handle_t out)
+static enum sl_status sum_all(const struct sl_layer_pass *lp, uint32_t q, int beta, starpu_data_handle_t out)
 {
-    const struct neighbours from = neighbours_of(at, q, false);
-    const struct sl_rows sums = {at->pass->pe[q].split[at->level], sl_handle_columns(out), 1, &out};
+    const struct neighbours from = neighbours_of(lp, q, false);
+    const struct sl_rows sums = {lp->pass->pe[q].split[lp->level], sl_handle_columns(out), 1, &out};
     struct operands rows;
     enum sl_status st;
-    find_rows(at, q, &rows);
-    SL_TRY(st, pull(at, q, &from, &rows, out, beta), done);
-    st = sl_pipe_keeps_sums(pipe_of(at)) ? pack(at, q, &sums, &pipe_of(at)->summed[place_of(at, q)]) : SL_OK;
+    find_rows(lp, q, &rows);
+    SL_TRY(st, pull(lp, q, &from, &rows, out, beta), done);
+    st = sl_pipe_keeps_sums(pipe_of(lp)) ? pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]) : SL_OK;
 done:
     return st;
 }
 
 /* Once more, of the vertices whose neighbours are all of the chunk; the others' sums are there. */
-static enum sl_status sum_inner(const struct sl_at *at, uint32_t q, int beta, starpu_data_handle_t out)
+static enum sl_status sum_inner(const struct sl_layer_pass *lp, uint32_t q, int beta, starpu_data_handle_t out)
 {
-    const struct sl_pipe_boundary *b = &pipe_of(at)->boundary;
-    struct sl_rows *there = &pipe_of(at)->summed[place_of(at, q)];
-    struct sl_task_args head = sl_at_head(at, q);
-    struct neighbours from = neighbours_of(at, q, false);
+    const struct sl_pipe_boundary *b = &pipe_of(lp)->boundary;
+    struct sl_rows *there = &pipe_of(lp)->summed[place_of(lp, q)];
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
+    struct neighbours from = neighbours_of(lp, q, false);
     struct operands rows = {{NULL}, {0}};
     enum sl_status st;
     from.lists = &b->chunk[q].inner;
-    add_operand(sl_at_travels(at, q), 1, q, &rows);
-    SL_TRY(st, pull(at, q, &from, &rows, out, beta), done);
+    add_operand(sl_layer_pass_travels(lp, q), 1, q, &rows);
+    SL_TRY(st, pull(lp, q, &from, &rows, out, beta), done);
     SL_TRY(st, sl_unpack_submit(&head, there->chunk[0], b->chunk[q].rows, out), done);
     sl_rows_drop(there);
 done:
     return st;
 }
 
-static enum sl_status sum(const struct sl_at *at, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
+static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    bool there = sl_pipe_keeps_sums(pipe_of(at)) && pipe_of(at)->summed[place_of(at, q)].split.n_chunks > 0;
+    bool there = sl_pipe_keeps_sums(pipe_of(lp)) && pipe_of(lp)->summed[place_of(lp, q)].split.n_chunks > 0;
     (void)c;
-    return (there ? sum_inner : sum_all)(at, q, beta, out);
+    return (there ? sum_inner : sum_all)(lp, q, beta, out);
 }
 
-static enum sl_status sum_back(const struct sl_at *at, uint32_t q, struct sl_rows *out)
+static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t q, struct sl_rows *out)
 {
-    const struct neighbours to = neighbours_of(at, q, true);
+    const struct neighbours to = neighbours_of(lp, q, true);
     struct operands gradients;
     enum sl_status st = SL_OK;
-    find_gradients(at, q, &gradients);
-    SL_TRY(st, sl_rows_reshape(&at->pass->pe[q].split[at->from], sl_at_returns(at, q)->n_columns, sizeof(sl_real), out),
+    find_gradients(lp, q, &gradients);
+    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, sizeof(sl_real), out),
            done);
     if (out->split.n_chunks > 0) {
-        st = pull(at, q, &to, &gradients, out->chunk[0], 0);
+        st = pull(lp, q, &to, &gradients, out->chunk[0], 0);
     }
 done:
     return st;
 }
 
-static struct sl_partials *lists(const struct sl_at *at, uint32_t replica, int parameter)
+static struct sl_partials *lists(const struct sl_layer_pass *lp, uint32_t replica, int parameter)
 {
     (void)replica;
-    return &pipe_of(at)->gradients[at->i * SL_N_PARAMETERS + (uint32_t)parameter];
+    return &pipe_of(lp)->gradients[lp->i * SL_N_PARAMETERS + (uint32_t)parameter];
 }
 
-static struct sl_partials *partials(const struct sl_at *at, uint32_t q, int parameter)
+static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t q, int parameter)
 {
     (void)q;
-    return lists(at, 0, parameter);
+    return lists(lp, 0, parameter);
 }
 
-const struct sl_source sl_pipe_source = {.ids = ids,
+const struct sl_block_source sl_pipe_source = {.ids = ids,
                                          .worker = worker,
                                          .send = send,
                                          .arrived = arrived,

@@ -9,10 +9,10 @@
 #include "runtime/model/pass.h"
 
 /* What other chunks read of a chunk's rows, there and back: those that are packed, or the layer's own. The layer aggregates. */
-struct sl_rows *sl_pipe_sent(const struct sl_at *at, uint32_t q);
-struct sl_rows *sl_pipe_returned(const struct sl_at *at, uint32_t q);
+struct sl_rows *sl_pipe_sent(const struct sl_layer_pass *lp, uint32_t q);
+struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q);
 
 /* The pass' owner is a struct sl_pipe. */
-extern const struct sl_source sl_pipe_source;
+extern const struct sl_block_source sl_pipe_source;
 
 #endif

@@ -46,9 +46,9 @@ struct sl_rank_range sl_pipe_losers(const struct sl_pipe *p)
 
 /* ---- rows between crews ---- */
 
-static struct sl_pipe *pipe_of(const struct sl_at *at)
+static struct sl_pipe *pipe_of(const struct sl_layer_pass *lp)
 {
-    return at->pass->owner;
+    return lp->pass->owner;
 }
 
 /* Rows that cross between layer - 1 and layer, the one way or the other. */
@@ -72,13 +72,13 @@ static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uin
 }
 
 /* One chunk's rows, to the rank that has it in the crew or from there. */
-static enum sl_status cross(const struct sl_at *at, const struct crossing *what, uint32_t peer, int64_t tag, uint32_t q,
+static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *what, uint32_t peer, int64_t tag, uint32_t q,
                             bool gives)
 {
-    struct sl_at of = sl_pass_at(at->pass, what->layer);
-    struct sl_rows *rows = sl_at_rows(&of, q, what->role);
+    struct sl_layer_pass of = sl_pass_layer(lp->pass, what->layer);
+    struct sl_rows *rows = sl_layer_pass_rows(&of, q, what->role);
     enum sl_status st = SL_OK;
-    SL_TRY(st, gives ? SL_OK : sl_at_shape(&of, q, what->role, of.level, what->n_columns), done);
+    SL_TRY(st, gives ? SL_OK : sl_layer_pass_shape(&of, q, what->role, of.level, what->n_columns), done);
     if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
         st = gives ? sl_ranks_send(rows->chunk[0], peer, tag) : sl_ranks_receive(rows->chunk[0], peer, tag);
     }
@@ -87,9 +87,9 @@ done:
 }
 
 /* All that crosses before `layer`, with the crew that has the layers on the other side. */
-static enum sl_status cross_all(const struct sl_at *at, uint32_t layer, bool back, bool gives)
+static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, bool back, bool gives)
 {
-    const struct sl_pipe *p = pipe_of(at);
+    const struct sl_pipe *p = pipe_of(lp);
     uint32_t crew = sl_plan_crew(p->work.plan) + (gives == back ? -1u : 1u);
     struct crossing what[2];
     enum sl_status st = SL_OK;
@@ -97,49 +97,49 @@ static enum sl_status cross_all(const struct sl_at *at, uint32_t layer, bool bac
         return SL_OK;
     }
     uint32_t n = list_crossings(p->work.model, layer, back, what);
-    for (uint32_t k = 0, q = 0; sl_at_pe(at, k, &q); k++) {
+    for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
         uint32_t peer = sl_plan_rank(p->whole, crew * p->graph.n_chunks + q);
         for (uint32_t i = 0; i < n; i++) {
-            SL_TRY(st, cross(at, &what[i], peer, tag_of(p, back, i, q), q, gives), done);
+            SL_TRY(st, cross(lp, &what[i], peer, tag_of(p, back, i, q), q, gives), done);
         }
     }
 done:
     return st;
 }
 
-enum sl_status sl_pipe_take(const struct sl_at *at, bool back)
+enum sl_status sl_pipe_take(const struct sl_layer_pass *lp, bool back)
 {
-    const struct sl_pipe *p = pipe_of(at);
+    const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->end_layer : p->first_layer;
-    return at->i + back == edge ? cross_all(at, edge, back, false) : SL_OK;
+    return lp->i + back == edge ? cross_all(lp, edge, back, false) : SL_OK;
 }
 
-enum sl_status sl_pipe_give(const struct sl_at *at, bool back)
+enum sl_status sl_pipe_give(const struct sl_layer_pass *lp, bool back)
 {
-    const struct sl_pipe *p = pipe_of(at);
+    const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->first_layer : p->end_layer;
-    return at->i + !back == edge ? cross_all(at, edge, back, true) : SL_OK;
+    return lp->i + !back == edge ? cross_all(lp, edge, back, true) : SL_OK;
 }
 
-void sl_pipe_stages_done(const struct sl_at *at)
+void sl_pipe_stages_done(const struct sl_layer_pass *lp)
 {
-    const struct sl_pipe *p = pipe_of(at);
+    const struct sl_pipe *p = pipe_of(lp);
     uint32_t n = p->work.model->n_layers;
-    struct sl_at initial = sl_pass_at(at->pass, 0);
-    struct sl_at before = sl_pass_at(at->pass, p->first_layer > 0 ? p->first_layer - 1 : 0);
-    struct sl_at last = sl_pass_at(at->pass, p->end_layer - 1);
-    for (uint32_t k = 0, q = 0; sl_at_pe(at, k, &q); k++) {
+    struct sl_layer_pass initial = sl_pass_layer(lp->pass, 0);
+    struct sl_layer_pass before = sl_pass_layer(lp->pass, p->first_layer > 0 ? p->first_layer - 1 : 0);
+    struct sl_layer_pass last = sl_pass_layer(lp->pass, p->end_layer - 1);
+    for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
         if (p->first_layer > 0) {
-            sl_at_done(&before, q, SL_ROWS_GH);
+            sl_layer_pass_done(&before, q, SL_ROWS_GH);
         }
         if (p->first_layer > 0 && sl_pipe_reads_first(p->work.model, p->first_layer)) {
-            sl_at_done(&initial, q, SL_ROWS_H);
+            sl_layer_pass_done(&initial, q, SL_ROWS_H);
         }
         if (p->first_layer > 0) {
-            sl_at_done(&initial, q, SL_ROWS_GINITIAL);
+            sl_layer_pass_done(&initial, q, SL_ROWS_GINITIAL);
         }
         if (p->end_layer < n) {
-            sl_at_done(&last, q, SL_ROWS_H);
+            sl_layer_pass_done(&last, q, SL_ROWS_H);
         }
     }
 }

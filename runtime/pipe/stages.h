@@ -32,11 +32,11 @@ struct sl_rank_range sl_pipe_losers(const struct sl_pipe *pipe);
 /* Submit, for the chunks in hand. A layer that is the crew's first gets what it takes in before it runs, and gives back the gradient of
  * that after it has run back; one that is the last gives its output, and gets the gradient. At other layers, and where there is no such
  * crew, nothing. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_pipe_take(const struct sl_at *at, bool back);
-enum sl_status sl_pipe_give(const struct sl_at *at, bool back);
+enum sl_status sl_pipe_take(const struct sl_layer_pass *lp, bool back);
+enum sl_status sl_pipe_give(const struct sl_layer_pass *lp, bool back);
 
 /* A slot is through: rows that are only here to come or go. */
-void sl_pipe_stages_done(const struct sl_at *at);
+void sl_pipe_stages_done(const struct sl_layer_pass *lp);
 
 /* All crews' weights at every rank; or, for a checkpoint, with the moments at rank 0. Collective, after sl_ranks_drain. SL_EIO, SL_EINVAL,
  * SL_ESTARPU, SL_ENOMEM. */

@@ -135,7 +135,7 @@ static inline bool sl_plan_trains(const struct sl_plan *plan, uint32_t replica)
 
 /* Several ranks, and replicas that mix: in a step nothing goes to all ranks, so that one which is late holds up those alone that mix
  * with it. What all are to know of the steps they are told at the epoch's end. */
-static inline bool sl_plan_apart(const struct sl_plan *plan)
+static inline bool sl_plan_decoupled(const struct sl_plan *plan)
 {
     return plan->n_ranks > 1 && plan->n_replicas > 1;
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "codelets/optimize.h"
-#include "runtime/exchange/door.h"
+#include "runtime/exchange/transport.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 #include "runtime/report/metrics.h"
@@ -23,7 +23,7 @@ struct sl_work {
     struct sl_run *run;
     struct sl_shards *shards;
     struct sl_model *model; /* the plan's replicas of it, in a row */
-    struct sl_door *door;
+    struct sl_transport *transport;
     uint64_t
         gpu_bytes; /* that tasks' data takes of one GPU at the most, without dense features and what the schedule keeps */
 };

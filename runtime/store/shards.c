@@ -15,7 +15,7 @@
 #include "support/parallel.h"
 
 #define COPY_GRAIN 1024           /* rows that one thread copies at a time */
-#define STRETCH (16 * COPY_GRAIN) /* rows after which a sparing reader gives back what it has read */
+#define STRETCH (16 * COPY_GRAIN) /* rows after which a low_memory reader gives back what it has read */
 
 /* ---- copies in the order of new ids ---- */
 
@@ -89,7 +89,7 @@ static void copy_dense_part(const struct sl_dataset *dataset, const struct sl_pa
     for (copy.first = partition->first[q]; copy.first < end; copy.first += STRETCH) {
         uint64_t n = end - copy.first < STRETCH ? end - copy.first : STRETCH;
         sl_parallel_for(n, COPY_GRAIN, copy_dense_rows, &copy);
-        sl_dataset_forget(dataset);
+        sl_dataset_drop_pages(dataset);
     }
 }
 
@@ -133,7 +133,7 @@ static enum sl_status copy_sparse(const struct sl_dataset *dataset, const struct
                 *++offsets = n - out->sparse_first[q];
             }
             if (v % STRETCH == 0) {
-                sl_dataset_forget(dataset);
+                sl_dataset_drop_pages(dataset);
             }
         }
     }
@@ -189,7 +189,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     mark_set(&dataset->train, partition, held, SL_SET_TRAIN, out->set_of);
     mark_set(&dataset->valid, partition, held, SL_SET_VALID, out->set_of);
     mark_set(&dataset->test, partition, held, SL_SET_TEST, out->set_of);
-    sl_dataset_forget(dataset);
+    sl_dataset_drop_pages(dataset);
 done:
     return st;
 }
@@ -336,7 +336,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
         of[0] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
         of[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
-            sl_dataset_forget(dataset);
+            sl_dataset_drop_pages(dataset);
         }
     }
     if (st == SL_OK) {

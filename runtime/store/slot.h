@@ -22,7 +22,7 @@ struct sl_slot_pe {
     starpu_data_handle_t marks;    /* bytes: codelets/sample.h */
     starpu_data_handle_t counts;   /* uint32: codelets/sample.h */
     struct sl_block *block;        /* one per hop */
-    /* [hop][G]: rows from each owner, row gradients for each owner; and where either arrives on another GPU (runtime/exchange/door.h). They are
+    /* [hop][G]: rows from each owner, row gradients for each owner; and where either arrives on another GPU (runtime/exchange/transport.h). They are
      * given new shapes (sl_matrix_reshape) while no task uses them: the last to read what is exchanged are aggregate and accumulate,
      * which also read a block of the hop and come after all that wrote or moved it, so that none is in use once the slot's blocks
      * are sampled anew. */

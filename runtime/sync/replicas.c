@@ -80,21 +80,21 @@ void sl_replicas_close(struct sl_replicas *s)
 }
 
 /* One array of a replica for rank 0, unless it has it. number: of those of the replica's. */
-static enum sl_status gather(struct sl_door *door, uint32_t replica, uint32_t number, starpu_data_handle_t what)
+static enum sl_status gather(struct sl_transport *transport, uint32_t replica, uint32_t number, starpu_data_handle_t what)
 {
     struct sl_task_args head = {0};
     struct sl_shared state = {.topic = SL_TOPIC_STATE,
-                              .from = sl_plan_first_of(door->plan, replica),
+                              .from = sl_plan_first_of(transport->plan, replica),
                               .number = number,
                               .to = {0, 1},
                               .what = what};
-    return sl_door_share(door, &head, &state);
+    return sl_transport_share(transport, &head, &state);
 }
 
-enum sl_status sl_replicas_gather(struct sl_door *door, struct sl_model *replicas, bool moments)
+enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_model *replicas, bool moments)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < door->plan->n_replicas; r++) {
+    for (uint32_t r = 0; r < transport->plan->n_replicas; r++) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < replicas->n_layers; i++) {
             const struct sl_layer *layer = &replicas[r].layer[i];
@@ -103,11 +103,11 @@ enum sl_status sl_replicas_gather(struct sl_door *door, struct sl_model *replica
                 if (!sl_parameter_trained(p)) {
                     continue;
                 }
-                SL_TRY(st, gather(door, r, n, p->value_handle), done);
-                SL_TRY(st, moments ? gather(door, r, n + 1, p->moment1_handle) : SL_OK, done);
-                SL_TRY(st, moments ? gather(door, r, n + 2, p->moment2_handle) : SL_OK, done);
+                SL_TRY(st, gather(transport, r, n, p->value_handle), done);
+                SL_TRY(st, moments ? gather(transport, r, n + 1, p->moment1_handle) : SL_OK, done);
+                SL_TRY(st, moments ? gather(transport, r, n + 2, p->moment2_handle) : SL_OK, done);
             }
-            SL_TRY(st, layer->running != NULL ? gather(door, r, n++, layer->running_handle) : SL_OK, done);
+            SL_TRY(st, layer->running != NULL ? gather(transport, r, n++, layer->running_handle) : SL_OK, done);
         }
     }
 done:
@@ -293,7 +293,7 @@ static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round,
         SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, what, q)), done);
     }
     array.what = array_of(s, what, q);
-    st = sl_door_share(s->door, &head, &array);
+    st = sl_transport_share(s->transport, &head, &array);
 done:
     return st;
 }

@@ -22,7 +22,7 @@
 #define SL_RUNTIME_SYNC_REPLICAS_H
 
 #include "codelets/task.h"
-#include "runtime/exchange/door.h"
+#include "runtime/exchange/transport.h"
 #include "runtime/model/model.h"
 #include "runtime/plan/gossip.h"
 #include "runtime/plan/plan.h"
@@ -40,7 +40,7 @@ enum sl_status sl_replicas_spread(struct sl_model *replicas, uint32_t n, const s
 
 /* Rank 0 gets the state of all replicas that other ranks train: values and running statistics, or all that a checkpoint has. All ranks
  * call; submissions. SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_replicas_gather(struct sl_door *door, struct sl_model *replicas, bool moments);
+enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_model *replicas, bool moments);
 
 /* Submit: values and running statistics of `model` become the average over the replicas, which stay as they are.
  * SL_ESTARPU, SL_ENOMEM. */
@@ -68,7 +68,7 @@ struct sl_replicas {
     const struct sl_plan *plan;
     struct sl_run *run;
     struct sl_model *replica;
-    struct sl_door *door;
+    struct sl_transport *transport;
     struct sl_rounds rounds; /* of the step in hand */
     starpu_data_handle_t
         *mirror; /* several ranks: what came last of replicas that others train, [topic][layer][parameter][replica] */

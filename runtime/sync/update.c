@@ -5,44 +5,44 @@
 #include "runtime/sync/update.h"
 
 /* The head of what is done for replica r: by its first PE. */
-static struct sl_task_args head_of(const struct sl_at *at, uint32_t r)
+static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)
 {
-    struct sl_task_args head = sl_at_head(at, sl_plan_first_of(at->pass->plan, r));
+    struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, r));
     head.hop = 0;
     return head;
 }
 
 /* Each replica's gradient of parameter k: the sum of its partials, unless batch norm has left it. */
-static enum sl_status reduce(const struct sl_update *u, const struct sl_at *at, int k)
+static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pass *lp, int k)
 {
-    bool summed = at->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
+    bool summed = lp->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS);
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; !summed && r < at->pass->plan->n_replicas; r++) {
-        if (!sl_plan_trains(at->pass->plan, r)) {
+    for (uint32_t r = 0; !summed && r < lp->pass->plan->n_replicas; r++) {
+        if (!sl_plan_trains(lp->pass->plan, r)) {
             continue;
         }
-        struct sl_task_args head = head_of(at, r);
-        struct sl_door_sum sum = {.parameter = at->i * SL_N_PARAMETERS + (uint32_t)k,
+        struct sl_task_args head = head_of(lp, r);
+        struct sl_transport_sum sum = {.parameter = lp->i * SL_N_PARAMETERS + (uint32_t)k,
                                   .replica = r,
-                                  .ranks = sl_plan_trainers(at->pass->plan, r),
+                                  .ranks = sl_plan_trainers(lp->pass->plan, r),
                                   .turns = u->turns,
-                                  .lists = at->pass->source->lists(at, r, k),
-                                  .sum = at->pass->model[r].layer[at->i].parameter[k].gradient_handle};
-        SL_TRY(st, sl_door_add(u->door, &head, &sum), done);
+                                  .lists = lp->pass->source->lists(lp, r, k),
+                                  .sum = lp->pass->model[r].layer[lp->i].parameter[k].gradient_handle};
+        SL_TRY(st, sl_transport_add(u->transport, &head, &sum), done);
     }
 done:
     return st;
 }
 
-static enum sl_status optimise(const struct sl_at *at, int k, const struct sl_adam *adam)
+static enum sl_status optimise(const struct sl_layer_pass *lp, int k, const struct sl_adam *adam)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t r = 0; r < at->pass->plan->n_replicas; r++) {
-        if (!sl_plan_trains(at->pass->plan, r)) {
+    for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
+        if (!sl_plan_trains(lp->pass->plan, r)) {
             continue;
         }
-        const struct sl_parameter *parameter = &at->pass->model[r].layer[at->i].parameter[k];
-        struct sl_task_args head = head_of(at, r);
+        const struct sl_parameter *parameter = &lp->pass->model[r].layer[lp->i].parameter[k];
+        struct sl_task_args head = head_of(lp, r);
         SL_TRY(st,
                sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
                                   parameter->moment1_handle, parameter->moment2_handle),
@@ -53,30 +53,30 @@ done:
 }
 
 /* The gradient of SL_DERIVED, and from it those of the parameters it was made of. */
-static enum sl_status underive(const struct sl_update *u, const struct sl_at *at)
+static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, reduce(u, at, SL_DERIVED), done);
-    for (uint32_t v = 0; v < at->pass->plan->n_replicas; v++) {
-        SL_TRY(st, sl_plan_trains(at->pass->plan, v) ? at->layer->kind->derive_back(at, v) : SL_OK, done);
+    SL_TRY(st, reduce(u, lp, SL_DERIVED), done);
+    for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
+        SL_TRY(st, sl_plan_trains(lp->pass->plan, v) ? lp->layer->kind->derive_back(lp, v) : SL_OK, done);
     }
 done:
     return st;
 }
 
-enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_at *at, const struct sl_adam *adam)
+enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_layer_pass *lp, const struct sl_adam *adam)
 {
-    uint64_t step = at->pass->step;
+    uint64_t step = lp->pass->step;
     enum sl_status st = SL_OK;
-    SL_TRY(st, at->layer->kind->derive != NULL ? underive(u, at) : SL_OK, done);
+    SL_TRY(st, lp->layer->kind->derive != NULL ? underive(u, lp) : SL_OK, done);
     for (int k = 0; k < SL_N_PARAMETERS; k++) {
-        if (!sl_parameter_trained(&at->layer->parameter[k])) {
+        if (!sl_parameter_trained(&lp->layer->parameter[k])) {
             continue;
         }
-        SL_TRY(st, at->layer->kind->parameter[k].by_derived ? SL_OK : reduce(u, at, k), done);
-        SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, at->i, k), done);
-        SL_TRY(st, optimise(at, k, adam), done);
-        SL_TRY(st, sl_replicas_mix_weights(u->replicas, step, at->i, k), done);
+        SL_TRY(st, lp->layer->kind->parameter[k].by_derived ? SL_OK : reduce(u, lp, k), done);
+        SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, lp->i, k), done);
+        SL_TRY(st, optimise(lp, k, adam), done);
+        SL_TRY(st, sl_replicas_mix_weights(u->replicas, step, lp->i, k), done);
     }
 done:
     return st;

@@ -202,10 +202,10 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     double start_s = sl_clock_s();
     enum sl_status st;
     sl_pool_trim();
-    sl_watchdog_rest(false);
+    sl_watchdog_suspend(false);
     SL_TRY(st, sl_state_average(t), done);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
-    sl_watchdog_rest(true);
+    sl_watchdog_suspend(true);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
     out->evaluated = true;
@@ -264,12 +264,12 @@ static enum sl_status advance(struct sl_session *t)
     struct sl_adam adam = sl_session_adam(t->settings, step, t->plan.n_per_epoch);
     enum sl_status st;
     t->run.stop_wanted = asked_to_stop(t);
-    sl_watchdog_rest(false);
+    sl_watchdog_suspend(false);
     sl_trace_before_step(&t->trace, step);
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
     t->state.step = step + 1;
-    st = i >= in_flight && !sl_plan_apart(&t->plan) ? report_steps(t, i + 1 - in_flight) : SL_OK;
+    st = i >= in_flight && !sl_plan_decoupled(&t->plan) ? report_steps(t, i + 1 - in_flight) : SL_OK;
 done:
     return st;
 }
@@ -289,7 +289,7 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
 /* Whether ranks learn of a wish to stop at an epoch's end, as they do not within its steps. */
 static bool agrees_late(const struct sl_session *t)
 {
-    return sl_plan_apart(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
+    return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
 }
 
 /* Whether one of the ranks was asked to stop. */
@@ -311,12 +311,12 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     enum sl_status st;
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
-    SL_TRY(st, sl_door_settle(&t->door, t->n_reported, n, t->losses), done);
+    SL_TRY(st, sl_transport_settle(&t->transport, t->n_reported, n, t->losses), done);
     SL_TRY(st, agrees_late(t) ? agree(t) : SL_OK, done);
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
-    sl_watchdog_rest(true); /* rank 0 reports and saves alone */
+    sl_watchdog_suspend(true); /* rank 0 reports and saves alone */
     SL_TRY(st, due(t->settings, epoch.epoch) ? evaluate(t, epoch.epoch, &epoch) : SL_OK, done);
     sl_pool_reserve();
     SL_TRY(st, report_epoch(t, &epoch), done);
@@ -340,7 +340,7 @@ static enum sl_status pause_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, drain(t), done);
     SL_TRY(st, report_steps(t, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
     t->state.epoch_seconds += sl_clock_s() - start_s;
-    sl_watchdog_rest(true);
+    sl_watchdog_suspend(true);
     st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
 done:
     return st;
@@ -395,7 +395,7 @@ static enum sl_status summarise(struct sl_session *t)
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
     enum sl_status st;
-    SL_TRY(st, sl_together_most(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
+    SL_TRY(st, sl_ranks_max(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
     sl_progress_summary(&t->reports.progress, &summary);
     st = sl_metrics_summary(&t->reports.metrics, &summary);
 done:
@@ -436,7 +436,7 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
         if (sl_signals_seen() != 0) {
             snprintf(by, sizeof by, " by signal %d", sl_signals_seen());
         }
-        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by, sl_plan_apart(&t->plan) ? "epoch" : "step",
+        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by, sl_plan_decoupled(&t->plan) ? "epoch" : "step",
                 t->settings->checkpoint != NULL ? " and saved" : "");
     }
     bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));

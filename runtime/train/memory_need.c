@@ -468,7 +468,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double training =
         portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, plan, n) : 0);
     double evaluation = portion(s.scored, (double)t.evaluation) + halo;
-    uint64_t loaded = dataset->sparing && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
+    uint64_t loaded = dataset->low_memory && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
     uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
     uint64_t kept =
         (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model + t.factors;

@@ -84,7 +84,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .seed = DATASET_SEED,
-                                       .sparing = sl_n_ranks() > 1};
+                                       .low_memory = sl_n_ranks() > 1};
 }
 
 /* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is then. */
@@ -244,7 +244,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
                          (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
 }
 
-/* The run's struct for its tasks, its plan, and the door between its PEs. */
+/* The run's struct for its tasks, its plan, and the transport between its PEs. */
 static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -267,7 +267,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.bf16 = s->precision == SL_PRECISION_BF16;
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
-    st = sl_door_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->door);
+    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS, &t->transport);
 done:
     return st;
 }
@@ -345,9 +345,9 @@ static enum sl_status check_parts(struct sl_session *t)
     enum sl_status st;
     t->memory_bytes =
         sl_memory_need_rank(t->settings, t->dataset, &t->plan, &t->partition, t->machine.n_workers).memory;
-    sl_dataset_forget(t->dataset);
+    sl_dataset_drop_pages(t->dataset);
     SL_TRY(st, check_need(t), done);
-    st = sl_together_most(t->memory_bytes, &t->memory_bytes);
+    st = sl_ranks_max(t->memory_bytes, &t->memory_bytes);
 done:
     return st;
 }
@@ -363,16 +363,16 @@ static enum sl_status open_shards(struct sl_session *t)
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         of[q] = sl_plan_holds(&t->plan, q);
     }
-    SL_TRY(st, sl_together_first(), done);
+    SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
-    SL_TRY(st, sl_together_then(), done);
+    SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, held != NULL ? check_parts(t) : s->recompute && s->pes > s->ways ? check_chunks(t) : SL_OK, done);
     SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
            done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
-    t->data_hash = sl_together_hash(t->dataset, &t->partition);
-    SL_TRY(st, held != NULL ? sl_together_match_data(t) : SL_OK, done);
+    t->data_hash = sl_ranks_hash_data(t->dataset, &t->partition);
+    SL_TRY(st, held != NULL ? sl_ranks_match_data(t) : SL_OK, done);
     SL_TRY(st, held != NULL ? sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo) : SL_OK, done);
     t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* it goes on in part order */
@@ -406,12 +406,12 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     enum sl_status st;
     starpu_pause();
     SL_TRY(st, (pipe ? decide_pipe : decide)(t->settings, &t->machine), done);
-    SL_TRY(st, sl_together_follow(t->settings), done);
+    SL_TRY(st, sl_ranks_take_decisions(t->settings), done);
     SL_TRY(st, open_run(t), done);
     SL_TRY(st, check_memory(t), done);
     SL_TRY(st, open_shards(t), done);
     SL_TRY(st, open_model(t, checkpoint), done);
-    st = sl_together_match_step(t);
+    st = sl_ranks_match_step(t);
 done:
     starpu_resume();
     return st;
@@ -420,7 +420,7 @@ done:
 static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_settings *s = t->settings;
-    struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->door, 0};
+    struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->transport, 0};
     enum sl_status st;
     work.gpu_bytes = sl_memory_need_gpu_work(s, &t->shards, &t->run);
     SL_TRY(st, schedules[s->schedule]->open(&work, t->state.step, &t->schedule), done);
@@ -432,7 +432,7 @@ done:
     return st;
 }
 
-/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does alone (sl_watchdog_rest). */
+/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does alone (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
 {
     uint32_t asked = t->settings->watchdog;
@@ -440,9 +440,9 @@ static enum sl_status watch(const struct sl_session *t)
     void (*lost)(void) = sl_ranks_failure_hook();
     enum sl_status st = SL_OK;
     if (seconds > 0 && lost != NULL) {
-        bool in_step = t->settings->schedule != SL_SCHEDULE_PIPE && !sl_plan_apart(&t->plan);
+        bool in_step = t->settings->schedule != SL_SCHEDULE_PIPE && !sl_plan_decoupled(&t->plan);
         st = sl_watchdog_start(seconds, in_step, &t->run, lost);
-        sl_watchdog_rest(true);
+        sl_watchdog_suspend(true);
     }
     return st;
 }
@@ -469,15 +469,15 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_given(settings, dataset), done);
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
-    SL_TRY(st, sl_together_match(settings), done);
+    SL_TRY(st, sl_ranks_match_settings(settings), done);
     SL_TRY(st, sl_rank() == 0 ? open_files(t) : SL_OK, done);
-    SL_TRY(st, sl_door_check(settings), done);
+    SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
     SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
            done);
-    SL_TRY(st, sl_together_first(), done);
+    SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
-    SL_TRY(st, sl_together_then(), done);
+    SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, sl_trace_prepare(settings), done);
     SL_TRY(st, sl_machine_start(settings, &t->machine), done);
     SL_TRY(st, open_data(t, &checkpoint), done);
@@ -518,7 +518,7 @@ void sl_session_close(struct sl_session *t)
     sl_model_free(&t->model);
     sl_halo_close(&t->halo);
     sl_shards_close(&t->shards);
-    sl_door_close(&t->door);
+    sl_transport_close(&t->transport);
     sl_machine_stop(&t->machine);
     if (t->run_ready) {
         sl_waits_open(0, sl_clock_s());

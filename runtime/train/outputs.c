@@ -181,9 +181,9 @@ static enum sl_status turn_window(struct window *w)
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         w->next[r] = r == 0 ? 0 : w->next[r - 1] + bytes_of[r - 1] / row_bytes;
     }
-    sl_watchdog_rest(false);
+    sl_watchdog_suspend(false);
     enum sl_status st = sl_ranks_gather(w->mine, n_mine * row_bytes, bytes_of, w->all);
-    sl_watchdog_rest(true);
+    sl_watchdog_suspend(true);
     return st;
 }
 
@@ -239,9 +239,9 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     if (files.embed) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
     }
-    sl_watchdog_rest(false);
+    sl_watchdog_suspend(false);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
-    sl_watchdog_rest(true);
+    sl_watchdog_suspend(true);
     SL_TRY(st, files.predict ? write_rows(t, s->predict, n_classes, wanted.scores) : SL_OK, done);
     SL_TRY(st, files.embed ? write_rows(t, s->embed, s->hidden, wanted.hidden) : SL_OK, done);
 done:

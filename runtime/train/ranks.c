@@ -26,7 +26,7 @@ static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
                                      s->ways, most, n, s->stages);
 }
 
-enum sl_status sl_together_check(const struct sl_settings *s)
+enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
     bool pipe = s->schedule == SL_SCHEDULE_PIPE;
@@ -46,7 +46,7 @@ enum sl_status sl_together_check(const struct sl_settings *s)
 
 enum sl_status sl_process_join(const struct sl_settings *settings)
 {
-    enum sl_status st = sl_together_check(settings);
+    enum sl_status st = sl_ranks_check_settings(settings);
     return st == SL_OK ? sl_ranks_open() : st;
 }
 
@@ -98,7 +98,7 @@ done:
     return st;
 }
 
-enum sl_status sl_together_match(const struct sl_settings *settings)
+enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char *first = NULL;
@@ -117,7 +117,7 @@ done:
     return st;
 }
 
-enum sl_status sl_together_follow(struct sl_settings *s)
+enum sl_status sl_ranks_take_decisions(struct sl_settings *s)
 {
     struct {
         uint32_t pes, group_size, chunks;
@@ -139,7 +139,7 @@ done:
 
 /* ---- data ---- */
 
-uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_partition *partition)
+uint64_t sl_ranks_hash_data(const struct sl_dataset *dataset, const struct sl_partition *partition)
 {
     const struct sl_graph *graph = &dataset->graph;
     uint64_t n = graph->n_vertices;
@@ -157,11 +157,11 @@ uint64_t sl_together_hash(const struct sl_dataset *dataset, const struct sl_part
         sum = sl_checksum(sum, sets[i]->ids, sets[i]->n * sizeof *sets[i]->ids);
     }
     sum = sl_checksum(sum, partition->new_ids, n * sizeof *partition->new_ids);
-    sl_dataset_forget(dataset);
+    sl_dataset_drop_pages(dataset);
     return sum;
 }
 
-enum sl_status sl_together_match_data(const struct sl_session *t)
+enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
     uint64_t first = t->data_hash;
     enum sl_status st;
@@ -176,7 +176,7 @@ done:
     return st;
 }
 
-enum sl_status sl_together_match_step(const struct sl_session *t)
+enum sl_status sl_ranks_match_step(const struct sl_session *t)
 {
     uint64_t step = t->state.step;
     enum sl_status st;
@@ -193,7 +193,7 @@ done:
 
 /* ---- numbers of all ---- */
 
-enum sl_status sl_together_most(uint64_t mine, uint64_t *most_out)
+enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {
     size_t each[SL_MAX_PES];
     uint64_t of[SL_MAX_PES] = {mine};
@@ -211,12 +211,12 @@ enum sl_status sl_together_most(uint64_t mine, uint64_t *most_out)
 
 /* ---- turns ---- */
 
-enum sl_status sl_together_first(void)
+enum sl_status sl_ranks_rank0_first(void)
 {
     return sl_rank() == 0 ? SL_OK : sl_ranks_meet();
 }
 
-enum sl_status sl_together_then(void)
+enum sl_status sl_ranks_rank0_done(void)
 {
     return sl_rank() == 0 ? sl_ranks_meet() : SL_OK;
 }

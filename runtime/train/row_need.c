@@ -289,7 +289,7 @@ bool sl_row_need_near(const struct sl_rows_of *of)
     return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(of) == sizeof(sl_bf16));
 }
 
-/* Blocks that are lent to sizes near theirs alone (sl_pool_lend_near): what they have beyond `touched` bytes is never touched. */
+/* Blocks that are lent to sizes near theirs alone (sl_pool_borrow_near_only): what they have beyond `touched` bytes is never touched. */
 static void add_near(struct sl_blocks *to, double bytes, double touched, double n)
 {
     size_t block;

@@ -48,7 +48,7 @@ void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out);
 /* Chunks of an evaluation. */
 double sl_row_need_chunks(const struct sl_rows_of *of);
 
-/* Whether the run's pool lends blocks to sizes near theirs alone (sl_pool_lend_near). */
+/* Whether the run's pool lends blocks to sizes near theirs alone (sl_pool_borrow_near_only). */
 bool sl_row_need_near(const struct sl_rows_of *of);
 
 /* Their bytes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and door; how an epoch runs is its
+ * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and transport; how an epoch runs is its
  * schedule's (runtime/schedule/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left behind in outputs.c.
  */
 #ifndef SL_RUNTIME_TRAIN_SESSION_H
@@ -46,7 +46,7 @@ struct sl_session {
     const struct sl_dataset *dataset; /* that, or the caller's; gone when it is laid out in shards */
     char name[64], split[64];         /* the dataset's */
     bool synthetic;
-    uint64_t data_hash; /* of all of it and its parts: sl_together_match_data */
+    uint64_t data_hash; /* of all of it and its parts: sl_ranks_match_data */
     bool given;         /* the caller's, made of arrays */
     struct sl_partition partition;
     struct sl_shards shards;
@@ -56,7 +56,7 @@ struct sl_session {
     struct sl_model *replica; /* what is trained: the plan's n_replicas of them, or the model itself */
     uint32_t n_replicas;      /* made so far */
     struct sl_run run;
-    struct sl_door door;
+    struct sl_transport transport;
     struct sl_schedule schedule;
     struct sl_trace trace;
     bool run_ready;

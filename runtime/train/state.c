@@ -170,7 +170,7 @@ enum sl_status sl_state_average(struct sl_session *t)
     if (t->n_replicas == 1) {
         return t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, false) : SL_OK;
     }
-    SL_TRY(st, sl_replicas_gather(&t->door, t->replica, false), done);
+    SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, false), done);
     SL_TRY(st, sl_rank() == 0 ? sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model) : SL_OK, done);
     sl_ranks_drain();
     st = t->plan.n_ranks > 1 ? share_model(t) : SL_OK;
@@ -224,7 +224,7 @@ enum sl_status sl_state_save(struct sl_session *t)
 {
     enum sl_status st = SL_OK;
     if (t->n_replicas > 1) {
-        SL_TRY(st, sl_replicas_gather(&t->door, t->replica, true), done);
+        SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, true), done);
         sl_ranks_drain();
     }
     SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);

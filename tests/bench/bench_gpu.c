@@ -222,7 +222,7 @@ static enum sl_status gather(const void *what)
                                    .threshold = g->threshold,
                                    .draw = {.seed = 1, .purpose = SL_FOR_DROPOUT},
                                    .dataset_ids = g->dataset_ids};
-    return sl_gather_cuda(stream, &rows, n_rows, SL_OF_REAL, g->x);
+    return sl_gather_cuda(stream, &rows, n_rows, SL_DTYPE_REAL, g->x);
 }
 
 static void measure_gather(const sl_real *table, uint32_t n_columns)
@@ -261,7 +261,7 @@ static enum sl_status forward(const void *what)
 {
     const struct block *b = what;
     struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
-    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->x, 0, SL_OF_REAL, b->m);
+    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->x, 0, SL_DTYPE_REAL, b->m);
 }
 
 static enum sl_status forward_cusparse(const void *what)
@@ -277,7 +277,7 @@ static enum sl_status backward(const void *what)
     uint32_t zero = 0;
     struct sl_transposed block = {
         .back_offsets = b->back_offsets, .back_rows = b->back_rows, .edge_offsets = b->offsets};
-    return sl_aggregate_backward_cuda(stream, &block, &b->gm, b->n_columns, 1, &zero, &b->n_sources, SL_OF_REAL,
+    return sl_aggregate_backward_cuda(stream, &block, &b->gm, b->n_columns, 1, &zero, &b->n_sources, SL_DTYPE_REAL,
                                       &b->gx);
 }
 
@@ -389,7 +389,7 @@ struct rows {
 static enum sl_status activate(const void *what)
 {
     const struct rows *r = what;
-    return sl_activate_forward_cuda(stream, &r->a, SL_OF_REAL, r->z, NULL, r->gate, SL_OF_REAL, r->h);
+    return sl_activate_forward_cuda(stream, &r->a, SL_DTYPE_REAL, r->z, NULL, r->gate, SL_DTYPE_REAL, r->h);
 }
 
 static enum sl_status activate_back(const void *what)

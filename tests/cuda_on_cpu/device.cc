@@ -50,7 +50,7 @@ struct Gpu {
     CUstream_st by_default;
 };
 
-std::mutex door;
+std::mutex transport;
 std::vector<Gpu> gpus;
 std::map<uintptr_t, size_t> pinned; /* main memory: from where to how many bytes */
 std::once_flag begun;
@@ -131,7 +131,7 @@ void begin()
 std::unique_lock<std::mutex> enter()
 {
     std::call_once(begun, begin);
-    return std::unique_lock<std::mutex>(door);
+    return std::unique_lock<std::mutex>(transport);
 }
 
 bool exists(int gpu)

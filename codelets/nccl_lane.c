@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Moves and sums as tasks of a CPU worker over buffers in GPUs' memory. */
-#include "codelets/transport.h"
+#include "codelets/nccl_lane.h"
 
 #include <string.h>
 
@@ -11,14 +11,14 @@
 
 /* ---- arguments ---- */
 
-struct transport_args {
+struct nccl_lane_args {
     struct sl_task_args head;
     struct sl_nccl *nccl;
     uint32_t n; /* moves, or GPUs */
 };
 
 struct move_args {
-    struct transport_args transport;
+    struct nccl_lane_args lane;
     struct {
         uint32_t from, to;
     } move[];
@@ -39,10 +39,10 @@ static void leave(const struct sl_task_args *head, double start_s, enum sl_statu
 static void move_task(void *buffers[], void *cl_arg)
 {
     const struct move_args *args = cl_arg;
-    uint32_t n = args->transport.n;
+    uint32_t n = args->lane.n;
     struct sl_nccl_message *messages;
     double start_s;
-    if (sl_task_enter(&args->transport.head, &start_s)) {
+    if (sl_task_enter(&args->lane.head, &start_s)) {
         return;
     }
     enum sl_status st = sl_alloc(n, sizeof *messages, "messages", &messages);
@@ -52,20 +52,20 @@ static void move_task(void *buffers[], void *cl_arg)
             size_t n_entries = (size_t)sl_buffer_rows(source) * sl_buffer_columns(source);
             messages[k] = (struct sl_nccl_message){.from = args->move[k].from,
                                                    .to = args->move[k].to,
-                                                   .bytes = sl_entries_bytes(sl_buffer_entries(source), n_entries),
+                                                   .bytes = sl_dtype_bytes(sl_buffer_dtype(source), n_entries),
                                                    .source = sl_buffer_data(source),
                                                    .target = sl_buffer_data(buffers[2 + 2 * k])};
         }
-        st = sl_nccl_move(args->transport.nccl, n, messages);
+        st = sl_nccl_move(args->lane.nccl, n, messages);
         sl_free(messages);
     }
-    leave(&args->transport.head, start_s, st);
+    leave(&args->lane.head, start_s, st);
 }
 
 /* buffers: the lane, the sum, then the share of each GPU */
 static void sum_task(void *buffers[], void *cl_arg)
 {
-    const struct transport_args *args = cl_arg;
+    const struct nccl_lane_args *args = cl_arg;
     size_t n_entries = (size_t)sl_buffer_rows(buffers[1]) * sl_buffer_columns(buffers[1]);
     const sl_real *source[SL_NCCL_MAX_GPUS];
     double start_s;
@@ -103,19 +103,19 @@ static const struct starpu_codelet sum_cl = {
 };
 
 /* A codelet with the memory nodes of its buffers. */
-struct sl_transport_codelet {
-    struct sl_transport_codelet *next;
+struct sl_nccl_lane_codelet {
+    struct sl_nccl_lane_codelet *next;
     struct starpu_codelet codelet;
     uint32_t n;
     int nodes[];
 };
 
 /* The kept codelet like `kind` whose n buffers are wanted on these nodes; made if there is none yet. NULL: no memory. */
-static struct starpu_codelet *codelet_for(struct sl_transport *transport, const struct starpu_codelet *kind, uint32_t n,
+static struct starpu_codelet *codelet_for(struct sl_nccl_lane *lane, const struct starpu_codelet *kind, uint32_t n,
                                           const int *nodes)
 {
-    struct sl_transport_codelet *c;
-    for (c = transport->codelets; c != NULL; c = c->next) {
+    struct sl_nccl_lane_codelet *c;
+    for (c = lane->codelets; c != NULL; c = c->next) {
         if (c->codelet.name == kind->name && c->n == n && memcmp(c->nodes, nodes, n * sizeof *nodes) == 0) {
             return &c->codelet;
         }
@@ -127,20 +127,20 @@ static struct starpu_codelet *codelet_for(struct sl_transport *transport, const 
     c->codelet.dyn_nodes = c->nodes;
     c->n = n;
     memcpy(c->nodes, nodes, n * sizeof *nodes);
-    c->next = transport->codelets;
-    transport->codelets = c;
+    c->next = lane->codelets;
+    lane->codelets = c;
     return &c->codelet;
 }
 
 /* ---- open, close ---- */
 
-enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int *nodes, double timeout_s,
-                                 struct sl_transport *out)
+enum sl_status sl_nccl_lane_open(uint32_t n_gpus, const int *devices, const int *nodes, double timeout_s,
+                                 struct sl_nccl_lane *out)
 {
-    *out = (struct sl_transport){.n_gpus = n_gpus};
+    *out = (struct sl_nccl_lane){.n_gpus = n_gpus};
     enum sl_status st = sl_nccl_open(n_gpus, devices, timeout_s, &out->nccl);
     if (st != SL_OK) {
-        *out = (struct sl_transport){0};
+        *out = (struct sl_nccl_lane){0};
         return st;
     }
     memcpy(out->node, nodes, n_gpus * sizeof *nodes);
@@ -148,16 +148,16 @@ enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int 
     return SL_OK;
 }
 
-void sl_transport_close(struct sl_transport *transport)
+void sl_nccl_lane_close(struct sl_nccl_lane *lane)
 {
-    sl_handle_close(transport->lane);
-    sl_nccl_close(transport->nccl);
-    while (transport->codelets != NULL) {
-        struct sl_transport_codelet *next = transport->codelets->next;
-        sl_free(transport->codelets);
-        transport->codelets = next;
+    sl_handle_close(lane->lane);
+    sl_nccl_close(lane->nccl);
+    while (lane->codelets != NULL) {
+        struct sl_nccl_lane_codelet *next = lane->codelets->next;
+        sl_free(lane->codelets);
+        lane->codelets = next;
     }
-    *transport = (struct sl_transport){0};
+    *lane = (struct sl_nccl_lane){0};
 }
 
 /* ---- submissions ---- */
@@ -173,51 +173,51 @@ static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
            sl_handle_element(a) == sl_handle_element(b);
 }
 
-static enum sl_status check_moves(const struct sl_transport *transport, uint32_t n,
-                                  const struct sl_transport_move *moves)
+static enum sl_status check_moves(const struct sl_nccl_lane *lane, uint32_t n,
+                                  const struct sl_nccl_lane_move *moves)
 {
     for (uint32_t k = 0; k < n; k++) {
-        const struct sl_transport_move *m = &moves[k];
-        if (m->from >= transport->n_gpus || m->to >= transport->n_gpus || !same_shape(m->source, m->target)) {
+        const struct sl_nccl_lane_move *m = &moves[k];
+        if (m->from >= lane->n_gpus || m->to >= lane->n_gpus || !same_shape(m->source, m->target)) {
             return sl_fail(SL_EINVAL,
                            "sl_move: move %u is of [%u x %u] on GPU %u to [%u x %u] on GPU %u of %u, numbers of %zu "
                            "bytes to such of %zu",
                            k, sl_handle_rows(m->source), sl_handle_columns(m->source), m->from,
-                           sl_handle_rows(m->target), sl_handle_columns(m->target), m->to, transport->n_gpus,
+                           sl_handle_rows(m->target), sl_handle_columns(m->target), m->to, lane->n_gpus,
                            sl_handle_element(m->source), sl_handle_element(m->target));
         }
     }
     return SL_OK;
 }
 
-enum sl_status sl_transport_move_submit(const struct sl_task_args *head, struct sl_transport *transport,
-                                        enum sl_stage stage, uint32_t n, const struct sl_transport_move *moves)
+enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,
+                                        enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *moves)
 {
     struct move_args *args = NULL;
     struct sl_task task;
     int *nodes = NULL;
     size_t bytes = sizeof *args + n * sizeof args->move[0];
     enum sl_status st;
-    SL_TRY(st, check_moves(transport, n, moves), done);
+    SL_TRY(st, check_moves(lane, n, moves), done);
     SL_TRY(st, sl_alloc(1 + 2 * (size_t)n, sizeof *nodes, "memory nodes", &nodes), done);
     SL_TRY(st, sl_alloc_zero(1, bytes, "a move", &args), done);
-    args->transport = (struct transport_args){.head = *head, .nccl = transport->nccl, .n = n};
-    args->transport.head.stage = sl_task_stage(head, stage);
+    args->lane = (struct nccl_lane_args){.head = *head, .nccl = lane->nccl, .n = n};
+    args->lane.head.stage = sl_task_stage(head, stage);
     nodes[0] = STARPU_SPECIFIC_NODE_LOCAL;
     for (uint32_t k = 0; k < n; k++) {
         args->move[k].from = moves[k].from;
         args->move[k].to = moves[k].to;
-        args->transport.head.work += bytes_of(moves[k].source);
-        nodes[1 + 2 * k] = transport->node[moves[k].from];
-        nodes[2 + 2 * k] = transport->node[moves[k].to];
+        args->lane.head.work += bytes_of(moves[k].source);
+        nodes[1 + 2 * k] = lane->node[moves[k].from];
+        nodes[2 + 2 * k] = lane->node[moves[k].to];
     }
-    struct starpu_codelet *codelet = codelet_for(transport, &move_cl, 1 + 2 * n, nodes);
+    struct starpu_codelet *codelet = codelet_for(lane, &move_cl, 1 + 2 * n, nodes);
     if (codelet == NULL) {
         st = SL_ENOMEM;
         goto done;
     }
     sl_task_begin(&task, codelet);
-    sl_task_add(&task, transport->lane, STARPU_RW);
+    sl_task_add(&task, lane->lane, STARPU_RW);
     for (uint32_t k = 0; k < n; k++) {
         sl_task_add(&task, moves[k].source, STARPU_R);
         sl_task_add(&task, moves[k].target, STARPU_W);
@@ -229,30 +229,30 @@ done:
     return st;
 }
 
-enum sl_status sl_transport_sum_submit(const struct sl_task_args *head, struct sl_transport *transport,
+enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,
                                        const starpu_data_handle_t *share, starpu_data_handle_t out)
 {
-    struct transport_args args = {.head = *head, .nccl = transport->nccl, .n = transport->n_gpus};
-    int nodes[2 + SL_NCCL_MAX_GPUS] = {STARPU_SPECIFIC_NODE_LOCAL, transport->node[0]};
+    struct nccl_lane_args args = {.head = *head, .nccl = lane->nccl, .n = lane->n_gpus};
+    int nodes[2 + SL_NCCL_MAX_GPUS] = {STARPU_SPECIFIC_NODE_LOCAL, lane->node[0]};
     struct sl_task task;
-    for (uint32_t i = 0; i < transport->n_gpus; i++) {
+    for (uint32_t i = 0; i < lane->n_gpus; i++) {
         if (!same_shape(share[i], out)) {
             return sl_fail(SL_EINVAL, "sl_sum: the share of GPU %u is [%u x %u], the sum [%u x %u]", i,
                            sl_handle_rows(share[i]), sl_handle_columns(share[i]), sl_handle_rows(out),
                            sl_handle_columns(out));
         }
-        nodes[2 + i] = transport->node[i];
+        nodes[2 + i] = lane->node[i];
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_SYNC);
-    args.head.work = (transport->n_gpus + UINT64_C(1)) * bytes_of(out);
-    struct starpu_codelet *codelet = codelet_for(transport, &sum_cl, 2 + transport->n_gpus, nodes);
+    args.head.work = (lane->n_gpus + UINT64_C(1)) * bytes_of(out);
+    struct starpu_codelet *codelet = codelet_for(lane, &sum_cl, 2 + lane->n_gpus, nodes);
     if (codelet == NULL) {
         return SL_ENOMEM;
     }
     sl_task_begin(&task, codelet);
-    sl_task_add(&task, transport->lane, STARPU_RW);
+    sl_task_add(&task, lane->lane, STARPU_RW);
     sl_task_add(&task, out, STARPU_W);
-    for (uint32_t i = 0; i < transport->n_gpus; i++) {
+    for (uint32_t i = 0; i < lane->n_gpus; i++) {
         sl_task_add(&task, share[i], STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);

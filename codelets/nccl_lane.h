@@ -18,44 +18,44 @@
  * completes the all-reduce, and there is one copy of the weights to keep right. Ids, whose number only the device knows, and what
  * batch norm sums stay with StarPU.
  */
-#ifndef SL_CODELETS_TRANSPORT_H
-#define SL_CODELETS_TRANSPORT_H
+#ifndef SL_CODELETS_NCCL_LANE_H
+#define SL_CODELETS_NCCL_LANE_H
 
 #include "codelets/nccl.h"
 #include "codelets/task.h"
 
-struct sl_transport_codelet;
+struct sl_nccl_lane_codelet;
 
-struct sl_transport {
+struct sl_nccl_lane {
     uint32_t n_gpus;
     struct sl_nccl *nccl;
     int node[SL_NCCL_MAX_GPUS]; /* StarPU's memory node of each GPU */
     starpu_data_handle_t lane;
-    struct sl_transport_codelet
+    struct sl_nccl_lane_codelet
         *codelets; /* one for each list of nodes that a task had so far: StarPU asks the codelet */
 };
 
 /* Connect n GPUs: CUDA's numbers of them, and StarPU's memory nodes. timeout_s: of each operation. StarPU is up.
  * As sl_nccl_open, and SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_transport_open(uint32_t n_gpus, const int *devices, const int *nodes, double timeout_s,
-                                 struct sl_transport *out);
+enum sl_status sl_nccl_lane_open(uint32_t n_gpus, const int *devices, const int *nodes, double timeout_s,
+                                 struct sl_nccl_lane *out);
 
 /* Wait for its tasks, release. An empty struct is allowed. */
-void sl_transport_close(struct sl_transport *transport);
+void sl_nccl_lane_close(struct sl_nccl_lane *lane);
 
 /* A matrix of `source`, wanted on GPU `from`, to be copied into `target` on GPU `to`, of the same shape and numbers. */
-struct sl_transport_move {
+struct sl_nccl_lane_move {
     uint32_t from, to;
     starpu_data_handle_t source, target;
 };
 
 /* Submit: all n >= 1 moves as one task. stage: whose time it is. One thread submits, in the order in which they are to run.
  * SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_transport_move_submit(const struct sl_task_args *head, struct sl_transport *transport,
-                                        enum sl_stage stage, uint32_t n, const struct sl_transport_move *moves);
+enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,
+                                        enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *moves);
 
 /* Submit: `out`, on the first GPU, becomes the sum over GPUs of share[gpu], each on its own; all of one shape. */
-enum sl_status sl_transport_sum_submit(const struct sl_task_args *head, struct sl_transport *transport,
+enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,
                                        const starpu_data_handle_t *share, starpu_data_handle_t out);
 
 #endif
