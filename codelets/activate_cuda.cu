@@ -501,7 +501,7 @@ static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_ac
                                          const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)
 {
     return h_dtype == SL_DTYPE_BF16 ? start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h)
-                              : start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
+                                    : start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
 }
 
 enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,

@@ -55,7 +55,8 @@ SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t 
 {
     uint64_t i = first;
     for (; i + 4 <= end; i += 4) {
-        add_four(dtype, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns, out);
+        add_four(dtype, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns,
+                 out);
     }
     for (; i < end; i++) {
         add_scaled(dtype, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
@@ -440,7 +441,7 @@ struct full_args {
     uint32_t row0;
     uint32_t n_parts;
     int beta;
-    enum sl_dtype dtype;          /* the sources' rows */
+    enum sl_dtype dtype;         /* the sources' rows */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
     uint32_t first_column, n_columns; /* of the sums' rows */
@@ -737,8 +738,8 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
                           (sl_bf16 *)sl_buffer_data(buffers[3]) + args->first_column);
     } else {
         (args->dtype == SL_DTYPE_BF16 ? aggregate_full_bf16
-                                : aggregate_full)(&edges, weights, args->n_columns, &x, args->beta,
-                                                  (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+                                      : aggregate_full)(&edges, weights, args->n_columns, &x, args->beta,
+                                                        (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
     }
     leave(&args->head, st, start_s);
 }

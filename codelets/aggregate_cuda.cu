@@ -595,14 +595,15 @@ static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edge
 }
 
 enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                         const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
+                                         const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype,
+                                         void *m_out)
 {
     const uintptr_t addresses = address_bits(x) | sl_quad_address(m_dtype, m_out);
     if (x->dtype == SL_DTYPE_REAL) {
         return sum_block<sl_real, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
     }
     return m_dtype == SL_DTYPE_REAL ? sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out)
-                              : sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
+                                    : sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
 }
 
 /* Gradients of T to at most TARGETS owners. */
@@ -647,8 +648,9 @@ enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_t
                                           sl_real *const *packed_out)
 {
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
-    return dtype == SL_DTYPE_BF16 ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
-                            : send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    return dtype == SL_DTYPE_BF16
+               ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
+               : send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
 }
 
 enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
@@ -662,7 +664,8 @@ enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weig
 {
     struct self_gradients list = {{}, *weights, *gm, *g};
     uint32_t n = n_gm <= g->row0 ? 0 : n_gm - g->row0 < g->n_rows ? n_gm - g->row0 : g->n_rows;
-    return start("sl_accumulate", stream, list, n, g->n_columns, 0, address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows);
+    return start("sl_accumulate", stream, list, n, g->n_columns, 0,
+                 address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows);
 }
 
 template <typename S>
@@ -680,7 +683,7 @@ enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const st
 {
     const uintptr_t addresses = sl_quad_address(dtype, sent) | (uintptr_t)g->rows;
     return dtype == SL_DTYPE_BF16 ? add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses)
-                            : add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
+                                  : add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
 }
 
 enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
@@ -782,8 +785,9 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
     if (dtype == SL_DTYPE_REAL) {
         return sum_parts<sl_real, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
     }
-    return m_dtype == SL_DTYPE_REAL ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
-                              : sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    return m_dtype == SL_DTYPE_REAL
+               ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
+               : sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
 }
 
 /* ---- cuSPARSE ---- */

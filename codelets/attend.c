@@ -77,9 +77,9 @@ SL_INLINE void add_four(enum sl_dtype dtype, const struct batch *batch, uint32_t
     sl_real c = batch->weight[2][k];
     sl_real d = batch->weight[3][k];
     for (uint32_t j = 0; j < width; j++) {
-        out[j] =
-            (((out[j] + a * sl_entry(dtype, ra, c0 + j)) + b * sl_entry(dtype, rb, c0 + j)) + c * sl_entry(dtype, rc, c0 + j)) +
-            d * sl_entry(dtype, rd, c0 + j);
+        out[j] = (((out[j] + a * sl_entry(dtype, ra, c0 + j)) + b * sl_entry(dtype, rb, c0 + j)) +
+                  c * sl_entry(dtype, rc, c0 + j)) +
+                 d * sl_entry(dtype, rd, c0 + j);
     }
 }
 
@@ -444,8 +444,8 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
     add_batch(SL_DTYPE_REAL, &batch, block->heads, gu);
 }
 
-SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0, const void *u,
-                         sl_real *gu_out)
+SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                         const void *u, sl_real *gu_out)
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
@@ -532,7 +532,7 @@ struct forward_args {
     uint32_t own;
     uint32_t n_chunks, shift; /* of the own rows */
     int beta;                 /* of forward */
-    enum sl_dtype dtype;       /* the rows of U */
+    enum sl_dtype dtype;      /* the rows of U */
     uint32_t first[SL_MAX_PES + 1];
     struct sl_slice_args packed[SL_MAX_PES]; /* submitted up to packed[n_owners - 1] only */
 };
@@ -563,7 +563,7 @@ struct full_args {
     uint32_t n_heads;
     uint32_t n_parts, part;
     int beta;
-    enum sl_dtype dtype;          /* the rows of U */
+    enum sl_dtype dtype;         /* the rows of U */
     uint32_t chunks[SL_MAX_PES]; /* chunks of each part's rows */
     uint32_t shift[SL_MAX_PES];
 };
@@ -809,9 +809,10 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
                                   .n_rows = sl_buffer_rows(buffers[3]),
                                   .sources = sources + (offsets[args->row0] - offsets[0]),
                                   .x = &x,
-                                  .self = sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
+                                  .self =
+                                      sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
     (args->dtype == SL_DTYPE_BF16 ? attend_full_bf16 : attend_full)(&rows, offsets + args->row0, args->beta,
-                                                              sl_buffer_data(buffers[3]));
+                                                                    sl_buffer_data(buffers[3]));
     sl_task_leave(&args->head, start_s);
 }
 
@@ -902,8 +903,8 @@ static void backward_cuda_task(void *buffers[], void *cl_arg)
         t0[q] = args->returned[q].t0;
         n[q] = args->returned[q].gu.n_rows;
     }
-    sl_task_leave_cuda(
-        &args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n, t0, dtype, u, gu));
+    sl_task_leave_cuda(&args->head, sl_attend_backward_cuda(starpu_cuda_get_local_stream(), &block, args->n_owners, n,
+                                                            t0, dtype, u, gu));
 }
 
 /* All shares in turn, onto what was cleared. */

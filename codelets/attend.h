@@ -150,7 +150,8 @@ struct sl_attend_device_back {
 /* For all of n_owners at once: items t0[k] .. t0[k] + n[k] - 1, whose rows are u[k], into gu_out[k]. */
 SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                                    uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
-                                                   enum sl_dtype dtype, const sl_real *const *u, sl_real *const *gu_out);
+                                                   enum sl_dtype dtype, const sl_real *const *u,
+                                                   sl_real *const *gu_out);
 
 /* These overwrite their rows, which were cleared. of: u's. */
 SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,

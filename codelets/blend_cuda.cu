@@ -37,7 +37,7 @@ enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl
         return start<sl_bf16, sl_bf16>(stream, n, a, x, beta, out);
     }
     return out_dtype == SL_DTYPE_BF16 ? start<float, sl_bf16>(stream, n, a, x, beta, out)
-                                : start<float, float>(stream, n, a, x, beta, out);
+                                      : start<float, float>(stream, n, a, x, beta, out);
 }
 
 enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out)

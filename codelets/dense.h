@@ -113,7 +113,8 @@ SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by
  * overwritten: 16384 rows at a time are computed in float, and rounded. */
 SL_EXTERN_C enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
                                                       uint32_t n_out, const sl_bf16 *x, const sl_real *w,
-                                                      const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out);
+                                                      const sl_real *bias, int beta, enum sl_dtype z_dtype,
+                                                      void *z_out);
 SL_EXTERN_C enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
                                                              uint32_t n_out, const sl_real *gz, const sl_real *w,
                                                              int beta, sl_real *gx_out);

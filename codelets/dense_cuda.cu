@@ -105,17 +105,19 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_
     if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
         return SL_OK;
     }
-    return n_out == 0 ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
-                      : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
+    return n_out == 0
+               ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
+               : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
 }
 
 enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                              const sl_real *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
-    enum sl_status st = n_rows > 0 && n_in > 0 && n_out > 0
-                            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
-                            : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
+    enum sl_status st =
+        n_rows > 0 && n_in > 0 && n_out > 0
+            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
+            : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
     return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
 }
 
@@ -182,7 +184,8 @@ enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_ro
     if (st != SL_OK) {
         return st;
     }
-    const struct forward f = {n_rows, n_in, n_out, SL_DTYPE_BF16, x, rounded.as<sl_bf16>(), bias, beta, (sl_real *)z_out};
+    const struct forward f = {n_rows, n_in, n_out,           SL_DTYPE_BF16, x, rounded.as<sl_bf16>(),
+                              bias,   beta, (sl_real *)z_out};
     return z_dtype == SL_DTYPE_BF16 ? compute_rounded(by, f, (sl_bf16 *)z_out) : compute(by, f);
 }
 
@@ -223,10 +226,10 @@ enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint3
         return sl_dense_backward_weight_cuda(by, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
     }
     SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded), done);
-    SL_TRY(
-        st,
-        gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
-        done);
+    SL_TRY(st,
+           gemm(name, by,
+                {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
+           done);
     st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
 done:
     return st;

@@ -77,8 +77,7 @@ static void pack_cuda_task(void *buffers[], void *cl_arg)
         chunk[c] = sl_buffer_data(buffers[2 + c]);
     }
     const uint32_t *list = sl_buffer_data(buffers[0]);
-    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[1]),
-                                      chunk};
+    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[1]), chunk};
     enum sl_status st =
         sl_halo_pack_cuda(starpu_cuda_get_local_stream(), &rows, args->column, sl_buffer_rows(buffers[1]),
                           sl_buffer_columns(buffers[1]), list + args->i0, sl_buffer_data(buffers[1]));

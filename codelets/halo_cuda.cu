@@ -28,8 +28,9 @@ static __global__ void pack_listed(struct chunks chunks, struct columns columns,
     const uint32_t mask = (1u << chunks.shift) - 1;
     for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
         uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* of a chunk before them: more than there are */
-        const T *from =
-            c < chunks.n ? (const T *)chunks.dtype[c] + (size_t)(list[i] & mask) * columns.row + columns.first : nullptr;
+        const T *from = c < chunks.n
+                            ? (const T *)chunks.dtype[c] + (size_t)(list[i] & mask) * columns.row + columns.first
+                            : nullptr;
         for (uint32_t k = sl_lane(); from != nullptr && k < columns.packed; k += SL_WARP) {
             packed[i * columns.packed + k] = k < columns.n ? from[k] : T();
         }

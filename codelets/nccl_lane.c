@@ -173,8 +173,7 @@ static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
            sl_handle_element(a) == sl_handle_element(b);
 }
 
-static enum sl_status check_moves(const struct sl_nccl_lane *lane, uint32_t n,
-                                  const struct sl_nccl_lane_move *moves)
+static enum sl_status check_moves(const struct sl_nccl_lane *lane, uint32_t n, const struct sl_nccl_lane_move *moves)
 {
     for (uint32_t k = 0; k < n; k++) {
         const struct sl_nccl_lane_move *m = &moves[k];
@@ -190,8 +189,8 @@ static enum sl_status check_moves(const struct sl_nccl_lane *lane, uint32_t n,
     return SL_OK;
 }
 
-enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,
-                                        enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *moves)
+enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane, enum sl_stage stage,
+                                        uint32_t n, const struct sl_nccl_lane_move *moves)
 {
     struct move_args *args = NULL;
     struct sl_task task;

@@ -51,8 +51,8 @@ struct sl_nccl_lane_move {
 
 /* Submit: all n >= 1 moves as one task. stage: whose time it is. One thread submits, in the order in which they are to run.
  * SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,
-                                        enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *moves);
+enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane, enum sl_stage stage,
+                                        uint32_t n, const struct sl_nccl_lane_move *moves);
 
 /* Submit: `out`, on the first GPU, becomes the sum over GPUs of share[gpu], each on its own; all of one shape. */
 enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,

@@ -376,7 +376,7 @@ static void pull_cpu_task(void *buffers[], void *cl_arg)
         sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     } else {
         (args->dtype == SL_DTYPE_BF16 ? sl_pull_bf16_cpu : sl_pull_cpu)(&lists, &parts, n_columns, args->beta,
-                                                                  sl_buffer_data(buffers[OUT]));
+                                                                        sl_buffer_data(buffers[OUT]));
     }
     sl_task_leave(&args->head, start_s);
 }

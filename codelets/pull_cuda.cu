@@ -110,12 +110,12 @@ static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *
 }
 
 enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                            uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype,
-                            void *out)
+                            uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta,
+                            enum sl_dtype out_dtype, void *out)
 {
     if (dtype == SL_DTYPE_REAL) {
         return start_of<float, float>(stream, lists, parts, n_parts, n_columns, beta, out);
     }
     return out_dtype == SL_DTYPE_REAL ? start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out)
-                                : start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
+                                      : start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
 }

@@ -44,7 +44,7 @@ struct sl_dataset {
     struct sl_ids train, valid, test; /* pairwise disjoint */
     void *mapping;                    /* private: the memory map the arrays point into, or NULL */
     uint64_t mapping_bytes;
-    bool low_memory;      /* private: of the map, little stays in memory (partition/load.h) */
+    bool low_memory;   /* private: of the map, little stays in memory (partition/load.h) */
     const float *lent; /* private: a dense table that is another's (partition/arrays.h) */
 };
 

@@ -83,13 +83,14 @@ SL_API enum sl_status sl_session_describe(const struct sl_session *session, FILE
 /* Sizes of what a session works on. */
 struct sl_session_sizes {
     uint32_t n_vertices, n_features, n_classes;
-    uint64_t n_edges;      /* directed, as they are trained on */
-    uint32_t n_pes;        /* P */
-    uint32_t n_parts;      /* G */
-    uint32_t n_per_epoch;  /* steps */
-    uint32_t n_hidden;     /* columns of the embeddings; 0: the model has one layer */
-    uint32_t n_weights;    /* arrays of the model, under the names of --save-names */
-    uint64_t memory_bytes; /* that the run, or the rank that needs most, may need: about, and up to a tenth less than it takes */
+    uint64_t n_edges;     /* directed, as they are trained on */
+    uint32_t n_pes;       /* P */
+    uint32_t n_parts;     /* G */
+    uint32_t n_per_epoch; /* steps */
+    uint32_t n_hidden;    /* columns of the embeddings; 0: the model has one layer */
+    uint32_t n_weights;   /* arrays of the model, under the names of --save-names */
+    uint64_t
+        memory_bytes; /* that the run, or the rank that needs most, may need: about, and up to a tenth less than it takes */
 };
 SL_API void sl_session_sizes(const struct sl_session *session, struct sl_session_sizes *out);
 

@@ -168,7 +168,8 @@ static MAYBE_UNUSED void transport_open(struct world *w)
         static const int nodes[SL_NCCL_MAX_GPUS] = {STARPU_MAIN_RAM};
         static const int devices[] = {0, 1, 2, 3, 4, 5, 6, 7};
         w->plan.homes = (struct sl_homes){.n_pes = w->plan.n_pes, .n = emulated_gpus, .gpus = true};
-        w->transport = (struct sl_transport){.kind = &sl_transport_nccl, .plan = &w->plan, .n_sums = 1, .n_parameters = n_parameters};
+        w->transport = (struct sl_transport){
+            .kind = &sl_transport_nccl, .plan = &w->plan, .n_sums = 1, .n_parameters = n_parameters};
         expect_ok(sl_transport_nccl_connect(&w->transport, emulated_gpus, devices, nodes));
         return;
     }

@@ -479,8 +479,8 @@ static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, 
     sl_real *gb = place(c->gb, f, shift, &block[n_blocks++]);
     double *group = place(c->sums, 2 * columns * sizeof *group, 0, &block[n_blocks++]);
     struct sl_activate_sums sums = {.gw = gw, .gb = gb, .group = group, .n_group = c->a.n_rows + 3};
-    expect_launched(
-        sl_activate_forward_cuda(NULL, &a, SL_DTYPE_REAL, z, with_residual ? residual : NULL, opened, SL_DTYPE_REAL, h));
+    expect_launched(sl_activate_forward_cuda(NULL, &a, SL_DTYPE_REAL, z, with_residual ? residual : NULL, opened,
+                                             SL_DTYPE_REAL, h));
     if (a.norm == SL_ACTIVATE_BATCH) {
         expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, group));
     }

@@ -869,7 +869,8 @@ static void launch_back(const struct group *group, uint32_t hop, uint32_t p, con
         }
     }
     struct sl_transposed transposed = transposed_on_device(block);
-    expect_launched(sl_aggregate_backward_cuda(NULL, &transposed, gm, n_columns, n_owners, t0, n, SL_DTYPE_REAL, packed));
+    expect_launched(
+        sl_aggregate_backward_cuda(NULL, &transposed, gm, n_columns, n_owners, t0, n, SL_DTYPE_REAL, packed));
 }
 
 /* q's chunk c of g: the shares of all PEs, sent[p] by PE p. */

@@ -575,7 +575,8 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
     for (int k = 0; k < 2; k++) {
         packed[k] = device_room((size_t)n[k] * s->width * sizeof(sl_bf16));
     }
-    expect_launched(sl_aggregate_backward_cuda(NULL, &block_there, &gm_there, s->width, 2, t0, n, SL_DTYPE_BF16, packed));
+    expect_launched(
+        sl_aggregate_backward_cuda(NULL, &block_there, &gm_there, s->width, 2, t0, n, SL_DTYPE_BF16, packed));
     struct sl_gradient g = {10, 30, s->width, noisy((size_t)30 * s->width, 11), NULL};
     struct sl_gradient g_there = {10, 30, s->width, on_device(g.rows, (size_t)30 * s->width * sizeof *g.rows), NULL};
     struct sl_asked asked = {t->inverse, 2, 0};
@@ -719,7 +720,8 @@ static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl
     struct sl_activate there = a;
     sl_real *parameters_there = on_device(parameters, (size_t)4 * width * sizeof *parameters);
     sl_vertex *ids_there = on_device(ids, sizeof ids);
-    void *z_there = z_dtype == SL_DTYPE_BF16 ? on_device(z_rounded, n * sizeof *z_rounded) : on_device(z, n * sizeof *z);
+    void *z_there =
+        z_dtype == SL_DTYPE_BF16 ? on_device(z_rounded, n * sizeof *z_rounded) : on_device(z, n * sizeof *z);
     void *residual_there = on_device(residual_rounded, n * sizeof *residual_rounded);
     void *gate_there = device_room(n);
     void *h_there = device_room(n * sizeof *h_rounded);

@@ -31,9 +31,9 @@ struct mpi {
     starpu_data_handle_t loss_so_far[SL_TRANSPORT_LOSSES];
     starpu_data_handle_t *list; /* that, and the partials of this rank */
     uint32_t room;
-    struct kept *kept;        /* of ranks that are apart: by step of the epoch */
-    struct sl_transport within;    /* rows between PEs of this rank */
-    struct sl_parcel *parcel; /* of those of one exchange that are */
+    struct kept *kept;          /* of ranks that are apart: by step of the epoch */
+    struct sl_transport within; /* rows between PEs of this rank */
+    struct sl_parcel *parcel;   /* of those of one exchange that are */
     uint32_t parcel_room;
 };
 
@@ -46,13 +46,14 @@ static enum sl_status open_transport(struct sl_transport *transport)
     SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the transport to other ranks", &m), done);
     transport->own = m;
     SL_TRY(st,
-           sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far, "sums of other ranks",
-                         &m->so_far),
+           sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far,
+                         "sums of other ranks", &m->so_far),
            done);
     if (sl_plan_decoupled(transport->plan)) {
         SL_TRY(st, sl_alloc_zero(transport->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept), done);
     }
-    m->within = (struct sl_transport){.kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
+    m->within = (struct sl_transport){
+        .kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
     st = transport->within->open == NULL ? SL_OK : transport->within->open(&m->within);
 done:
     return st;
@@ -103,7 +104,7 @@ static enum sl_status carry(const struct sl_transport *transport, uint32_t from,
     }
     return from == transport->plan->rank ? sl_ranks_send(what, to, tag)
            : to == transport->plan->rank ? sl_ranks_receive(what, from, tag)
-                                    : SL_OK;
+                                         : SL_OK;
 }
 
 /* ---- rows ---- */
@@ -130,8 +131,8 @@ static bool stays(const struct sl_plan *plan, const struct sl_parcel *parcel)
     return sl_plan_rank(plan, parcel->from) == plan->rank && sl_plan_rank(plan, parcel->to) == plan->rank;
 }
 
-static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
-                           struct sl_parcel *parcels)
+static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
+                           uint32_t n, struct sl_parcel *parcels)
 {
     struct mpi *m = transport->own;
     uint32_t n_here = 0;
@@ -153,7 +154,8 @@ done:
 }
 
 /* What was last sent of a handle may not have left yet. */
-static enum sl_status reuse(const struct sl_transport *transport, uint32_t from, uint32_t to, starpu_data_handle_t handle)
+static enum sl_status reuse(const struct sl_transport *transport, uint32_t from, uint32_t to,
+                            starpu_data_handle_t handle)
 {
     enum sl_status st = SL_OK;
     if (handle != NULL && sl_plan_rank(transport->plan, from) != sl_plan_rank(transport->plan, to)) {
@@ -166,15 +168,17 @@ done:
 
 /* ---- what several read ---- */
 
-static enum sl_status share(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_shared *what)
+static enum sl_status share(struct sl_transport *transport, const struct sl_task_args *head,
+                            const struct sl_shared *what)
 {
     uint32_t from = sl_plan_rank(transport->plan, what->from);
     uint64_t slot = what->of_slot ? slot_of(transport, head) : 0;
     enum sl_status st = SL_OK;
     for (uint32_t r = what->to.begin; r < what->to.end; r++) {
-        SL_TRY(st,
-               carry(transport, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
-               done);
+        SL_TRY(
+            st,
+            carry(transport, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
+            done);
     }
 done:
     return st;
@@ -228,8 +232,9 @@ static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
 }
 
 /* What came before goes on from here, to the next rank or the first one's next turn. */
-static enum sl_status add_turn(struct sl_transport *transport, const struct sl_task_args *head, const struct chain *chain,
-                               uint32_t turn, const struct sl_partials *partials, starpu_data_handle_t sum)
+static enum sl_status add_turn(struct sl_transport *transport, const struct sl_task_args *head,
+                               const struct chain *chain, uint32_t turn, const struct sl_partials *partials,
+                               starpu_data_handle_t sum)
 {
     uint32_t rank = transport->plan->rank;
     uint32_t last = chain->ranks.end - 1;
@@ -270,7 +275,8 @@ done:
     return st;
 }
 
-static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_sum *what)
+static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
+                          const struct sl_transport_sum *what)
 {
     struct mpi *m = transport->own;
     struct chain chain = {.ranks = what->ranks,
@@ -308,7 +314,8 @@ done:
     return st;
 }
 
-static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_losses *what)
+static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,
+                           const struct sl_transport_losses *what)
 {
     if (((struct mpi *)transport->own)->kept != NULL) {
         return keep_losses(transport, head, what->losses, what->total);
@@ -427,11 +434,11 @@ done:
 }
 
 const struct sl_transport_kind sl_transport_mpi = {.name = "mpi",
-                                         .open = open_transport,
-                                         .close = close_transport,
-                                         .rows = rows,
-                                         .reuse = reuse,
-                                         .share = share,
-                                         .sum = sum,
-                                         .loss = loss,
-                                         .settle = settle};
+                                                   .open = open_transport,
+                                                   .close = close_transport,
+                                                   .rows = rows,
+                                                   .reuse = reuse,
+                                                   .share = share,
+                                                   .sum = sum,
+                                                   .loss = loss,
+                                                   .settle = settle};

@@ -31,7 +31,8 @@ static enum sl_status check(const struct sl_settings *settings)
                                      "(--with-nccl=DIR), and leave it out to let StarPU copy");
 }
 
-enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices, const int *nodes)
+enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices,
+                                         const int *nodes)
 {
     struct nccl *n;
     size_t n_pairs = (size_t)transport->plan->n_parts * transport->plan->n_parts;
@@ -95,8 +96,8 @@ done:
     return st;
 }
 
-static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
-                           struct sl_parcel *parcels)
+static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
+                           uint32_t n, struct sl_parcel *parcels)
 {
     struct nccl *own = transport->own;
     uint32_t n_moves = 0;
@@ -134,16 +135,17 @@ done:
     return st;
 }
 
-static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_sum *what)
+static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
+                          const struct sl_transport_sum *what)
 {
     const struct nccl *n = transport->own;
     return n->share != NULL ? sum_over_gpus(transport, head, what) : sl_transport_starpu.sum(transport, head, what);
 }
 
 const struct sl_transport_kind sl_transport_nccl = {.name = "nccl",
-                                          .check = check,
-                                          .open = open_transport,
-                                          .close = close_transport,
-                                          .rows = rows,
-                                          .sum = sum,
-                                          .loss = sl_transport_loss_here};
+                                                    .check = check,
+                                                    .open = open_transport,
+                                                    .close = close_transport,
+                                                    .rows = rows,
+                                                    .sum = sum,
+                                                    .loss = sl_transport_loss_here};

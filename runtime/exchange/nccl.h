@@ -19,6 +19,7 @@
 
 /* Connect these GPUs, CUDA's numbers of them and StarPU's memory nodes, and put them behind the transport: what its open does with those
  * that StarPU drives. The plan's homes are as many. As sl_nccl_lane_open. */
-enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices, const int *nodes);
+enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices,
+                                         const int *nodes);
 
 #endif

@@ -7,23 +7,25 @@
 #include "runtime/exchange/transport.h"
 
 enum sl_status sl_transport_loss_here(struct sl_transport *transport, const struct sl_task_args *head,
-                                 const struct sl_transport_losses *what)
+                                      const struct sl_transport_losses *what)
 {
     (void)transport;
     return sl_loss_sum_submit(head, what->losses->n, what->losses->handle, what->watched, what->total);
 }
 
-static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
-                                struct sl_parcel *parcels)
+static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
+                                uint32_t n, struct sl_parcel *parcels)
 {
     (void)transport, (void)head, (void)stage, (void)n, (void)parcels;
     return SL_OK;
 }
 
-static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_sum *what)
+static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
+                          const struct sl_transport_sum *what)
 {
     (void)transport;
     return sl_reduce_submit(head, what->lists->n, what->lists->handle, what->sum);
 }
 
-const struct sl_transport_kind sl_transport_starpu = {.name = "starpu", .rows = rows_stay, .sum = sum, .loss = sl_transport_loss_here};
+const struct sl_transport_kind sl_transport_starpu = {
+    .name = "starpu", .rows = rows_stay, .sum = sum, .loss = sl_transport_loss_here};

@@ -14,14 +14,14 @@ enum sl_status sl_transport_check(const struct sl_settings *settings)
 }
 
 enum sl_status sl_transport_open(const struct sl_settings *settings, const struct sl_plan *plan, uint32_t n_parameters,
-                            struct sl_transport *out)
+                                 struct sl_transport *out)
 {
     enum sl_status st = SL_OK;
     *out = (struct sl_transport){.kind = kinds[settings->transport],
-                            .plan = plan,
-                            .n_sums = 1,
-                            .n_parameters = n_parameters,
-                            .depth = settings->depth};
+                                 .plan = plan,
+                                 .n_sums = 1,
+                                 .n_parameters = n_parameters,
+                                 .depth = settings->depth};
     if (sl_n_ranks() > 1) {
         out->within = out->kind;
         out->kind = &sl_transport_mpi;

@@ -76,7 +76,7 @@ struct sl_transport_turns {
 /* The partial gradients of parameter number `parameter` of a replica, in the transport's n_sums lists, and where their sum goes. */
 struct sl_transport_sum {
     uint32_t parameter, replica;
-    struct sl_rank_range ranks;        /* who add, and learn the sum; this is one of them */
+    struct sl_rank_range ranks;             /* who add, and learn the sum; this is one of them */
     const struct sl_transport_turns *turns; /* NULL: each has one */
     const struct sl_partials *lists;
     starpu_data_handle_t sum;
@@ -86,8 +86,8 @@ struct sl_transport_sum {
 
 /* Losses, and where their sum goes at all ranks. */
 struct sl_transport_losses {
-    uint32_t number;                   /* below SL_TRANSPORT_LOSSES, of those of one step */
-    struct sl_rank_range ranks;        /* who add */
+    uint32_t number;                        /* below SL_TRANSPORT_LOSSES, of those of one step */
+    struct sl_rank_range ranks;             /* who add */
     const struct sl_transport_turns *turns; /* NULL: each has one */
     const struct sl_partials *losses;
     bool watched; /* a sum that is no finite number does not end the run (codelets/loss.h) */
@@ -97,17 +97,21 @@ struct sl_transport_losses {
 struct sl_transport_kind {
     const char *name;
     enum sl_status (*check)(const struct sl_settings *settings); /* NULL: nothing to refuse */
-    enum sl_status (*open)(struct sl_transport *transport);                /* NULL, as close: nothing to open */
+    enum sl_status (*open)(struct sl_transport *transport);      /* NULL, as close: nothing to open */
     void (*close)(struct sl_transport *transport);
-    enum sl_status (*rows)(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage, uint32_t n,
-                           struct sl_parcel *parcels);
-    enum sl_status (*sum)(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_sum *sum);
-    enum sl_status (*loss)(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_transport_losses *what);
+    enum sl_status (*rows)(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
+                           uint32_t n, struct sl_parcel *parcels);
+    enum sl_status (*sum)(struct sl_transport *transport, const struct sl_task_args *head,
+                          const struct sl_transport_sum *sum);
+    enum sl_status (*loss)(struct sl_transport *transport, const struct sl_task_args *head,
+                           const struct sl_transport_losses *what);
     enum sl_status (*settle)(struct sl_transport *transport, uint32_t begin, uint32_t end,
                              double *losses); /* NULL: nothing to do */
     /* NULL: all PEs are of this process, and what one has written the others read */
-    enum sl_status (*share)(struct sl_transport *transport, const struct sl_task_args *head, const struct sl_shared *what);
-    enum sl_status (*reuse)(const struct sl_transport *transport, uint32_t from, uint32_t to, starpu_data_handle_t handle);
+    enum sl_status (*share)(struct sl_transport *transport, const struct sl_task_args *head,
+                            const struct sl_shared *what);
+    enum sl_status (*reuse)(const struct sl_transport *transport, uint32_t from, uint32_t to,
+                            starpu_data_handle_t handle);
 };
 
 /* StarPU copies what a task reads to where the task runs: nothing to do but the sums (starpu.c). NCCL between GPUs (nccl.c). MPI between
@@ -116,7 +120,7 @@ extern const struct sl_transport_kind sl_transport_starpu, sl_transport_nccl, sl
 
 /* The loss of a kind whose PEs are all of this process: one task. */
 enum sl_status sl_transport_loss_here(struct sl_transport *transport, const struct sl_task_args *head,
-                                 const struct sl_transport_losses *what);
+                                      const struct sl_transport_losses *what);
 
 /* Refuse settings whose --transport cannot be, before anything is started. SL_EINVAL, SL_ENOTSUP. */
 enum sl_status sl_transport_check(const struct sl_settings *settings);
@@ -124,7 +128,7 @@ enum sl_status sl_transport_check(const struct sl_settings *settings);
 /* Open the transport of --transport; StarPU is up. The plan is borrowed. n_parameters: of a replica. As sl_nccl_lane_open; on failure
  * *out is empty. */
 enum sl_status sl_transport_open(const struct sl_settings *settings, const struct sl_plan *plan, uint32_t n_parameters,
-                            struct sl_transport *out);
+                                 struct sl_transport *out);
 
 /* Wait for its tasks, release. An empty struct is allowed. */
 void sl_transport_close(struct sl_transport *transport);
@@ -138,27 +142,27 @@ static inline uint32_t sl_transport_list_of(const struct sl_transport *transport
 /* ---- the operations; SL_EINVAL, SL_ESTARPU, SL_ENOMEM ---- */
 
 static inline enum sl_status sl_transport_share(struct sl_transport *transport, const struct sl_task_args *head,
-                                           const struct sl_shared *what)
+                                                const struct sl_shared *what)
 {
     return transport->kind->share == NULL ? SL_OK : transport->kind->share(transport, head, what);
 }
 
 /* A handle that has carried a parcel, or NULL, is about to be given another shape, for the next: wait until it has left. */
 static inline enum sl_status sl_transport_reuse(const struct sl_transport *transport, uint32_t from, uint32_t to,
-                                           starpu_data_handle_t handle)
+                                                starpu_data_handle_t handle)
 {
     return transport->kind->reuse == NULL ? SL_OK : transport->kind->reuse(transport, from, to, handle);
 }
 
 /* All parcels of one group, hop and direction. stage: whose time it is. */
-static inline enum sl_status sl_transport_rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
-                                          uint32_t n, struct sl_parcel *parcels)
+static inline enum sl_status sl_transport_rows(struct sl_transport *transport, const struct sl_task_args *head,
+                                               enum sl_stage stage, uint32_t n, struct sl_parcel *parcels)
 {
     return transport->kind->rows(transport, head, stage, n, parcels);
 }
 
 static inline enum sl_status sl_transport_add(struct sl_transport *transport, const struct sl_task_args *head,
-                                         const struct sl_transport_sum *sum)
+                                              const struct sl_transport_sum *sum)
 {
     return transport->kind->sum(transport, head, sum);
 }
@@ -166,14 +170,15 @@ static inline enum sl_status sl_transport_add(struct sl_transport *transport, co
 /* The losses of all PEs and chunks become one, which all ranks get; of ranks that are apart (sl_plan_decoupled) each gets its own PEs' until
  * sl_transport_settle. */
 static inline enum sl_status sl_transport_loss(struct sl_transport *transport, const struct sl_task_args *head,
-                                          const struct sl_transport_losses *what)
+                                               const struct sl_transport_losses *what)
 {
     return transport->kind->loss(transport, head, what);
 }
 
 /* losses[begin .. end - 1] of an epoch's steps become those of all PEs, at all ranks, to the bit as one process adds them up. All ranks
  * call, after sl_ranks_drain; every step once. SL_EIO, SL_EINVAL, SL_ENOMEM. */
-static inline enum sl_status sl_transport_settle(struct sl_transport *transport, uint32_t begin, uint32_t end, double *losses)
+static inline enum sl_status sl_transport_settle(struct sl_transport *transport, uint32_t begin, uint32_t end,
+                                                 double *losses)
 {
     return transport->kind->settle == NULL ? SL_OK : transport->kind->settle(transport, begin, end, losses);
 }

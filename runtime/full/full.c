@@ -91,8 +91,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
     return what;
 }
 
-static enum sl_status attend(const struct sl_layer_pass *lp, uint32_t q, uint32_t row, const struct sl_full_sources *what,
-                             int beta, starpu_data_handle_t out)
+static enum sl_status attend(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
+                             const struct sl_full_sources *what, int beta, starpu_data_handle_t out)
 {
     struct sl_attend_part part = {what->offsets, what->sources, what->first, what->n_parts, q};
     struct sl_task_args head = sl_layer_pass_head(lp, q);

@@ -203,7 +203,8 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
 }
 
 /* What batch norm adds up of PE p is read by all who train its replica. */
-static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number, starpu_data_handle_t what)
+static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
+                            starpu_data_handle_t what)
 {
     struct sl_steps *s = steps_of(lp);
     struct sl_task_args head = {.step = lp->pass->step};
@@ -275,8 +276,8 @@ static void arrived(const struct sl_layer_pass *lp)
 }
 
 /* The sources of PE p's block. packed: room for G. */
-static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint32_t p, const struct sl_edge_weights *weights,
-                                           struct sl_slice *packed)
+static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint32_t p,
+                                           const struct sl_edge_weights *weights, struct sl_slice *packed)
 {
     const struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
@@ -318,7 +319,8 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c
 /* Columns of the gradients that go back. */
 static uint32_t width_back(const struct sl_layer_pass *lp)
 {
-    return attends(lp) ? sl_layer_pass_order(lp)->travels : sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
+    return attends(lp) ? sl_layer_pass_order(lp)->travels
+                       : sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
 }
 
 /* PE p packs, for each other owner, the gradients of the rows it got from there. */
@@ -428,9 +430,9 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
         SL_TRY(st,
-               attends(lp)
-                   ? sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c], out->chunk[c])
-                   : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
+               attends(lp) ? sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c],
+                                                         out->chunk[c])
+                           : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
                done);
     }
 done:
@@ -449,12 +451,12 @@ static void returned(const struct sl_layer_pass *lp)
 }
 
 const struct sl_block_source sl_sampled = {.ids = ids,
-                                     .send = send,
-                                     .arrived = arrived,
-                                     .sum = sum,
-                                     .send_back = send_back,
-                                     .sum_back = sum_back,
-                                     .share = share,
-                                     .returned = returned,
-                                     .lists = lists,
-                                     .partials = partials};
+                                           .send = send,
+                                           .arrived = arrived,
+                                           .sum = sum,
+                                           .send_back = send_back,
+                                           .sum_back = sum_back,
+                                           .share = share,
+                                           .returned = returned,
+                                           .lists = lists,
+                                           .partials = partials};

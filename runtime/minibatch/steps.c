@@ -246,8 +246,11 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     out->model = work->model;
     out->transport = work->transport;
     out->team = sl_steps_team(plan, work->run);
-    out->replicas = (struct sl_replicas){
-        .settings = work->settings, .plan = plan, .run = work->run, .replica = work->model, .transport = work->transport};
+    out->replicas = (struct sl_replicas){.settings = work->settings,
+                                         .plan = plan,
+                                         .run = work->run,
+                                         .replica = work->model,
+                                         .transport = work->transport};
     out->n_sampled = first_step;
     out->n_ordered = first_step / (plan->n_per_epoch == 0 ? 1 : plan->n_per_epoch);
     for (uint32_t hop = 0; work->settings->sampler == SL_SAMPLER_LABOR && hop < plan->n_layers; hop++) {

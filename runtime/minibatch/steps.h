@@ -46,16 +46,17 @@ struct sl_steps {
     struct sl_slot *slot;   /* depth of them; step i samples into slot i mod depth */
     sl_vertex *order[2];    /* training ids of even and odd epochs, in their order */
     starpu_data_handle_t order_handle[2];
-    starpu_data_handle_t keys;     /* scratch of the permutation */
-    uint64_t n_ordered;            /* epochs whose order has been submitted */
-    struct sl_step_pe *slot_pe;    /* [slot][PE]: what compute phases use */
-    struct sl_pass_pe *slot_rows;  /* [slot][PE] */
-    struct sl_step_pe *pe;         /* those of the step in hand */
-    struct sl_pass pass;           /* of the step in hand */
-    struct sl_partials *gradients; /* [layer][replica][parameter][list of the transport]: of a replica's PEs and chunks */
-    struct sl_partials losses;     /* of all PEs and chunks */
-    struct sl_replicas replicas;   /* its rounds are those of the step in hand */
-    struct sl_parcel *parcels;     /* of one group: at most G^2 */
+    starpu_data_handle_t keys;    /* scratch of the permutation */
+    uint64_t n_ordered;           /* epochs whose order has been submitted */
+    struct sl_step_pe *slot_pe;   /* [slot][PE]: what compute phases use */
+    struct sl_pass_pe *slot_rows; /* [slot][PE] */
+    struct sl_step_pe *pe;        /* those of the step in hand */
+    struct sl_pass pass;          /* of the step in hand */
+    struct sl_partials
+        *gradients;              /* [layer][replica][parameter][list of the transport]: of a replica's PEs and chunks */
+    struct sl_partials losses;   /* of all PEs and chunks */
+    struct sl_replicas replicas; /* its rounds are those of the step in hand */
+    struct sl_parcel *parcels;   /* of one group: at most G^2 */
     uint32_t team; /* PEs of a team: neighbours in a group that live together, and whose rows travel together. Buffers
                                       are for pairs of teams, of which there are few, so that what a step costs grows with P and not
                                       with its square. The last team may have fewer */

@@ -208,9 +208,11 @@ static enum sl_status activate_chunk(const struct sl_layer_pass *lp, const struc
     uint32_t id = row + lp->pass->source->ids(lp->pass, p).base;
     struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
     struct sl_task_args head = head_of(lp, what, p);
-    starpu_data_handle_t residual = what->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
-    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, what->z)->chunk[c], residual, place.row,
-                                      sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->h)->chunk[c]);
+    starpu_data_handle_t residual =
+        what->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
+    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, what->z)->chunk[c], residual,
+                                      place.row, sl_layer_pass_rows(lp, p, what->gate)->chunk[c],
+                                      sl_layer_pass_rows(lp, p, what->h)->chunk[c]);
 }
 
 static enum sl_status activate(const struct sl_layer_pass *lp, const struct what *what)
@@ -328,10 +330,10 @@ static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const str
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw), done);
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb), done);
     }
-    st = sl_activate_backward_submit(&head, layer,
-                                     layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, what->z)->chunk[c],
-                                     sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->gh)->chunk[c],
-                                     &sums, sl_layer_pass_rows(lp, p, what->gz)->chunk[c]);
+    st = sl_activate_backward_submit(
+        &head, layer, layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, what->z)->chunk[c],
+        sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->gh)->chunk[c], &sums,
+        sl_layer_pass_rows(lp, p, what->gz)->chunk[c]);
 done:
     return st;
 }

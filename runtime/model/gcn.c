@@ -14,7 +14,8 @@
 
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_layer_pass_order(lp)->project_first ? sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]) : SL_OK;
+    return sl_layer_pass_order(lp)->project_first ? sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
+                                                  : SL_OK;
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -29,7 +30,8 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
     SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
     if (sl_layer_pass_ends(lp)) {
-        st = sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, SL_BIAS), 0, z);
+        st = sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
+                                     sl_layer_pass_value(lp, p, SL_BIAS), 0, z);
     }
 done:
     return st;

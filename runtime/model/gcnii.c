@@ -141,8 +141,8 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
         SL_TRY(st, return_initial(lp, p), done);
     }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_rows *g =
-            lp->layer->activates_input ? sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE) : sl_layer_pass_input_gradient(lp, p);
+        struct sl_rows *g = lp->layer->activates_input ? sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)
+                                                       : sl_layer_pass_input_gradient(lp, p);
         SL_TRY(st, lp->pass->source->sum_back(lp, p, g), done);
     }
     SL_TRY(st, lp->layer->activates_input ? sl_deactivate_input(lp) : SL_OK, done);

@@ -88,7 +88,8 @@ static enum sl_status forward_normed(const struct sl_layer_pass *lp)
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             SL_TRY(st,
                    sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0,
-                                           sl_layer_pass_value(lp, p, SL_NEIGH), sl_layer_pass_value(lp, p, SL_BIAS), 0, z->chunk[c]),
+                                           sl_layer_pass_value(lp, p, SL_NEIGH), sl_layer_pass_value(lp, p, SL_BIAS), 0,
+                                           z->chunk[c]),
                    done);
         }
     }
@@ -105,7 +106,8 @@ static enum sl_status backward_normed_chunk(const struct sl_layer_pass *lp, uint
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NEIGH, &gw), done);
     SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
-    SL_TRY(st, sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0, gz, gw, gb),
+    SL_TRY(st,
+           sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_BEFORE)->chunk[c], 0, gz, gw, gb),
            done);
     st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, SL_NEIGH), 0,
                                         sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)->chunk[c], 0);

@@ -72,7 +72,8 @@ const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint
 
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
+    return sl_layer_pass_rows(lp, p,
+                              sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
 }
 
 /* Rows that products and other PEs read have the precision of the features; what is added up, what an activation is before (so
@@ -91,7 +92,8 @@ static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
     }
 }
 
-enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level, uint32_t width)
+enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
+                                   uint32_t width)
 {
     const struct sl_split *split = &lp->pass->pe[p].split[level];
     struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
@@ -125,7 +127,8 @@ starpu_data_handle_t sl_layer_pass_value(const struct sl_layer_pass *lp, uint32_
     return lp->pass->model[replica].layer[lp->i].parameter[parameter].value_handle;
 }
 
-enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p, int parameter, starpu_data_handle_t *out)
+enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p, int parameter,
+                                     starpu_data_handle_t *out)
 {
     const struct sl_parameter *shape = &lp->layer->parameter[parameter];
     const uint32_t n_runs = lp->pass->runs == NULL ? 1 : lp->pass->runs[p].n;
@@ -160,8 +163,8 @@ static struct sl_sparse sparse_rows(const struct sl_layer_pass *lp, uint32_t p, 
     return x;
 }
 
-enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, starpu_data_handle_t bias,
-                           int beta, starpu_data_handle_t z)
+enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
+                           starpu_data_handle_t bias, int beta, starpu_data_handle_t z)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
@@ -170,8 +173,8 @@ enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t 
         struct sl_sparse x = sparse_rows(lp, p, &row);
         return sl_dense_sparse_forward_submit(&head, &x, row, w, bias, beta, z);
     }
-    return sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, w, bias,
-                                   beta, z);
+    return sl_dense_forward_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, w,
+                                   bias, beta, z);
 }
 
 enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, bool with_bias,
@@ -196,8 +199,8 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
         struct sl_sparse x = sparse_rows(lp, p, &row);
         st = sl_dense_sparse_backward_weight_submit(&head, &x, row, gz, beta, gw, gb);
     } else {
-        st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row, gz,
-                                             gw, gb);
+        st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk],
+                                             place.row, gz, gw, gb);
     }
 done:
     return st;
@@ -210,7 +213,8 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
     enum sl_status st;
     SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED, lp->from, sl_layer_pass_order(lp)->travels), done);
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
-        SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]), done);
+        SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]),
+               done);
         SL_TRY(st, beside != NULL ? beside(lp, p, c) : SL_OK, done);
     }
 done:
@@ -232,10 +236,12 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
     if (lp->i > 0) {
-        SL_TRY(st, sl_rows_reshape(&gy->split, lp->layer->n_in, sizeof(sl_real), sl_layer_pass_input_gradient(lp, p)), done);
+        SL_TRY(st, sl_rows_reshape(&gy->split, lp->layer->n_in, sizeof(sl_real), sl_layer_pass_input_gradient(lp, p)),
+               done);
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
-        SL_TRY(st, sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, false, gy->chunk[c]), done);
+        SL_TRY(st, sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, false, gy->chunk[c]),
+               done);
         if (lp->i > 0) {
             SL_TRY(st,
                    sl_dense_backward_input_submit(&head, gy->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
@@ -263,10 +269,10 @@ enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
         struct sl_task_args head = sl_layer_pass_head(lp, p);
         SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
         for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
-            SL_TRY(
-                st,
-                sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0, ga->chunk[c], 0),
-                done);
+            SL_TRY(st,
+                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
+                                                  ga->chunk[c], 0),
+                   done);
         }
     }
 done:
@@ -274,7 +280,8 @@ done:
 }
 
 /* One chunk of sl_sum_gradient. */
-static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int parameter, bool with_bias)
+static enum sl_status sum_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int parameter,
+                                   bool with_bias)
 {
     starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -360,7 +367,8 @@ done:
     return st;
 }
 
-enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin, sl_chunk_work *combine)
+enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
+                             sl_chunk_work *combine)
 {
     struct sums sums = {.result = result, .begin = begin, .combine = combine};
     return sum_slices(lp, &sums);

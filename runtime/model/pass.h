@@ -143,7 +143,8 @@ struct sl_block_source {
 
     /* A partial of PE p's, number `number` of a list that all ranks have the same numbers in, is read by all who train its replica: the
      * moments of batch norm or, back, its sums. NULL: they are of this process. */
-    enum sl_status (*share)(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number, starpu_data_handle_t what);
+    enum sl_status (*share)(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
+                            starpu_data_handle_t what);
 
     /* The lists of partial gradients of a parameter of one replica, as many as the transport says; the one that PE p adds to. */
     struct sl_partials *(*lists)(const struct sl_layer_pass *lp, uint32_t replica, int parameter);
@@ -175,7 +176,8 @@ const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint
 /* Give a role's rows the shape of a level: [rows x width] of sl_real, of the features' precision (BEFORE, SUM, PROJECTED, GBACK, and
  * H where it was activated), or of bytes (the gate). Rows that are computed again (runtime/pipe/recompute.h) keep the handles
  * that they have. */
-enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level, uint32_t width);
+enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
+                                   uint32_t width);
 
 /* The last reader has been submitted: kept for the next step, or dropped where there is none. */
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
@@ -190,11 +192,12 @@ struct sl_layer_pass_place sl_layer_pass_place(const struct sl_layer_pass *lp, u
 
 /* A parameter of the replica that PE p trains; a further partial of its gradient. */
 starpu_data_handle_t sl_layer_pass_value(const struct sl_layer_pass *lp, uint32_t p, int parameter);
-enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p, int parameter, starpu_data_handle_t *out);
+enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p, int parameter,
+                                     starpu_data_handle_t *out);
 
 /* z, a chunk whose first row is `row` of the input level, = or += (beta) h W (+ bias, or NULL), of dense or sparse input rows. */
-enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, starpu_data_handle_t bias,
-                           int beta, starpu_data_handle_t z);
+enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
+                           starpu_data_handle_t bias, int beta, starpu_data_handle_t z);
 
 /* Its adjoint by the weights: GW, and the gradient of SL_BIAS where asked for, of one chunk of gz. Dense chunks leave a partial each;
  * sparse ones, whose matrices are large, add to one partial per PE, one after the other. A gradient that vanishes (struct sl_layer,
@@ -220,7 +223,8 @@ typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p,
 
 /* The forward of a layer once what travels is there: of each chunk what comes before its sum (begin, or NULL), and the sum and what
  * comes behind it (combine), which is called for each slice of columns that the source takes at a time: behind it is behind the last. */
-enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin, sl_chunk_work *combine);
+enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
+                             sl_chunk_work *combine);
 
 /* The forward of a layer that multiplies before or after it sums, as its widths ask for: rows travel, projected or as they are, and the
  * result is Z. */

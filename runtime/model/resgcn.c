@@ -24,7 +24,9 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     if (!sl_layer_pass_ends(lp)) {
         return SL_OK;
     }
-    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, SL_NEIGH), sl_layer_pass_value(lp, p, SL_BIAS), 0, h),
+    SL_TRY(st,
+           sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, SL_NEIGH),
+                                   sl_layer_pass_value(lp, p, SL_BIAS), 0, h),
            done);
     st = sl_blend_submit(&head, SL_STAGE_DENSE, sl_handle_rows(h), 1, from, 1, to);
 done:

@@ -17,8 +17,8 @@
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
-    return first ? sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF, sl_layer_pass_value(lp, p, SL_BIAS), 0,
-                               sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
+    return first ? sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF,
+                               sl_layer_pass_value(lp, p, SL_BIAS), 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
                  : SL_OK;
 }
 
@@ -31,7 +31,8 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     bool begun = lp->pass->training;
     enum sl_status st;
-    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, SL_BIAS), begun, z), done);
+    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, SL_BIAS), begun, z),
+           done);
     st = begun ? SL_OK : sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
 done:
     return st;
@@ -82,8 +83,10 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
         starpu_data_handle_t gh = sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk];
-        SL_TRY(st, sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_SELF), 1, gh, place.row),
-               done);
+        SL_TRY(
+            st,
+            sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_SELF), 1, gh, place.row),
+            done);
     }
     st = lp->layer->residual ? sl_residual_back(lp, p) : SL_OK;
 done:

@@ -38,7 +38,8 @@ static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 
 struct sl_rows *sl_pipe_sent(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->sent[place_of(lp, q)] : sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
+    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->sent[place_of(lp, q)]
+                                      : sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
 }
 
 struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q)
@@ -239,8 +240,8 @@ static struct neighbours neighbours_of(const struct sl_layer_pass *lp, uint32_t 
 }
 
 /* The sums of chunk q along its in-edges, or its out-edges. */
-static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const struct neighbours *from, const struct operands *of,
-                           starpu_data_handle_t out, int beta)
+static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const struct neighbours *from,
+                           const struct operands *of, starpu_data_handle_t out, int beta)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     enum sl_pull_weights mean = from->back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
@@ -307,7 +308,9 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t q, struc
     struct operands gradients;
     enum sl_status st = SL_OK;
     find_gradients(lp, q, &gradients);
-    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, sizeof(sl_real), out),
+    SL_TRY(st,
+           sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, sizeof(sl_real),
+                           out),
            done);
     if (out->split.n_chunks > 0) {
         st = pull(lp, q, &to, &gradients, out->chunk[0], 0);
@@ -329,12 +332,12 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t q, 
 }
 
 const struct sl_block_source sl_pipe_source = {.ids = ids,
-                                         .worker = worker,
-                                         .send = send,
-                                         .arrived = arrived,
-                                         .sum = sum,
-                                         .send_back = send_back,
-                                         .sum_back = sum_back,
-                                         .returned = returned,
-                                         .lists = lists,
-                                         .partials = partials};
+                                               .worker = worker,
+                                               .send = send,
+                                               .arrived = arrived,
+                                               .sum = sum,
+                                               .send_back = send_back,
+                                               .sum_back = sum_back,
+                                               .returned = returned,
+                                               .lists = lists,
+                                               .partials = partials};

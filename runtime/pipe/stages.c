@@ -72,8 +72,8 @@ static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uin
 }
 
 /* One chunk's rows, to the rank that has it in the crew or from there. */
-static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *what, uint32_t peer, int64_t tag, uint32_t q,
-                            bool gives)
+static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *what, uint32_t peer, int64_t tag,
+                            uint32_t q, bool gives)
 {
     struct sl_layer_pass of = sl_pass_layer(lp->pass, what->layer);
     struct sl_rows *rows = sl_layer_pass_rows(&of, q, what->role);

@@ -80,7 +80,8 @@ void sl_replicas_close(struct sl_replicas *s)
 }
 
 /* One array of a replica for rank 0, unless it has it. number: of those of the replica's. */
-static enum sl_status gather(struct sl_transport *transport, uint32_t replica, uint32_t number, starpu_data_handle_t what)
+static enum sl_status gather(struct sl_transport *transport, uint32_t replica, uint32_t number,
+                             starpu_data_handle_t what)
 {
     struct sl_task_args head = {0};
     struct sl_shared state = {.topic = SL_TOPIC_STATE,

@@ -23,11 +23,11 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pa
         }
         struct sl_task_args head = head_of(lp, r);
         struct sl_transport_sum sum = {.parameter = lp->i * SL_N_PARAMETERS + (uint32_t)k,
-                                  .replica = r,
-                                  .ranks = sl_plan_trainers(lp->pass->plan, r),
-                                  .turns = u->turns,
-                                  .lists = lp->pass->source->lists(lp, r, k),
-                                  .sum = lp->pass->model[r].layer[lp->i].parameter[k].gradient_handle};
+                                       .replica = r,
+                                       .ranks = sl_plan_trainers(lp->pass->plan, r),
+                                       .turns = u->turns,
+                                       .lists = lp->pass->source->lists(lp, r, k),
+                                       .sum = lp->pass->model[r].layer[lp->i].parameter[k].gradient_handle};
         SL_TRY(st, sl_transport_add(u->transport, &head, &sum), done);
     }
 done:

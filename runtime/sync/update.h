@@ -14,11 +14,12 @@
 /* What gradients go through; borrowed. */
 struct sl_update {
     struct sl_transport *transport;
-    struct sl_replicas *replicas;      /* their rounds of this step are planned */
+    struct sl_replicas *replicas;           /* their rounds of this step are planned */
     const struct sl_transport_turns *turns; /* in which ranks add; NULL: one */
 };
 
 /* Submit, once all partials of the layer have been: one thread, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_update_layer(const struct sl_update *update, const struct sl_layer_pass *lp, const struct sl_adam *adam);
+enum sl_status sl_update_layer(const struct sl_update *update, const struct sl_layer_pass *lp,
+                               const struct sl_adam *adam);
 
 #endif

@@ -436,8 +436,8 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
         if (sl_signals_seen() != 0) {
             snprintf(by, sizeof by, " by signal %d", sl_signals_seen());
         }
-        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by, sl_plan_decoupled(&t->plan) ? "epoch" : "step",
-                t->settings->checkpoint != NULL ? " and saved" : "");
+        fprintf(r->to.stream, "interrupted%s: the %s was finished%s\n", by,
+                sl_plan_decoupled(&t->plan) ? "epoch" : "step", t->settings->checkpoint != NULL ? " and saved" : "");
     }
     bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));
     enum sl_status closed = sl_metrics_close(&r->metrics);

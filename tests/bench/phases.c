@@ -244,13 +244,13 @@ enum sl_status __wrap_sl_shards_open_held(const struct sl_dataset *dataset, stru
     return st;
 }
 
-enum sl_status __real_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
-                                    struct sl_steps *out);
-enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
-                                    struct sl_steps *out);
+enum sl_status __real_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source,
+                                    uint64_t first_step, struct sl_steps *out);
+enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source,
+                                    uint64_t first_step, struct sl_steps *out);
 
-enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
-                                    struct sl_steps *out)
+enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source,
+                                    uint64_t first_step, struct sl_steps *out)
 {
     enter("ring");
     enum sl_status st = __real_sl_steps_open(work, source, first_step, out);
