@@ -38,7 +38,7 @@ template <typename U> struct block_edges {
     const uint32_t *sources;
     struct sl_device_sources x;
 
-    __device__ struct edges of(uint32_t d) const
+    __device__ struct edges dtype(uint32_t d) const
     {
         return {__ldg(offsets + d), __ldg(offsets + d + 1)};
     }
@@ -67,7 +67,7 @@ template <typename U> struct part_edges {
     uint16_t base[SL_MAX_PES];
     uint8_t shift[SL_MAX_PES];
 
-    __device__ struct edges of(uint32_t d) const
+    __device__ struct edges dtype(uint32_t d) const
     {
         const uint64_t origin = __ldg(offsets);
         return {__ldg(offsets + row0 + d) - origin, __ldg(offsets + row0 + d + 1) - origin};
@@ -109,10 +109,10 @@ template <typename Edges> struct attention {
     const U *self;
     const sl_real *lse;
 
-    __device__ struct item of(uint32_t i, sl_real *out, uint32_t out_columns) const
+    __device__ struct item dtype(uint32_t i, sl_real *out, uint32_t out_columns) const
     {
         const uint32_t d = i / heads.n_heads;
-        const struct edges all = edges.of(d);
+        const struct edges all = edges.dtype(d);
         return {
             all.first, all.end - all.first + 1, self + (size_t)d * sl_heads_row(heads), out + (size_t)d * out_columns,
             d,         i % heads.n_heads};
@@ -149,9 +149,9 @@ template <typename Edges> struct forward_sums {
     struct attention<Edges> to;
     sl_real *z;
 
-    __device__ struct item of(uint32_t i) const
+    __device__ struct item dtype(uint32_t i) const
     {
-        return to.of(i, z, to.heads.n_columns);
+        return to.dtype(i, z, to.heads.n_columns);
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -177,9 +177,9 @@ template <typename U> struct side_dots {
     const sl_real *gz;
     sl_real *sides;
 
-    __device__ struct item of(uint32_t i) const
+    __device__ struct item dtype(uint32_t i) const
     {
-        return to.of(i, sides, 4 * to.heads.n_heads);
+        return to.dtype(i, sides, 4 * to.heads.n_heads);
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -248,7 +248,7 @@ template <typename U> struct sent_gradients {
     const U *u[TARGETS];
     U *gu[TARGETS];
 
-    __device__ struct item of(uint32_t i) const
+    __device__ struct item dtype(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t t = i / n_heads;
@@ -291,7 +291,7 @@ template <typename U> struct self_gradients {
     const U *u;
     sl_real *gu;
 
-    __device__ struct item of(uint32_t i) const
+    __device__ struct item dtype(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t row = i / n_heads;
@@ -329,7 +329,7 @@ template <typename U> struct own_gradients {
     const U *u;
     sl_real *gu;
 
-    __device__ struct item of(uint32_t i) const
+    __device__ struct item dtype(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t t = i / n_heads;
@@ -425,7 +425,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
         const uint32_t item0 = b % n_blocks * n_groups;
         struct item it = {0, 0, nullptr, nullptr, 0, 0};
         if (group < n_items - item0) {
-            it = list.of(item0 + group);
+            it = list.dtype(item0 + group);
         }
         alone(it, b / n_blocks);
         if (!__syncthreads_or(it.n > LONG)) {
@@ -437,7 +437,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
         __syncthreads();
         for (uint32_t i = 0; i < n_groups; i++) {
             if (is_long[i]) {
-                together(list.of(item0 + i), b / n_blocks);
+                together(list.dtype(item0 + i), b / n_blocks);
             }
         }
         __syncthreads();
@@ -495,9 +495,9 @@ template <typename Edges> struct forward_scores {
     struct attention<Edges> to;
     sl_real *lse;
 
-    __device__ struct item of(uint32_t i) const
+    __device__ struct item dtype(uint32_t i) const
     {
-        return to.of(i, lse, to.heads.n_heads);
+        return to.dtype(i, lse, to.heads.n_heads);
     }
 };
 
@@ -763,7 +763,7 @@ enum sl_status
 sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
                        sl_real *lse_out)
 {
-    return rows->x->of == SL_DTYPE_BF16
+    return rows->x->dtype == SL_DTYPE_BF16
                ? start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out)
                : start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
 }
@@ -780,7 +780,7 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
                                     const sl_real *lse, sl_real *sides_out)
 {
-    return rows->x->of == SL_DTYPE_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
+    return rows->x->dtype == SL_DTYPE_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
                                         : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
 }
 
@@ -807,18 +807,18 @@ static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_devi
 }
 
 enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype of,
+                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype,
                                        const sl_real *const *u, sl_real *const *gu_out)
 {
-    return of == SL_DTYPE_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
+    return dtype == SL_DTYPE_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
                                : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
 }
 
 enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
-                                   uint32_t n_rows, enum sl_dtype of, const void *u, sl_real *gu)
+                                   uint32_t n_rows, enum sl_dtype dtype, const void *u, sl_real *gu)
 {
     const char *name = "sl_attend_accumulate: own terms";
-    return of == SL_DTYPE_BF16
+    return dtype == SL_DTYPE_BF16
                ? start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0)
                : start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
 }
@@ -834,9 +834,9 @@ static enum sl_status add_own(cudaStream_t stream, const struct sl_attend_device
 
 enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
                                   const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                  enum sl_dtype of, const void *u, sl_real *gu)
+                                  enum sl_dtype dtype, const void *u, sl_real *gu)
 {
-    return of == SL_DTYPE_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
+    return dtype == SL_DTYPE_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
                                : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
@@ -845,13 +845,13 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
 #define POINTERS 256 /* of a launch */
 
 struct pointers {
-    const sl_real *of[POINTERS];
+    const sl_real *dtype[POINTERS];
 };
 
 static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
 {
     for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.of[i];
+        to[i] = from.dtype[i];
     }
 }
 
@@ -863,7 +863,7 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
         struct pointers some = {};
         uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
         for (uint32_t i = 0; i < n_some; i++) {
-            some.of[i] = from[done + i];
+            some.dtype[i] = from[done + i];
         }
         st = sl_start("sl_attend_full", stream, 1, store_pointers, some, n_some, to + done);
     }
@@ -908,6 +908,6 @@ done:
 enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
-    return rows->of == SL_DTYPE_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
+    return rows->dtype == SL_DTYPE_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
                                      : attend_parts<sl_real>(stream, rows, beta, z_out);
 }

@@ -135,7 +135,7 @@ static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts
 }
 
 struct groups {
-    const double *of[SL_MAX_PES];
+    const double *dtype[SL_MAX_PES];
 };
 
 static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct groups unbiased,
@@ -144,7 +144,7 @@ static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct gro
     for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
         double sum = 0;
         for (uint32_t i = 0; i < n; i++) {
-            sum += unbiased.of[i][c];
+            sum += unbiased.dtype[i][c];
         }
         running[c] = sl_batchnorm_move(running[c], sum, n);
     }
@@ -170,8 +170,8 @@ static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct gr
         sl_real slope = 0;
         sl_real offset = 0;
         for (uint32_t i = 0; i < n; i++) {
-            slope += (sl_real)sums.of[i][c];
-            offset += (sl_real)sums.of[i][n_columns + c];
+            slope += (sl_real)sums.dtype[i][c];
+            offset += (sl_real)sums.dtype[i][n_columns + c];
         }
         gw[c] = slope;
         gb[c] = offset;
@@ -231,11 +231,11 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
     return st;
 }
 
-static struct groups groups_of(uint32_t n, const double *const *of)
+static struct groups groups_of(uint32_t n, const double *const *dtype)
 {
     struct groups groups = {};
     for (uint32_t i = 0; i < n; i++) {
-        groups.of[i] = of[i];
+        groups.dtype[i] = dtype[i];
     }
     return groups;
 }

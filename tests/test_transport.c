@@ -155,17 +155,17 @@ static void test_gossip(void **state)
 static struct sl_nccl_lane_move moves[16];
 static uint32_t n_moves;
 
-enum sl_status __real_sl_transport_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
+enum sl_status __real_sl_nccl_lane_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
                                                enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *list);
-enum sl_status __wrap_sl_transport_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
+enum sl_status __wrap_sl_nccl_lane_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
                                                enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *list);
 
-enum sl_status __wrap_sl_transport_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
+enum sl_status __wrap_sl_nccl_lane_move_submit(const struct sl_task_args *task, struct sl_nccl_lane *transport,
                                                enum sl_stage stage, uint32_t n, const struct sl_nccl_lane_move *list)
 {
     n_moves = n < 16 ? n : 16;
     memcpy(moves, list, n_moves * sizeof *list);
-    return __real_sl_transport_move_submit(task, transport, stage, n, list);
+    return __real_sl_nccl_lane_move_submit(task, transport, stage, n, list);
 }
 
 static sl_real cells[16]; /* one of each pair of PEs */
