@@ -8,7 +8,8 @@
 
 #include "runtime/starling.h"
 
-/* A program's main: 0, 1 where it failed, 2 where it was called wrong; messages begin with its name. */
+/* A program's main. Returns 0; 1 if it failed; 2 if it was called wrong; 130 if SIGINT ended the training early. Messages begin with its
+ * name. */
 int run_program(const char *program, enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv);
 
 #endif

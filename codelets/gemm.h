@@ -37,8 +37,10 @@ struct sl_factor_bf16 {
  * ever. */
 #define SL_GEMM_SPACE_BYTES ((uint64_t)192 << 20)
 
-/* Once per process, before the first product. */
+/* Before the first product: OpenBLAS computes in the calling thread alone. sl_gemm_release gives OpenBLAS back the number of threads
+ * that it had; harmless without the other. Neither is thread safe. */
 void sl_gemm_setup(void);
+void sl_gemm_release(void);
 
 /* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], op(B) [k x n]; m, n, k at least 1 and at most INT32_MAX. With beta 0 C is not read.
  * SL_ENOMEM: no room for the library's copies of the factors. */

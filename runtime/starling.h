@@ -111,20 +111,22 @@ struct sl_epoch_news {
 };
 
 /* Where a run reports to, beside the file of --metrics. Callbacks are called by the thread that trains, between submissions, so that
- * they may take their time only once an epoch; of the session's functions they may call sl_session_stop. All may be NULL. */
+ * they may take their time only once an epoch; of the session's functions they may call sl_session_stop. A callback returns 0 to go
+ * on; any other number stops the run, as sl_session_stop does. All may be NULL. */
 struct sl_report {
     FILE *stream; /* lines for people, none with --quiet; with --json the metrics' lines instead */
     void *context;
-    void (*step)(void *context,
-                 const struct sl_step_news *news); /* every step in order, a few steps after it was submitted */
-    void (*epoch)(void *context, const struct sl_epoch_news *news); /* after all its steps, and its evaluation */
+    int (*step)(void *context,
+                const struct sl_step_news *news); /* every step in order, a few steps after it was submitted */
+    int (*epoch)(void *context, const struct sl_epoch_news *news); /* after all its steps, and its evaluation */
 };
 
 /* Train the epochs that are left, evaluate, and write what the settings ask for (checkpoints on the way; model, predictions and
  * embeddings at the end). Once in a session: another session goes on (--checkpoint, --resume). The model is then that of the best
  * validation accuracy, or the last one where nothing was evaluated; of several replicas (--sync) the average.
- * sl_session_stop, or a signal seen by sl_signals_seen, ends it after the step in hand, with everything saved, and SL_OK.
- * report: NULL for none. SL_ENUMERIC: the loss is no longer finite. SL_EINVAL: it was trained already. Otherwise the first failure of a
+ * sl_session_stop, a callback that does not return 0, or a signal seen by sl_signals_seen ends it after the step in hand, with
+ * everything saved. SL_EINTERRUPT: it ended so before its last step; the message names the signal, if there was one. SL_OK: it came to
+ * its end. report: NULL for none. SL_ENUMERIC: the loss is no longer finite. SL_EINVAL: it was trained already. Otherwise the first failure of a
  * task, a file, or StarPU; the graph is drained. */
 SL_API enum sl_status sl_session_train(struct sl_session *session, const struct sl_report *report);
 
@@ -204,16 +206,17 @@ SL_API enum sl_status sl_trace_finish(const char *folder);
 /* After a run that failed: remove the raw trace, which will not be converted. */
 SL_API void sl_trace_discard(const char *folder);
 
-/* Let SIGINT, SIGTERM and SIGUSR1 end sl_session_train after the step in hand, a second one the program, and forget one seen earlier.
- * A signal that is ignored stays ignored (nohup, background jobs). After sl_session_open: StarPU has handlers of its own. One at a
- * time in a process; not thread safe. SL_EINVAL: installed already. SL_EIO: the system refuses. sl_session_stop needs none of this. */
+/* Let SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and SIGXCPU end sl_session_train after the step in hand, with SL_EINTERRUPT. A second
+ * signal ends the program at once, except a repeated SIGHUP or SIGXCPU, which the system itself sends. A signal that is ignored stays
+ * ignored (nohup, background jobs). One at a time in a process; not thread safe. SL_EINVAL: installed already. SL_EIO: the
+ * system refuses. sl_session_stop needs none of this. */
 SL_API enum sl_status sl_signals_install(void);
 
-/* The number of the signal that asked to stop; 0: none. Any thread may ask, at any time. */
+/* The number of the signal that asked to stop, since sl_signals_install; 0: none. Any thread may ask, at any time. */
 SL_API int sl_signals_seen(void);
 
-/* Give the signals back what they had before sl_signals_install; harmless where nothing is installed. What was seen stays: later
- * sl_session_train end before their first step, until the next sl_signals_install. */
+/* Give the signals back what they had before sl_signals_install, and forget a signal that was seen: a later sl_session_train is not
+ * stopped by it. Harmless if nothing is installed. */
 SL_API void sl_signals_restore(void);
 
 #ifdef __cplusplus

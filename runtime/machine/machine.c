@@ -268,6 +268,7 @@ static void stop_workers(const struct sl_machine *machine)
         sl_gpus_close_libraries();
     }
     sl_ranks_stop_starpu();
+    sl_gemm_release();
 }
 
 /* Where StarPU finds none for a worker it aborts. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Standard streams; and interrupts: a flag, and default actions from the second signal on. Training asks for the flag after each step. Slurm's
- * --signal=USR1@60 gives a job a minute to save. */
+ * Standard streams; and interrupts: a flag, and default actions from the second signal on. Training asks for the flag after each step.
+ * Batch systems send SIGUSR1 or SIGUSR2 some time before the kill (Slurm: --signal=USR1@60; SGE, LSF). */
 #include "runtime/starling.h"
 
 #include <errno.h>
@@ -23,9 +23,9 @@ void sl_streams_open(void)
 
 /* ---- interrupts ---- */
 
-#define N_SIGNALS 3
+#define N_SIGNALS 6
 
-static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1};
+static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU};
 
 static struct sigaction before[N_SIGNALS];
 static bool caught[N_SIGNALS]; /* ours is in place of before[i] */
@@ -33,14 +33,21 @@ static bool installed;
 static atomic_int seen; /* lock-free, hence safe in a handler */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
 
-/* Note the signal, and let the next one of any of the three end the process. Only async-signal-safe calls. */
+/* The system repeats these signals. A closed terminal sends SIGHUP, and so does its shell. SIGXCPU comes with each further second of
+ * processor time. A repetition is no second wish. */
+static bool is_repeated(int number)
+{
+    return number == SIGHUP || number == SIGXCPU;
+}
+
+/* Note the signal, and let the next one end the process, except a repetition of the same one. Only async-signal-safe calls. */
 static void note(int number)
 {
     int saved = errno;
     struct sigaction end_at_once = {.sa_handler = SIG_DFL};
     atomic_store(&seen, number);
     for (int i = 0; i < N_SIGNALS; i++) {
-        if (caught[i]) {
+        if (caught[i] && !(signals[i] == number && is_repeated(number))) {
             sigaction(signals[i], &end_at_once, NULL);
         }
     }
@@ -102,4 +109,5 @@ void sl_signals_restore(void)
         }
     }
     installed = false;
+    atomic_store(&seen, 0);
 }

@@ -58,6 +58,7 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     struct sl_session_sizes sizes;
     struct sl_inference wanted = {0};
     struct sl_metrics_scores found;
+    bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     sl_session_sizes(t, &sizes);
@@ -93,6 +94,9 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
 done:
     sl_free(wanted.scores);
     sl_free(wanted.hidden);
+    if (rested) {
+        sl_session_rest(t);
+    }
     return st;
 }
 
@@ -118,6 +122,7 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
 {
     struct sl_tensor tensors[SL_MODEL_TENSORS];
     uint32_t n = 0;
+    bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, current_model(t), done);
@@ -135,5 +140,8 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     }
 done:
     sl_model_tensors_free(tensors, n);
+    if (rested) {
+        sl_session_rest(t);
+    }
     return st;
 }

@@ -74,9 +74,15 @@ struct sl_session {
     uint32_t n_reported;               /* steps of the epoch whose loss has been reported */
     sl_real *best;                     /* weights of the best evaluation; NULL until the first */
     struct sl_reports reports;
+    bool rests;       /* the workers sleep */
     bool begun;       /* sl_session_train was called */
     bool settled;     /* and the model is the one it has come to */
     atomic_bool stop; /* asked to */
 };
+
+/* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep: sl_session_rest waits for
+ * all tasks first. The workers of several ranks stay awake, since messages come at any time. Returns whether the workers slept before. */
+bool sl_session_wake(struct sl_session *t);
+void sl_session_rest(struct sl_session *t);
 
 #endif
