@@ -124,7 +124,6 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     struct sl_settings *settings;
     bool runs = false;
     int code = EXIT_GOOD;
-    sl_streams_open();
     name_of_program = program;
     sl_process_on_failure(give_up);
     if (defaults(&settings) != SL_OK) {

@@ -271,6 +271,21 @@ static void stop_workers(const struct sl_machine *machine)
     sl_gemm_release();
 }
 
+#define START_BYTES ((uint64_t)64 << 20)  /* address space that StarPU and hwloc take for themselves */
+#define WORKER_BYTES ((uint64_t)16 << 20) /* and that malloc takes for a worker, beside its stack */
+
+/* StarPU, hwloc and malloc crash if address space runs out while they start. */
+static enum sl_status check_space(uint32_t n_workers)
+{
+    uint64_t bytes = START_BYTES + n_workers * (WORKER_BYTES + sl_limits_stack());
+    return sl_limits_have_room(bytes)
+               ? SL_OK
+               : sl_fail(SL_ENOMEM,
+                         "StarPU may need %llu MB of address space to start %u workers, found less below the limits of "
+                         "`ulimit -v` and `-d`: raise them, or use fewer --cpus",
+                         (unsigned long long)bytes / 1000000, n_workers);
+}
+
 /* Where StarPU finds none for a worker it aborts. */
 static enum sl_status check_threads(uint32_t wanted)
 {
@@ -289,6 +304,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     struct sl_machine machine = {0};
     struct gpus gpus = {0};
     uint32_t n_cpus = 0;
+    size_t stack = 0;
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
@@ -300,8 +316,11 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
     SL_TRY(st, share_processors(&machine.topology, n_cpus + machine.n_gpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
-    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), failed);
-    SL_TRY(st, sl_environment_home_open(&machine.home), failed);
+    stack = sl_limits_stack();
+    sl_limits_set_stack(stack > SL_STACK_BYTES ? stack : SL_STACK_BYTES);
+    SL_TRY(st, check_space(n_cpus + machine.n_gpus), restore);
+    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), restore);
+    SL_TRY(st, sl_environment_home_open(&machine.home), restore);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     choose_sched(machine.sched, &conf);
@@ -314,6 +333,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     }
     int error = 0;
     SL_TRY(st, init_starpu(settings, &gpus, &conf, &error), no_pool);
+    sl_limits_set_stack(stack);
     sl_environment_home_restore(&machine.home);
     if (error != 0) {
         const char *reserved = getenv("STARPU_RESERVE_NCPU");
@@ -337,6 +357,8 @@ stop:
 no_pool:
     sl_pool_remove();
     sl_environment_home_close(&machine.home);
+restore:
+    sl_limits_set_stack(stack);
 failed:
     *out = (struct sl_machine){0};
     return st;

@@ -120,11 +120,12 @@ static void copy_weight(const struct sl_tensor *tensor, float *out)
 
 enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_weight *out, float *values)
 {
-    struct sl_tensor tensors[SL_MODEL_TENSORS];
+    struct sl_tensor *tensors = NULL;
     uint32_t n = 0;
     bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
     SL_TRY(st, current_model(t), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
@@ -140,6 +141,7 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     }
 done:
     sl_model_tensors_free(tensors, n);
+    sl_free(tensors);
     if (rested) {
         sl_session_rest(t);
     }
