@@ -102,6 +102,7 @@ done:
 static int run_to_code(const char *program, struct sl_settings *settings)
 {
     int number = 0;
+    signal(SIGPIPE, SIG_IGN); /* lines that nobody reads are lost, as on a full disk; the model is not */
     enum sl_status st = run(settings, &number);
     if (st == SL_EINTERRUPT) {
         return number == SIGINT ? EXIT_BY_SIGINT : EXIT_GOOD;
@@ -113,7 +114,7 @@ static int run_to_code(const char *program, struct sl_settings *settings)
 static int flush(const char *program, int code)
 {
     if (code != EXIT_FAILED && code != EXIT_USAGE && (fflush(stdout) != 0 || ferror(stdout))) {
-        fprintf(stderr, "%s: cannot write to standard output; is the disk full?\n", program);
+        fprintf(stderr, "%s: cannot write to standard output; is the disk full, or its reader gone?\n", program);
         return EXIT_FAILED;
     }
     return code;

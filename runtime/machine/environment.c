@@ -7,12 +7,17 @@
 #endif
 #include "runtime/machine/environment.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "support/file.h"
 #include "support/memory.h"
@@ -149,15 +154,58 @@ static const char *starpu_home(void)
     return "";
 }
 
+#define BUS_FOLDER ".starpu/sampling/bus"
+#define PROBE_BYTES 16384 /* more than StarPU's files of the machine's buses have */
+
+/* Whether a file in the folder can be written: the disk or the quota may be full, or `ulimit -f` small. StarPU aborts at its files if
+ * they are cut short. */
+static bool takes_files(const char *folder)
+{
+    static const char zeros[PROBE_BYTES];
+    char *path = NULL;
+    bool good = sl_path_join(folder, "starling-XXXXXX", &path) == SL_OK;
+    int file = good ? mkstemp(path) : -1;
+    if (file >= 0) {
+        good = write(file, zeros, sizeof zeros) == (ssize_t)sizeof zeros;
+        good = close(file) == 0 && good;
+        unlink(path);
+    }
+    sl_free(path);
+    return good && file >= 0;
+}
+
+#define EMPTY_S 60 /* an empty file that is younger may be another run's, which is about to write it */
+
+/* Empty files, which StarPU has left on a full disk, and at which it aborts. */
+static void remove_empty(const char *folder)
+{
+    DIR *files = opendir(folder);
+    struct dirent *entry;
+    while (files != NULL && (entry = readdir(files)) != NULL) {
+        struct stat info;
+        if (fstatat(dirfd(files), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+            info.st_size == 0 && info.st_mtime + EMPTY_S < time(NULL)) {
+            unlinkat(dirfd(files), entry->d_name, 0);
+        }
+    }
+    if (files != NULL) {
+        closedir(files);
+    }
+}
+
 /* Its folders are there, or can be made, and written. */
 static bool usable(const char *home)
 {
-    static const char *const folders[] = {".starpu/sampling/bus", ".starpu/sampling/codelets"};
+    static const char *const folders[] = {BUS_FOLDER, ".starpu/sampling/codelets"};
     bool good = home[0] != '\0';
     for (size_t i = 0; i < sizeof folders / sizeof *folders && good; i++) {
         char *path = NULL;
         good =
             sl_path_join(home, folders[i], &path) == SL_OK && sl_folder_make(path) == SL_OK && sl_folder_writable(path);
+        if (good && i == 0) {
+            remove_empty(path);
+            good = takes_files(path);
+        }
         sl_free(path);
     }
     return good;
@@ -168,11 +216,17 @@ static enum sl_status make_instead(char out[SL_HOME_BYTES])
     const char *temporary = getenv("TMPDIR");
     temporary = temporary != NULL && sl_folder_writable(temporary) ? temporary : "/tmp";
     int n = snprintf(out, SL_HOME_BYTES, "%s/starling-starpu-XXXXXX", temporary);
-    if (n >= SL_HOME_BYTES || mkdtemp(out) == NULL) {
+    bool made = n < SL_HOME_BYTES && mkdtemp(out) != NULL;
+    if (!made || !takes_files(out)) {
+        if (made) {
+            rmdir(out);
+        }
         out[0] = '\0';
-        return sl_fail(SL_EIO,
-                       "$STARPU_HOME: expected a folder that can be written, and none could be made in %.200s either",
-                       temporary);
+        return sl_fail(
+            SL_EIO,
+            "$STARPU_HOME: expected a folder in which files of 16 kB can be written, and none could be made in "
+            "%.200s either",
+            temporary);
     }
     return SL_OK;
 }

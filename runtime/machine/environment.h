@@ -38,7 +38,7 @@ struct sl_environment_home {
     char *kept[SL_HOME_NAMES];   /* what they were, or NULL */
 };
 
-/* Before StarPU's start: make sure that it can write its folder, or have the variables that name it ($XDG_CACHE_HOME, $STARPU_HOME,
+/* Before StarPU's start: make sure that it can write its folder (files of some kB, too: the disk may be full), or have the variables that name it ($XDG_CACHE_HOME, $STARPU_HOME,
  * $HOME) name a fresh one. SL_EIO: none can be made. SL_ENOMEM. */
 enum sl_status sl_environment_home_open(struct sl_environment_home *out);
 

@@ -461,7 +461,9 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
         return sl_fail(st, "%s", message);
     }
     if (closed == SL_OK && lost) {
-        return sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?");
+        return sl_fail(
+            SL_EIO,
+            "lines of the run were lost, as they could not be written; is the disk full, or their reader gone?");
     }
     return closed == SL_OK && st != SL_OK ? sl_fail(st, "%s", message) : closed;
 }
