@@ -155,22 +155,26 @@ static const char *starpu_home(void)
 }
 
 #define BUS_FOLDER ".starpu/sampling/bus"
-#define PROBE_BYTES 16384 /* more than StarPU's files of the machine's buses have */
+#define PROBE_BYTES 4096 /* more than StarPU's files of the machine's buses have */
 
 /* Whether a file in the folder can be written: the disk or the quota may be full, or `ulimit -f` small. StarPU aborts at its files if
- * they are cut short. */
+ * they are cut short. If not, errno says why. */
 static bool takes_files(const char *folder)
 {
     static const char zeros[PROBE_BYTES];
     char *path = NULL;
     bool good = sl_path_join(folder, "starling-XXXXXX", &path) == SL_OK;
     int file = good ? mkstemp(path) : -1;
+    int error = errno;
     if (file >= 0) {
-        good = write(file, zeros, sizeof zeros) == (ssize_t)sizeof zeros;
-        good = close(file) == 0 && good;
+        ssize_t n = write(file, zeros, sizeof zeros);
+        error = n < 0 ? errno : EFBIG;
+        good = n == (ssize_t)sizeof zeros;
+        close(file);
         unlink(path);
     }
     sl_free(path);
+    errno = error;
     return good && file >= 0;
 }
 
@@ -218,6 +222,7 @@ static enum sl_status make_instead(char out[SL_HOME_BYTES])
     int n = snprintf(out, SL_HOME_BYTES, "%s/starling-starpu-XXXXXX", temporary);
     bool made = n < SL_HOME_BYTES && mkdtemp(out) != NULL;
     if (!made || !takes_files(out)) {
+        int error = errno;
         if (made) {
             rmdir(out);
         }
