@@ -229,9 +229,9 @@ static enum sl_status make_instead(char out[SL_HOME_BYTES])
         out[0] = '\0';
         return sl_fail(
             SL_EIO,
-            "$STARPU_HOME: expected a folder in which files of 16 kB can be written, and none could be made in "
-            "%.200s either",
-            temporary);
+            "$STARPU_HOME: cannot write a file of 4 kB there, nor in a folder of %.200s: %s; is the disk full, or "
+            "'ulimit -f' small?",
+            temporary, strerror(error));
     }
     return SL_OK;
 }
