@@ -7,6 +7,7 @@
 #ifndef SL_RUNTIME_MACHINE_MACHINE_H
 #define SL_RUNTIME_MACHINE_MACHINE_H
 
+#include "runtime/machine/cores.h"
 #include "runtime/machine/environment.h"
 #include "runtime/machine/topology.h"
 #include "runtime/plan/settings.h"
@@ -21,12 +22,16 @@ struct sl_machine {
         gpus_first; /* --cpus was left open beside GPUs: the CPU worker is for tasks that GPUs cannot do (struct sl_run) */
     char sched[64]; /* the scheduler in force */
     struct sl_environment_home home;
+    struct sl_cores cores; /* that its workers are bound to */
+    bool loose;            /* they are bound to none: too many cores are other runs' */
 };
 
 /* Start StarPU with --gpus GPUs (SL_GPUS_ALL: those that are there; with several ranks of those that are this one's, sl_gpus_share), --cpus CPU workers (0: $STARPU_NCPU, else one beside GPUs, else as many as
  * runtime/machine/topology.h finds worth starting) and the scheduler --sched (NULL: $STARPU_SCHED, else near (codelets/near.h), or dmdas with GPUs). With
  * GPUs cuBLAS and cuSPARSE are ready on each, buffers in main memory are StarPU's pinned ones instead of the pool's
  * (runtime/machine/pool.h), and StarPU leaves some of each GPU's memory to launchers and libraries (sl_gpus_data_bytes). StarPU leaves signals alone.
+ * Workers are bound to cores that no other run has bound (runtime/machine/cores.h), or to none, unless ranks share the machine or the
+ * environment says how to bind ($STARPU_WORKERS_NOBIND, $STARPU_WORKERS_CPUID, $STARPU_WORKERS_COREID).
  * What StarPU cannot use of its environment is refused by name, or replaced (runtime/machine/environment.h).
  * SL_EINVAL: no scheduler of that name (message: those there are), near with GPUs, more workers than StarPU was built for, several workers for
  * each GPU. SL_ENOTSUP: GPUs were asked for, and this build has no CUDA, or a GPU has no pools of memory. SL_ECUDA: CUDA does
