@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The sampled minibatch as a schedule (runtime/schedule/schedule.h): a step is P B seeds and what is sampled around them
+ * The sampled minibatch as a schedule (runtime/plan/schedule.h): a step is P B seeds and what is sampled around them
  * (runtime/minibatch/step.h); the ring of slots keeps --depth of them in flight.
  */
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
 
 #include "runtime/minibatch/step.h"
-#include "runtime/schedule/schedule.h"
+#include "runtime/plan/schedule.h"
 
 /* What the schedule owns. */
 struct sl_minibatch {

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and transport; how an epoch runs is its
- * schedule's (runtime/schedule/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left behind in outputs.c.
+ * schedule's (runtime/plan/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left behind in outputs.c.
  */
 #ifndef SL_RUNTIME_TRAIN_SESSION_H
 #define SL_RUNTIME_TRAIN_SESSION_H
@@ -10,13 +10,16 @@
 #include <stdatomic.h>
 
 #include "partition/partition.h"
+#include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/full/halo.h"
 #include "runtime/machine/machine.h"
+#include "runtime/model/model.h"
+#include "runtime/plan/schedule.h"
 #include "runtime/report/progress.h"
 #include "runtime/report/trace.h"
-#include "runtime/schedule/schedule.h"
 #include "runtime/starling.h"
+#include "runtime/store/shards.h"
 #include "runtime/train/memory_need.h"
 
 /* How far a run has come; all of it is in its checkpoints. */

@@ -4,17 +4,21 @@
  * How an epoch runs: a table of operations over what the session has opened. The session (runtime/train/session.h) calls them; the
  * sampled minibatch (runtime/minibatch/minibatch.h) is one schedule.
  */
-#ifndef SL_RUNTIME_SCHEDULE_SCHEDULE_H
-#define SL_RUNTIME_SCHEDULE_SCHEDULE_H
+#ifndef SL_RUNTIME_PLAN_SCHEDULE_H
+#define SL_RUNTIME_PLAN_SCHEDULE_H
 
 #include <stdio.h>
 
 #include "codelets/optimize.h"
-#include "runtime/exchange/transport.h"
-#include "runtime/files/safetensors.h"
-#include "runtime/model/model.h"
-#include "runtime/report/metrics.h"
-#include "runtime/store/shards.h"
+#include "runtime/plan/plan.h"
+
+/* Types of higher folders, by name only. */
+struct sl_metrics_epoch;
+struct sl_model;
+struct sl_shards;
+struct sl_tensor;
+struct sl_tensors;
+struct sl_transport;
 
 /* What a schedule works on, all of it borrowed. */
 struct sl_work {
