@@ -12,7 +12,7 @@
 /* What the lanes draw for: lane l for group[l / 8] + l % 8 of vertex[l / 8]. */
 struct lanes {
     uint32_t vertex[OCTETS], group[OCTETS];
-    struct sl_philox_place at;
+    struct sl_philox_common at;
 };
 
 /* ---- any processor ---- */
@@ -120,7 +120,7 @@ static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, 
         out->vertex[idle] = 0;
         out->group[idle] = 0;
     }
-    out->at = sl_philox_place(where);
+    out->at = sl_philox_common(where);
     return o;
 }
 

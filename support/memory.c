@@ -54,20 +54,20 @@ static size_t alignment_of(size_t bytes)
     return bytes < SL_OWN_PAGES_BYTES ? LINE_BYTES : (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static enum sl_status allocate(size_t count, size_t size, const char *what, int zero, void **out)
+static enum sl_status allocate(size_t count, size_t size, const char *name, int zero, void **out)
 {
     size_t bytes;
     size_t room;
     bool fits = !__builtin_mul_overflow(count, size, &bytes);
     size_t unit = fits ? alignment_of(bytes) : 0;
     if (!fits || __builtin_add_overflow(bytes, 3 * unit, &room)) {
-        return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", what, count,
+        return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", name, count,
                        size);
     }
     char *start = rationed() ? NULL : zero ? calloc(1, room) : malloc(room);
     if (start == NULL) {
         return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width",
-                       what, bytes);
+                       name, bytes);
     }
     wish_huge_pages(start, bytes);
     char *block = start + (unit - (uintptr_t)start % unit) % unit + unit;
@@ -77,21 +77,21 @@ static enum sl_status allocate(size_t count, size_t size, const char *what, int 
     return SL_OK;
 }
 
-enum sl_status sl_alloc(size_t count, size_t size, const char *what, void *out)
+enum sl_status sl_alloc(size_t count, size_t size, const char *name, void *out)
 {
-    return allocate(count, size, what, 0, out);
+    return allocate(count, size, name, 0, out);
 }
 
-enum sl_status sl_alloc_zero(size_t count, size_t size, const char *what, void *out)
+enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *out)
 {
-    return allocate(count, size, what, 1, out);
+    return allocate(count, size, name, 1, out);
 }
 
-enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *what)
+enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name)
 {
     void *old = *(void **)block;
     void *fresh = NULL;
-    enum sl_status st = allocate(count, size, what, 0, &fresh);
+    enum sl_status st = allocate(count, size, name, 0, &fresh);
     if (st != SL_OK) {
         return st;
     }

@@ -20,14 +20,14 @@
 /* Allocate `count` elements of `size` bytes, aligned to 64 bytes, not cleared; *out is never NULL on success, also for a count
  * of 0. `what` names the block in the message ("graph offsets").
  * SL_ENOMEM: the product overflows or the memory is not there; *out is untouched. */
-enum sl_status sl_alloc(size_t count, size_t size, const char *what, void *out);
+enum sl_status sl_alloc(size_t count, size_t size, const char *name, void *out);
 
 /* The same, cleared to zero; pages not touched cost nothing where the block is large. */
-enum sl_status sl_alloc_zero(size_t count, size_t size, const char *what, void *out);
+enum sl_status sl_alloc_zero(size_t count, size_t size, const char *name, void *out);
 
 /* Change *block (from sl_alloc, or NULL) to `count` elements, keeping its contents up to the smaller size.
  * On failure *block is as it was. */
-enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *what);
+enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *name);
 
 /* A copy of a string, to be given to sl_free. */
 enum sl_status sl_strdup(const char *text, char **out);

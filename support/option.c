@@ -371,7 +371,7 @@ struct reader {
     const struct sl_option_table *table;
     int argc;
     char **argv;
-    int at; /* argv[at] is looked at */
+    int position; /* argv[at] is looked at */
     void *settings;
     struct sl_option_parse *parse;
 };
@@ -405,8 +405,8 @@ static enum sl_status value_of(struct reader *r, const struct sl_option *option,
         *out = bare_text(option);
         return SL_OK;
     }
-    if (r->at + 1 < r->argc && strncmp(r->argv[r->at + 1], "--", 2) != 0) {
-        *out = r->argv[++r->at];
+    if (r->position + 1 < r->argc && strncmp(r->argv[r->position + 1], "--", 2) != 0) {
+        *out = r->argv[++r->position];
         return SL_OK;
     }
     char expected[EXPECTED_BYTES];
@@ -426,7 +426,7 @@ static enum sl_status read_long(struct reader *r)
 {
     char name[LABEL_BYTES];
     char label[LABEL_BYTES + 2];
-    const char *start = r->argv[r->at] + 2;
+    const char *start = r->argv[r->position] + 2;
     const char *equals = strchr(start, '=');
     snprintf(name, sizeof name, "%.*s", equals != NULL ? (int)(equals - start) : (int)strnlen(start, LABEL_BYTES),
              start);
@@ -458,8 +458,8 @@ static enum sl_status read_long(struct reader *r)
 static enum sl_status read_arguments(struct reader *r)
 {
     bool positional_only = false;
-    for (r->at = 1; r->at < r->argc; r->at++) {
-        char *argument = r->argv[r->at];
+    for (r->position = 1; r->position < r->argc; r->position++) {
+        char *argument = r->argv[r->position];
         if (positional_only || argument[0] != '-' || argument[1] == '\0') {
             r->argv[++r->parse->n_arguments] = argument;
         } else if (strcmp(argument, "--") == 0) {

@@ -36,25 +36,25 @@ void sl_random4_lanes(const struct sl_draw *where, const uint32_t vertices[SL_PH
 #define SL_PHILOX_ROUNDS 10
 
 /* What all lanes have in common: the key, and words 2 and 3 of the counter, as sl_random4 makes them. */
-struct sl_philox_place {
+struct sl_philox_common {
     uint32_t key0, key1;
-    uint32_t step, place;
+    uint32_t step, word3;
 };
 
-static inline struct sl_philox_place sl_philox_place(const struct sl_draw *where)
+static inline struct sl_philox_common sl_philox_common(const struct sl_draw *where)
 {
-    return (struct sl_philox_place){.key0 = (uint32_t)where->seed,
+    return (struct sl_philox_common){.key0 = (uint32_t)where->seed,
                                     .key1 = (uint32_t)(where->seed >> 32),
                                     .step = (uint32_t)where->step,
-                                    .place = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
+                                    .word3 = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
 }
 
 /* Any processor: n lanes. */
-SL_INLINE void sl_philox(const struct sl_philox_place *at, uint32_t n, uint32_t *x0, uint32_t *x1, uint32_t *x2,
+SL_INLINE void sl_philox(const struct sl_philox_common *common, uint32_t n, uint32_t *x0, uint32_t *x1, uint32_t *x2,
                          uint32_t *x3)
 {
-    uint32_t key0 = at->key0;
-    uint32_t key1 = at->key1;
+    uint32_t key0 = common->key0;
+    uint32_t key1 = common->key1;
     for (int round = 0; round < SL_PHILOX_ROUNDS; round++) {
         for (uint32_t l = 0; l < n; l++) {
             uint64_t p = (uint64_t)PHILOX_M4x32_0 * x0[l];
@@ -74,13 +74,13 @@ SL_INLINE void sl_philox(const struct sl_philox_place *at, uint32_t n, uint32_t 
 
 /* 16 lanes. */
 __attribute__((target("avx2"))) SL_INLINE void
-sl_philox_avx2(const struct sl_philox_place *at, __m256i x0[SL_PHILOX_VECTORS], __m256i x1[SL_PHILOX_VECTORS],
+sl_philox_avx2(const struct sl_philox_common *common, __m256i x0[SL_PHILOX_VECTORS], __m256i x1[SL_PHILOX_VECTORS],
                __m256i x2[SL_PHILOX_VECTORS], __m256i x3[SL_PHILOX_VECTORS])
 {
     const __m256i m0 = _mm256_set1_epi64x(PHILOX_M4x32_0);
     const __m256i m1 = _mm256_set1_epi64x(PHILOX_M4x32_1);
-    __m256i key0 = _mm256_set1_epi64x(at->key0);
-    __m256i key1 = _mm256_set1_epi64x(at->key1);
+    __m256i key0 = _mm256_set1_epi64x(common->key0);
+    __m256i key1 = _mm256_set1_epi64x(common->key1);
 #pragma GCC unroll 10
     for (int round = 0; round < SL_PHILOX_ROUNDS; round++) {
         for (int v = 0; v < SL_PHILOX_VECTORS; v++) {
@@ -100,13 +100,13 @@ sl_philox_avx2(const struct sl_philox_place *at, __m256i x0[SL_PHILOX_VECTORS], 
 
 /* 32 lanes, in vectors twice as long. */
 __attribute__((target("avx512f"))) SL_INLINE void
-sl_philox_avx512(const struct sl_philox_place *at, __m512i x0[SL_PHILOX_VECTORS], __m512i x1[SL_PHILOX_VECTORS],
+sl_philox_avx512(const struct sl_philox_common *common, __m512i x0[SL_PHILOX_VECTORS], __m512i x1[SL_PHILOX_VECTORS],
                  __m512i x2[SL_PHILOX_VECTORS], __m512i x3[SL_PHILOX_VECTORS])
 {
     const __m512i m0 = _mm512_set1_epi64(PHILOX_M4x32_0);
     const __m512i m1 = _mm512_set1_epi64(PHILOX_M4x32_1);
-    __m512i key0 = _mm512_set1_epi64(at->key0);
-    __m512i key1 = _mm512_set1_epi64(at->key1);
+    __m512i key0 = _mm512_set1_epi64(common->key0);
+    __m512i key1 = _mm512_set1_epi64(common->key1);
 #pragma GCC unroll 10
     for (int round = 0; round < SL_PHILOX_ROUNDS; round++) {
         for (int v = 0; v < SL_PHILOX_VECTORS; v++) {

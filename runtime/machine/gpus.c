@@ -167,10 +167,10 @@ uint32_t sl_gpus_list(int *devices, int *nodes)
 }
 
 /* As CUDA says it; the last error is not left for somebody else to find. */
-static enum sl_status refused(uint32_t gpu, const char *what, cudaError_t error)
+static enum sl_status refused(uint32_t gpu, const char *action, cudaError_t error)
 {
     cudaGetLastError();
-    return sl_fail(SL_ECUDA, "GPU %u: CUDA failed to %s: %s; is another program using all of it?", gpu, what,
+    return sl_fail(SL_ECUDA, "GPU %u: CUDA failed to %s: %s; is another program using all of it?", gpu, action,
                    cudaGetErrorString(error));
 }
 

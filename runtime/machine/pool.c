@@ -276,15 +276,15 @@ static void release_lists(struct header **lists)
 /* Arenas of which all blocks have been given back go, too. The lock is held. */
 static void release_arenas(void)
 {
-    for (struct arena **at = &arenas; *at != NULL;) {
-        struct arena *arena = *at;
+    for (struct arena **link = &arenas; *link != NULL;) {
+        struct arena *arena = *link;
         if (arena->n_free == arena->n_blocks) {
-            *at = arena->next;
+            *link = arena->next;
             free(arena->memory);
             free(arena);
         } else {
             arena->n_free = 0;
-            at = &arena->next;
+            link = &arena->next;
         }
     }
 }

@@ -113,14 +113,14 @@ static void choose_nodes(hwloc_topology_t topology, hwloc_const_cpuset_t set, ui
     }
 }
 
-static int place(hwloc_topology_t topology, const struct sl_place *place, hwloc_const_nodeset_t nodes)
+static int place(hwloc_topology_t topology, const struct sl_memory_range *range, hwloc_const_nodeset_t nodes)
 {
-    hwloc_membind_policy_t policy = place->node == SL_NUMA_ALL ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
-    return !hwloc_bitmap_iszero(nodes) && hwloc_set_area_membind(topology, place->memory, place->bytes, nodes, policy,
+    hwloc_membind_policy_t policy = range->node == SL_NUMA_ALL ? HWLOC_MEMBIND_INTERLEAVE : HWLOC_MEMBIND_BIND;
+    return !hwloc_bitmap_iszero(nodes) && hwloc_set_area_membind(topology, range->memory, range->bytes, nodes, policy,
                                                                  HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_MIGRATE) == 0;
 }
 
-uint32_t sl_topology_place(const struct sl_place *places, uint32_t n)
+uint32_t sl_topology_place(const struct sl_memory_range *ranges, uint32_t n)
 {
     hwloc_topology_t topology;
     hwloc_cpuset_t set;
@@ -130,8 +130,8 @@ uint32_t sl_topology_place(const struct sl_place *places, uint32_t n)
     }
     hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
     for (uint32_t i = 0; nodes != NULL && i < n; i++) {
-        choose_nodes(topology, set, places[i].node, nodes);
-        n_granted += places[i].bytes == 0 || place(topology, &places[i], nodes);
+        choose_nodes(topology, set, ranges[i].node, nodes);
+        n_granted += ranges[i].bytes == 0 || place(topology, &ranges[i], nodes);
     }
     hwloc_bitmap_free(nodes);
     close_machine(topology, set);

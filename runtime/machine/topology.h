@@ -30,7 +30,7 @@ enum sl_status sl_topology_read(struct sl_topology *out);
 
 /* A range of memory and the NUMA node it should lie on: 0 .. n_numa - 1, in the order of the cpuset; SL_NUMA_ALL: its pages on
  * all of them in turn. */
-struct sl_place {
+struct sl_memory_range {
     const void *memory;
     size_t bytes;
     uint32_t node;
@@ -38,6 +38,6 @@ struct sl_place {
 
 /* Ask the system to put n ranges where they should be, pages that are there already too. Ranges that share a page: the later
  * one's wish counts. Returns how many were granted: a wish changes speed, not results, and a container may forbid it. */
-uint32_t sl_topology_place(const struct sl_place *places, uint32_t n);
+uint32_t sl_topology_place(const struct sl_memory_range *ranges, uint32_t n);
 
 #endif

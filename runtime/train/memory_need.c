@@ -142,17 +142,17 @@ static double rows_bytes(const struct sl_blocks *blocks)
 #define FACTOR_BYTES 8 /* a factor that is rounded or widened, and a product to be rounded */
 
 /* What a worker's products of bf16 take for a chunk of training or of an evaluation. */
-static double factor_bytes(const struct sl_rows_of *of)
+static double factor_bytes(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double most = exp2(SL_EVALUATE_SHIFT);
     uint32_t widest = 0;
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        const struct sl_layer *layer = &of->model->layer[i];
-        double rows = ceil(of->reach->vertices[layer->from] / s->group_size);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        const struct sl_layer *layer = &basis->model->layer[i];
+        double rows = ceil(basis->reach->vertices[layer->from] / s->group_size);
         struct sl_split split = sl_split_rows((uint32_t)fmin(rows, UINT32_MAX), s->chunks, SL_MIN_CHUNK_SHIFT);
         most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
-        bool rounded = i > 0 || !of->sparse; /* sparse rows are multiplied as they are */
+        bool rounded = i > 0 || !basis->sparse; /* sparse rows are multiplied as they are */
         widest = rounded && layer->n_in > widest ? layer->n_in : widest;
         widest = layer->n_out > widest ? layer->n_out : widest;
     }
@@ -198,12 +198,12 @@ static double pipe_tables(const struct sl_settings *s, const struct sl_dataset *
 #define EVALUATION_TASKS 4
 #define BUFFER_BYTES 200 /* of a task's records, for each of its buffers: a sum reads chunks of all parts */
 
-static double record_bytes(const struct sl_rows_of *of)
+static double record_bytes(const struct sl_row_basis *basis)
 {
-    double n = sl_row_need_chunks(of);
+    double n = sl_row_need_chunks(basis);
     double bytes = 0;
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        bool sums = aggregates(&of->model->layer[i]);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        bool sums = aggregates(&basis->model->layer[i]);
         bytes += n * (EVALUATION_TASKS * TASK_BYTES + (sums ? n * BUFFER_BYTES : 0));
     }
     return bytes;
@@ -216,26 +216,26 @@ static double spare_share(const struct sl_settings *s)
 }
 
 /* Rows of training and of an evaluation, which takes its blocks among those that training has left free. */
-static void term_rows(const struct sl_rows_of *of, struct sl_memory_terms *terms)
+static void term_rows(const struct sl_row_basis *basis, struct sl_memory_terms *terms)
 {
     struct sl_blocks kept = {{0}};
     struct sl_blocks passing;
     struct sl_blocks evaluation;
-    if (of->settings->schedule == SL_SCHEDULE_PIPE) {
-        sl_row_need_pipe(of, &passing);
+    if (basis->settings->schedule == SL_SCHEDULE_PIPE) {
+        sl_row_need_pipe(basis, &passing);
     } else {
-        sl_row_need_step(of, &kept, &passing);
+        sl_row_need_step(basis, &kept, &passing);
     }
-    sl_row_need_evaluation(of, &evaluation);
-    bool pipe = of->settings->schedule == SL_SCHEDULE_PIPE;
-    double spare = spare_share(of->settings) * rows_bytes(&passing);
-    double in_flight = fmin(of->settings->depth, of->n_per_epoch + 1); /* of the next epoch one is sampled */
+    sl_row_need_evaluation(basis, &evaluation);
+    bool pipe = basis->settings->schedule == SL_SCHEDULE_PIPE;
+    double spare = spare_share(basis->settings) * rows_bytes(&passing);
+    double in_flight = fmin(basis->settings->depth, basis->n_per_epoch + 1); /* of the next epoch one is sampled */
     double mixed = pipe ? 0 : STEP_SHARE * fmax(0, in_flight - 2) * rows_bytes(&passing);
     terms->rows = (uint64_t)(rows_bytes(&kept) + rows_bytes(&passing) + spare + mixed);
     terms->evaluation = (uint64_t)((1 + SPARE_SHARE) * rows_bytes(&evaluation));
-    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing, sl_row_need_near(of)) - spare);
-    terms->history = (uint64_t)sl_row_need_history(of);
-    terms->records = (uint64_t)record_bytes(of);
+    terms->beside = (uint64_t)fmax(0, sl_blocks_unserved(&evaluation, &passing, sl_row_need_near(basis)) - spare);
+    terms->history = (uint64_t)sl_row_need_history(basis);
+    terms->records = (uint64_t)record_bytes(basis);
 }
 
 /* What a PE's cache of dense features has beside a row. */
@@ -256,7 +256,7 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     bool sparse;
     struct sl_model model = outline_model(s, dataset, &sparse);
     double n = dataset->graph.n_vertices;
-    struct sl_rows_of of = {.settings = s,
+    struct sl_row_basis basis = {.settings = s,
                             .model = &model,
                             .reach = &run->reach,
                             .n_vertices = n,
@@ -276,8 +276,8 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
         .partials = (uint64_t)partial_bytes(s, &model, n),
         .exchange = pipe ? 0 : (uint64_t)exchange_bytes(s, &model, run),
         .samples = (uint64_t)(pipe ? pipe_tables(s, dataset, run) : sample_bytes(s, &run->reach, n))};
-    terms.factors = (uint64_t)(n_rounding(s, run->n_workers) * factor_bytes(&of));
-    term_rows(&of, &terms);
+    terms.factors = (uint64_t)(n_rounding(s, run->n_workers) * factor_bytes(&basis));
+    term_rows(&basis, &terms);
     return terms;
 }
 
@@ -319,7 +319,7 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 #define VERTEX_BYTES 24                    /* ids in both orders, the training vertices, lists of the halo */
 
 /* What a rank has of the whole, each of 1. steps: of the rows and edges of its PEs' steps. */
-struct shares {
+struct rank_shares {
     double pes, steps;
     double vertices, edges, values; /* of the parts that it holds; values: of sparse features */
     double scored;                  /* vertices that it evaluates */
@@ -348,11 +348,11 @@ static double part_edges(const struct sl_partition *partition, uint32_t q)
 }
 
 /* Before parts are made. */
-static struct shares guess_shares(const struct sl_plan *plan)
+static struct rank_shares guess_shares(const struct sl_plan *plan)
 {
     double part = PART_SHARE / plan->n_parts;
     double pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes;
-    struct shares s = {.pes = pes, .steps = pes};
+    struct rank_shares s = {.pes = pes, .steps = pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
         s.vertices += sl_plan_holds(plan, q) ? part : 0;
         s.scored += sl_plan_scorer(plan, q) == plan->rank ? part : 0;
@@ -361,14 +361,14 @@ static struct shares guess_shares(const struct sl_plan *plan)
     return s;
 }
 
-static struct shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
+static struct rank_shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
                                  const struct sl_partition *partition)
 {
     double n = fmax(1, dataset->graph.n_vertices);
     double n_edges = fmax(1, (double)dataset->graph.n_edges);
     double n_values =
         dataset->features.offsets != NULL ? fmax(1, (double)dataset->features.offsets[dataset->features.n_rows]) : 1;
-    struct shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
+    struct rank_shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
         s.scored += sl_plan_scorer(plan, q) == plan->rank ? part_vertices(partition, q) / n : 0;
         if (sl_plan_holds(plan, q)) {
@@ -450,7 +450,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     struct sl_memory_run run = {
         .reach = sl_reach_bound(settings, dataset), .team = 1, .n_workers = n_workers, .boundary = 1};
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, &run);
-    struct shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
+    struct rank_shares s = partition == NULL ? guess_shares(plan) : find_shares(dataset, plan, partition);
     bool pipe = settings->schedule == SL_SCHEDULE_PIPE;
     s.steps *= pipe ? crew_share(settings, plan) * plan->n_crews : 1;
     double n = dataset->graph.n_vertices;
@@ -537,7 +537,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
         /* Whether there is one is decided by this; with one all rows of a sample are gathered. */
         cached.feature_cache = 1;
     }
-    struct sl_rows_of of = {.settings = &cached,
+    struct sl_row_basis basis = {.settings = &cached,
                             .model = &model,
                             .reach = &b,
                             .n_vertices = shards->n_vertices,
@@ -546,7 +546,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
                             .sparse = shards->is_sparse};
     struct sl_blocks kept;
     struct sl_blocks passing;
-    sl_row_need_step(&of, &kept, &passing);
+    sl_row_need_step(&basis, &kept, &passing);
     struct sl_memory_run run = {.reach = b, .team = 1, .n_workers = settings->pes};
     double rows = share * (rows_bytes(&kept) + rows_bytes(&passing) + copies * exchange_bytes(settings, &model, &run));
     double training = CLASS_SHARE * (parts + weights + PART_SHARE * rows);

@@ -357,11 +357,11 @@ static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     bool dense = s->residual && s->layers > 1 && s->hidden == t->dataset->features.n_columns;
-    bool of[SL_MAX_PES];
-    const bool *held = t->plan.n_ranks > 1 ? of : NULL;
+    bool held_here[SL_MAX_PES];
+    const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
     enum sl_status st;
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
-        of[q] = sl_plan_holds(&t->plan, q);
+        held_here[q] = sl_plan_holds(&t->plan, q);
     }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);

@@ -66,7 +66,7 @@ static bool must_match(const struct sl_option *option)
 }
 
 /* This text, or rank 0's of the same kind, into `out`. */
-static enum sl_status of_first(const char *text, char **out)
+static enum sl_status take_text_of_rank0(const char *text, char **out)
 {
     uint64_t bytes = strlen(text) + 1;
     enum sl_status st;
@@ -86,7 +86,7 @@ static enum sl_status match_option(const struct sl_option *option, const struct 
     char *first = NULL;
     enum sl_status st;
     SL_TRY(st, sl_option_text(option, settings, &mine), done);
-    SL_TRY(st, of_first(mine, &first), done);
+    SL_TRY(st, take_text_of_rank0(mine, &first), done);
     if (strcmp(mine, first) != 0) {
         st =
             sl_fail(SL_EINVAL, "--%s: found '%.100s', expected '%.100s' as rank 0 has; give all ranks the same options",
@@ -103,7 +103,7 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char *first = NULL;
     enum sl_status st;
-    SL_TRY(st, of_first(PACKAGE_VERSION, &first), done);
+    SL_TRY(st, take_text_of_rank0(PACKAGE_VERSION, &first), done);
     if (strcmp(first, PACKAGE_VERSION) != 0) {
         st = sl_fail(SL_EINVAL, "found Starling %s, expected %.40s as rank 0 has; start the same program everywhere",
                      PACKAGE_VERSION, first);
@@ -196,15 +196,15 @@ done:
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {
     size_t each[SL_MAX_PES];
-    uint64_t of[SL_MAX_PES] = {mine};
+    uint64_t numbers[SL_MAX_PES] = {mine};
     enum sl_status st;
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         each[r] = sizeof mine;
     }
-    st = sl_ranks_gather(&mine, sizeof mine, each, of);
+    st = sl_ranks_gather(&mine, sizeof mine, each, numbers);
     *most_out = 0;
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        *most_out = of[r] > *most_out ? of[r] : *most_out;
+        *most_out = numbers[r] > *most_out ? numbers[r] : *most_out;
     }
     return st;
 }

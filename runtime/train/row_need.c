@@ -89,7 +89,7 @@ static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, boo
 
 /* What is counted: arrays whose handles are kept, or those that are not. */
 struct tally {
-    const struct sl_rows_of *of;
+    const struct sl_row_basis *basis;
     bool kept;
     struct sl_blocks blocks;
 };
@@ -103,7 +103,7 @@ static void add_split(struct tally *t, const struct sl_split *split, double row_
     double n = split->n_chunks - (kept ? 0 : missing / 2); /* blocks that change places are touched further */
     room += split->n_chunks == 1 && kept ? room / 8 + 1 : 0;
     if (kept == t->kept && row_bytes > 0) {
-        add_blocks(&t->blocks, room * row_bytes, t->of->settings->pes * n);
+        add_blocks(&t->blocks, room * row_bytes, t->basis->settings->pes * n);
     }
 }
 
@@ -116,9 +116,9 @@ static uint32_t whole_rows(double n)
  * steps. */
 static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double width, size_t element)
 {
-    const struct sl_settings *s = t->of->settings;
-    double n_rows = t->of->reach->vertices[level] / s->group_size;
-    double n_cut = t->of->reach->vertices[by] / s->group_size;
+    const struct sl_settings *s = t->basis->settings;
+    double n_rows = t->basis->reach->vertices[level] / s->group_size;
+    double n_cut = t->basis->reach->vertices[by] / s->group_size;
     double uneven = s->group_size > 1 ? UNEVEN : 1;
     struct sl_split most = sl_split_rows(whole_rows(ceil(uneven * n_cut)), s->chunks, SL_MIN_CHUNK_SHIFT);
     struct sl_split least = sl_split_rows(whole_rows(n_cut / UNEVEN), s->chunks, SL_MIN_CHUNK_SHIFT);
@@ -137,9 +137,9 @@ static void add_rows(struct tally *t, uint32_t level, double width, size_t eleme
 }
 
 /* Bytes of a number of the rows that --precision halves. */
-static size_t row_element(const struct sl_rows_of *of)
+static size_t row_element(const struct sl_row_basis *basis)
 {
-    return sl_settings_row_element(of->settings);
+    return sl_settings_row_element(basis->settings);
 }
 
 static bool aggregates(const struct sl_layer *layer)
@@ -161,14 +161,14 @@ static bool sums_ahead(const struct sl_layer *first)
 /* What there is before a layer's weights are read. */
 static void add_ahead(struct tally *t)
 {
-    const struct sl_layer *first = &t->of->model->layer[0];
-    if (!t->of->sparse) {
-        uint32_t cache = t->of->settings->feature_cache;
+    const struct sl_layer *first = &t->basis->model->layer[0];
+    if (!t->basis->sparse) {
+        uint32_t cache = t->basis->settings->feature_cache;
         bool in_place = first->training.in_place && (cache == 0 || cache == SL_FEATURE_CACHE_AUTO);
-        add_rows_cut(t, in_place ? first->level : first->from, first->from, first->n_in, row_element(t->of));
+        add_rows_cut(t, in_place ? first->level : first->from, first->from, first->n_in, row_element(t->basis));
     }
     if (sums_ahead(first)) {
-        add_rows(t, first->level, first->n_in, row_element(t->of));
+        add_rows(t, first->level, first->n_in, row_element(t->basis));
     }
 }
 
@@ -182,12 +182,12 @@ static bool is_passing(const struct sl_layer *layer)
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
-    const size_t row = row_element(t->of);
+    const size_t row = row_element(t->basis);
     bool sum = aggregates(layer) && !layer->training.project_first;
     add_rows(t, layer->level, is_passing(layer) ? 0 : layer->n_out, real);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
     add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
-    add_rows(t, layer->level, sum && (layer != t->of->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
+    add_rows(t, layer->level, sum && (layer != t->basis->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
     add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, row);
     add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, 1);
     add_rows(t, layer->from, attends(layer) ? layer->training.travels : 0, row);
@@ -199,7 +199,7 @@ static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
     add_rows(t, layer->level, is_passing(layer) ? layer->n_out : 0, sizeof(sl_real));
     add_rows(t, layer->from, layer->training.project_first && !attends(layer) ? layer->training.travels : 0,
-             row_element(t->of));
+             row_element(t->basis));
 }
 
 /* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the activation come,
@@ -207,7 +207,7 @@ static void add_passing(struct tally *t, const struct sl_layer *layer)
 static void add_backward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
-    bool first = layer == t->of->model->layer;
+    bool first = layer == t->basis->model->layer;
     add_rows(t, layer->level, layer->n_out, real);
     add_rows(t, layer->level, t->kept && layer->hidden ? layer->n_out : 0, real);
     add_rows(t, layer->level, aggregates(layer) && !layer->training.project_first && !first ? layer->n_in : 0, real);
@@ -219,31 +219,31 @@ static void add_backward(struct tally *t, const struct sl_layer *layer)
 /* What later layers return to the first one's output. */
 static void add_initial(struct tally *t)
 {
-    const struct sl_model *model = t->of->model;
+    const struct sl_model *model = t->basis->model;
     bool initial = model->n_layers > 1 && model->layer[1].kind->reads_first;
     add_rows(t, model->layer[0].level, initial ? model->layer[0].n_out : 0, sizeof(sl_real));
 }
 
 /* Handles that are kept have their memory for good, those of each slot. */
-static void count_kept(const struct sl_rows_of *of, struct sl_blocks *to)
+static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
-    struct tally t = {.of = of, .kept = true};
+    struct tally t = {.basis = basis, .kept = true};
     add_ahead(&t);
     add_initial(&t);
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        add_forward(&t, &of->model->layer[i]);
-        add_passing(&t, &of->model->layer[i]);
-        add_backward(&t, &of->model->layer[i]);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        add_forward(&t, &basis->model->layer[i]);
+        add_passing(&t, &basis->model->layer[i]);
+        add_backward(&t, &basis->model->layer[i]);
     }
-    add_all(to, &t.blocks, of->settings->depth);
+    add_all(to, &t.blocks, basis->settings->depth);
 }
 
 /* The others of one step: what there is on the way forward through a layer, or on the way back, that blocks of another such moment do not
  * serve. */
-static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
+static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
-    const struct sl_model *model = of->model;
-    struct tally forward = {.of = of};
+    const struct sl_model *model = basis->model;
+    struct tally forward = {.basis = basis};
     struct sl_blocks most = {{0}};
     for (uint32_t i = 0; i < model->n_layers; i++) {
         add_forward(&forward, &model->layer[i]);
@@ -259,34 +259,34 @@ static void count_passing(const struct sl_rows_of *of, struct sl_blocks *to)
     add_all(to, &most, 1);
 }
 
-void sl_row_need_step(const struct sl_rows_of *of, struct sl_blocks *kept, struct sl_blocks *passing)
+void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, struct sl_blocks *passing)
 {
-    struct tally ahead = {.of = of};
+    struct tally ahead = {.basis = basis};
     memset(kept, 0, sizeof *kept);
     memset(passing, 0, sizeof *passing);
-    count_kept(of, kept);
-    count_passing(of, passing);
+    count_kept(basis, kept);
+    count_passing(basis, passing);
     add_ahead(&ahead);
-    double late = LATE * fmin(1, of->n_workers / of->settings->pes);
-    add_all(passing, &ahead.blocks, fmin(of->settings->depth + late, of->n_per_epoch));
+    double late = LATE * fmin(1, basis->n_workers / basis->settings->pes);
+    add_all(passing, &ahead.blocks, fmin(basis->settings->depth + late, basis->n_per_epoch));
 }
 
 /* ---- the full graph ---- */
 
 /* Whether rows of a chunk are kept, with an eighth to spare. */
-static bool keeps(const struct sl_rows_of *of, double width, size_t element)
+static bool keeps(const struct sl_row_basis *basis, double width, size_t element)
 {
-    const struct sl_settings *s = of->settings;
-    return sl_pipe_keeps(s, of->model->n_layers, of->n_vertices) &&
-           ceil(of->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
+    const struct sl_settings *s = basis->settings;
+    return sl_pipe_keeps(s, basis->model->n_layers, basis->n_vertices) &&
+           ceil(basis->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
 }
 
 /* With packed rows, or those of bf16 (runtime/pipe/epoch.c). */
-bool sl_row_need_near(const struct sl_rows_of *of)
+bool sl_row_need_near(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     bool packs = s->recompute && s->pes > s->ways;
-    return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(of) == sizeof(sl_bf16));
+    return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(basis) == sizeof(sl_bf16));
 }
 
 /* Blocks that are lent to sizes near theirs alone (sl_pool_borrow_near_only): what they have beyond `touched` bytes is never touched. */
@@ -298,17 +298,17 @@ static void add_near(struct sl_blocks *to, double bytes, double touched, double 
 }
 
 /* A share of the rows of all chunks, each a PE's and one block. */
-static void add_parts(const struct sl_rows_of *of, double width, size_t element, double share, struct sl_blocks *to)
+static void add_parts(const struct sl_row_basis *basis, double width, size_t element, double share, struct sl_blocks *to)
 {
-    double pes = of->settings->pes;
-    double bytes = ceil(of->n_vertices / pes) * width * (double)element;
-    bool near = of->settings->recompute || row_element(of) == sizeof(sl_bf16);
+    double pes = basis->settings->pes;
+    double bytes = ceil(basis->n_vertices / pes) * width * (double)element;
+    bool near = basis->settings->recompute || row_element(basis) == sizeof(sl_bf16);
     /* Blocks go from chunk to chunk; --recompute has some to spare. */
-    double touched = of->settings->recompute ? bytes : UNEVEN * bytes;
+    double touched = basis->settings->recompute ? bytes : UNEVEN * bytes;
     if (width == 0) {
         return;
     }
-    if (keeps(of, width, element)) {
+    if (keeps(basis, width, element)) {
         add_blocks(to, 1.125 * bytes, pes);
     } else if (near) {
         add_near(to, bytes, touched, ceil(share * pes));
@@ -318,28 +318,28 @@ static void add_parts(const struct sl_rows_of *of, double width, size_t element,
 }
 
 /* Shares of the rows of all chunks. */
-struct shares {
+struct row_shares {
     double outputs, sent; /* that stay of each layer */
     double packed;        /* of boundaries, for other chunks and from them */
     double back;          /* that the way back reads besides */
 };
 
 /* Of a layer: its output; what travels where it has rows of its own; what the way back reads besides. */
-static void add_layer(const struct sl_rows_of *of, const struct sl_layer *layer, const struct shares *shares,
+static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *layer, const struct row_shares *shares,
                       struct sl_blocks *to)
 {
     const size_t real = sizeof(sl_real);
-    const size_t row = row_element(of);
+    const size_t row = row_element(basis);
     bool sums = aggregates(layer) && !layer->training.project_first;
-    add_parts(of, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
-    add_parts(of, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
-    add_parts(of, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
-    add_parts(of, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
-    add_parts(of, layer->hidden ? layer->n_out : 0, real, is_passing(layer) ? 0 : shares->back, to);
-    add_parts(of, layer->hidden ? layer->n_out : 0, 1, shares->back, to);
-    add_parts(of, layer->activates_input ? layer->n_in : 0, 1, shares->back, to);
-    add_parts(of, sums ? layer->n_in : 0, row, shares->back, to);
-    add_parts(of, attends(layer) ? 5 * layer->n_heads : 0, real, shares->back, to);
+    add_parts(basis, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
+    add_parts(basis, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
+    add_parts(basis, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
+    add_parts(basis, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
+    add_parts(basis, layer->hidden ? layer->n_out : 0, real, is_passing(layer) ? 0 : shares->back, to);
+    add_parts(basis, layer->hidden ? layer->n_out : 0, 1, shares->back, to);
+    add_parts(basis, layer->activates_input ? layer->n_in : 0, 1, shares->back, to);
+    add_parts(basis, sums ? layer->n_in : 0, row, shares->back, to);
+    add_parts(basis, attends(layer) ? 5 * layer->n_heads : 0, real, shares->back, to);
 }
 
 /* Segments of --recompute: stages of even lengths, cut again where they are long. */
@@ -365,20 +365,20 @@ static double n_packed(const struct sl_settings *s)
 
 /* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their rows were. Those of bf16 are
  * too small for it: then it is that of all slots whose tasks are submitted (sl_pipe_tasks), in each segment that runs again. */
-static double share_in_hand(const struct sl_rows_of *of)
+static double share_in_hand(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
-    double segments = s->recompute ? n_segments(s, of->model) : 1;
-    return row_element(of) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + of->n_workers) / s->pes)
+    const struct sl_settings *s = basis->settings;
+    double segments = s->recompute ? n_segments(s, basis->model) : 1;
+    return row_element(basis) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + basis->n_workers) / s->pes)
                                               : (double)s->ways / s->pes;
 }
 
 #define N_GRADIENTS 5
 
 /* Of its output, before the activation, of the sum, of what was projected, and of its input where that is activated first. */
-static void gradient_widths(const struct sl_rows_of *of, const struct sl_layer *layer, double widths[N_GRADIENTS])
+static void gradient_widths(const struct sl_row_basis *basis, const struct sl_layer *layer, double widths[N_GRADIENTS])
 {
-    bool sums = aggregates(layer) && !layer->training.project_first && layer != of->model->layer;
+    bool sums = aggregates(layer) && !layer->training.project_first && layer != basis->model->layer;
     widths[0] = layer->n_out;
     widths[1] = layer->hidden ? layer->n_out : 0;
     widths[2] = sums ? layer->n_in : 0;
@@ -387,32 +387,32 @@ static void gradient_widths(const struct sl_rows_of *of, const struct sl_layer *
 }
 
 /* Those of gradients along edges, which are rounded where rows are of bf16. */
-static double rounded_width(const struct sl_rows_of *of, const struct sl_layer *layer)
+static double rounded_width(const struct sl_row_basis *basis, const struct sl_layer *layer)
 {
-    return row_element(of) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
+    return row_element(basis) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
 }
 
 /* Gradients of rows that are kept are all there; of others, those in hand. */
-static void add_gradient(const struct sl_rows_of *of, double width, size_t element, struct sl_blocks *all,
+static void add_gradient(const struct sl_row_basis *basis, double width, size_t element, struct sl_blocks *all,
                          struct sl_blocks *in_hand)
 {
-    bool kept = keeps(of, width, element);
-    add_parts(of, width, element, kept ? 1 : share_in_hand(of), kept ? all : in_hand);
+    bool kept = keeps(basis, width, element);
+    add_parts(basis, width, element, kept ? 1 : share_in_hand(basis), kept ? all : in_hand);
 }
 
 /* Those of all layers, or of one; of bf16 those that travel, besides. */
-static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
+static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     struct sl_blocks passing = {{0}};
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        const struct sl_layer *layer = &of->model->layer[i];
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        const struct sl_layer *layer = &basis->model->layer[i];
         struct sl_blocks here = {{0}};
         double widths[N_GRADIENTS];
-        gradient_widths(of, layer, widths);
+        gradient_widths(basis, layer, widths);
         for (size_t k = 0; k < N_GRADIENTS; k++) {
-            add_gradient(of, widths[k], sizeof(sl_real), to, &here);
+            add_gradient(basis, widths[k], sizeof(sl_real), to, &here);
         }
-        add_gradient(of, rounded_width(of, layer), sizeof(sl_bf16), to, &here);
+        add_gradient(basis, rounded_width(basis, layer), sizeof(sl_bf16), to, &here);
         take_most(&passing, &here);
     }
     add_all(to, &passing, 1);
@@ -420,57 +420,57 @@ static void add_gradients(const struct sl_rows_of *of, struct sl_blocks *to)
 
 /* One chunk goes forward and back alone while layers are timed (sl_pipe_time), and all its rows go at the end. Their blocks stay: gradients'
  * serve for none of the rows of bf16, which are half as large. */
-static void add_timed(const struct sl_rows_of *of, struct sl_blocks *to)
+static void add_timed(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double one = 1.0 / s->pes;
-    struct shares shares = {.outputs = one, .sent = one, .back = one};
+    struct row_shares shares = {.outputs = one, .sent = one, .back = one};
     struct sl_blocks timed = {{0}};
-    if (s->stages == 1 || s->n_stages_cut > 0 || sl_pipe_keeps(s, of->model->n_layers, of->n_vertices)) {
+    if (s->stages == 1 || s->n_stages_cut > 0 || sl_pipe_keeps(s, basis->model->n_layers, basis->n_vertices)) {
         return;
     }
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        const struct sl_layer *layer = &of->model->layer[i];
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        const struct sl_layer *layer = &basis->model->layer[i];
         double widths[N_GRADIENTS];
-        add_layer(of, layer, &shares, &timed);
-        gradient_widths(of, layer, widths);
+        add_layer(basis, layer, &shares, &timed);
+        gradient_widths(basis, layer, widths);
         for (size_t k = 0; k < N_GRADIENTS; k++) {
-            add_parts(of, widths[k], sizeof(sl_real), one, &timed);
+            add_parts(basis, widths[k], sizeof(sl_real), one, &timed);
         }
-        add_parts(of, rounded_width(of, layer), sizeof(sl_bf16), one, &timed);
+        add_parts(basis, rounded_width(basis, layer), sizeof(sl_bf16), one, &timed);
     }
-    add_moment(to, &timed, sl_row_need_near(of));
+    add_moment(to, &timed, sl_row_need_near(basis));
 }
 
-double sl_row_need_history(const struct sl_rows_of *of)
+double sl_row_need_history(const struct sl_row_basis *basis)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double columns = 0;
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        columns += aggregates(&of->model->layer[i]) ? of->model->layer[i].training.travels : 0;
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        columns += aggregates(&basis->model->layer[i]) ? basis->model->layer[i].training.travels : 0;
     }
     bool there = s->schedule == SL_SCHEDULE_PIPE && s->pes > s->ways && s->epochs >= s->history_every;
-    return there ? (s->recompute ? of->boundary : 1) * of->n_vertices * columns * (double)row_element(of) : 0;
+    return there ? (s->recompute ? basis->boundary : 1) * basis->n_vertices * columns * (double)row_element(basis) : 0;
 }
 
-void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
+void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out)
 {
-    const struct sl_settings *s = of->settings;
+    const struct sl_settings *s = basis->settings;
     double slots = (double)s->pes / s->ways;
-    double again = s->recompute ? share_again(s, of->model, slots) : 1;
-    struct shares shares = {.outputs = 1, .sent = slots > 1 ? 1 : 0, .back = again};
+    double again = s->recompute ? share_again(s, basis->model, slots) : 1;
+    struct row_shares shares = {.outputs = 1, .sent = slots > 1 ? 1 : 0, .back = again};
     if (s->recompute && slots > 1) {
-        double ends = (n_segments(s, of->model) + 1) / of->model->n_layers;
+        double ends = (n_segments(s, basis->model) + 1) / basis->model->n_layers;
         shares.outputs = fmin(1, ends + again);
         shares.sent = again;
-        shares.packed = n_packed(s) * of->boundary;
+        shares.packed = n_packed(s) * basis->boundary;
     }
     memset(out, 0, sizeof *out);
-    for (uint32_t i = 0; i < of->model->n_layers; i++) {
-        add_layer(of, &of->model->layer[i], &shares, out);
+    for (uint32_t i = 0; i < basis->model->n_layers; i++) {
+        add_layer(basis, &basis->model->layer[i], &shares, out);
     }
-    add_gradients(of, out);
-    add_timed(of, out);
+    add_gradients(basis, out);
+    add_timed(basis, out);
 }
 
 /* ---- an evaluation ---- */
@@ -478,86 +478,86 @@ void sl_row_need_pipe(const struct sl_rows_of *of, struct sl_blocks *out)
 #define AT_WORK 2 /* chunks of a worker: one in hand, and the next */
 
 /* Of a part. */
-static struct sl_split evaluation_split(const struct sl_rows_of *of)
+static struct sl_split evaluation_split(const struct sl_row_basis *basis)
 {
-    uint32_t n_parts = of->settings->group_size;
-    return sl_split_rows((uint32_t)ceil(of->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
+    uint32_t n_parts = basis->settings->group_size;
+    return sl_split_rows((uint32_t)ceil(basis->n_vertices / n_parts), SL_MAX_FULL_CHUNKS / n_parts, SL_EVALUATE_SHIFT);
 }
 
-double sl_row_need_chunks(const struct sl_rows_of *of)
+double sl_row_need_chunks(const struct sl_row_basis *basis)
 {
-    return (double)of->settings->group_size * evaluation_split(of).n_chunks;
+    return (double)basis->settings->group_size * evaluation_split(basis).n_chunks;
 }
 
 /* Of all chunks, or of those at work. */
-static void add_chunks(const struct sl_rows_of *of, bool all, double row_bytes, struct sl_blocks *to)
+static void add_chunks(const struct sl_row_basis *basis, bool all, double row_bytes, struct sl_blocks *to)
 {
-    struct sl_split split = evaluation_split(of);
-    double n = sl_row_need_chunks(of);
+    struct sl_split split = evaluation_split(basis);
+    double n = sl_row_need_chunks(basis);
     double rows = split.n_chunks > 1 ? exp2(split.shift) : split.n_rows;
     if (row_bytes > 0) {
-        add_blocks(to, rows * row_bytes, all ? n : fmin(n, AT_WORK * of->n_workers));
+        add_blocks(to, rows * row_bytes, all ? n : fmin(n, AT_WORK * basis->n_workers));
     }
 }
 
 /* All rows that layer i adds up, but features, which are read where they are; and what it adds them to where that is begun before. */
-static void add_waiting(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
-    const struct sl_layer *layer = &of->model->layer[i];
+    const struct sl_layer *layer = &basis->model->layer[i];
     const double real = sizeof(sl_real);
-    const double row = (double)row_element(of);
+    const double row = (double)row_element(basis);
     if (layer->evaluation.project_first) {
-        add_chunks(of, true, layer->evaluation.travels * row, to);
-        add_chunks(of, true, layer->n_out * real, to);
+        add_chunks(basis, true, layer->evaluation.travels * row, to);
+        add_chunks(basis, true, layer->n_out * real, to);
     } else if (aggregates(layer)) {
-        add_chunks(of, true, i > 0 || layer->activates_input ? layer->n_in * row : 0, to);
+        add_chunks(basis, true, i > 0 || layer->activates_input ? layer->n_in * row : 0, to);
     }
 }
 
 /* Rows of the chunks at work, from where layer i has added up. */
-static void add_work(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
-    const struct sl_layer *layer = &of->model->layer[i];
+    const struct sl_layer *layer = &basis->model->layer[i];
     const double real = sizeof(sl_real);
-    const double row = (double)row_element(of);
+    const double row = (double)row_element(basis);
     bool sum = aggregates(layer) && !layer->evaluation.project_first;
-    add_chunks(of, false, sum || i > 0 ? layer->n_in * row : 0, to);
-    add_chunks(of, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
-    add_chunks(of, false, layer->hidden ? layer->n_out * row : 0, to);
-    add_chunks(of, false, layer->hidden ? layer->n_out : 0, to);
-    add_chunks(of, false, layer->activates_input ? layer->n_in : 0, to);
-    add_chunks(of, false, attends(layer) ? layer->n_heads * real : 0, to);
+    add_chunks(basis, false, sum || i > 0 ? layer->n_in * row : 0, to);
+    add_chunks(basis, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
+    add_chunks(basis, false, layer->hidden ? layer->n_out * row : 0, to);
+    add_chunks(basis, false, layer->hidden ? layer->n_out : 0, to);
+    add_chunks(basis, false, layer->activates_input ? layer->n_in : 0, to);
+    add_chunks(basis, false, attends(layer) ? layer->n_heads * real : 0, to);
 }
 
 /* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers are before. */
-static void add_begun(const struct sl_rows_of *of, uint32_t i, struct sl_blocks *to)
+static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
-    for (uint32_t k = i + 1; k < of->model->n_layers; k++) {
-        const struct sl_layer *layer = &of->model->layer[k];
-        add_chunks(of, true, layer->kind->reads_first ? layer->n_in * (double)row_element(of) : 0, to);
+    for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {
+        const struct sl_layer *layer = &basis->model->layer[k];
+        add_chunks(basis, true, layer->kind->reads_first ? layer->n_in * (double)row_element(basis) : 0, to);
     }
 }
 
 /* Between a layer that adds up and the next one that does, rows are there for as long as a chunk is at work. */
-void sl_row_need_evaluation(const struct sl_rows_of *of, struct sl_blocks *out)
+void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *out)
 {
-    const struct sl_model *model = of->model;
+    const struct sl_model *model = basis->model;
     bool reads_first = model->n_layers > 1 && model->layer[1].kind->reads_first;
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0, next; i < model->n_layers; i = next) {
         struct sl_blocks here = {{0}};
-        add_waiting(of, i, &here);
-        add_work(of, i, &here);
+        add_waiting(basis, i, &here);
+        add_work(basis, i, &here);
         for (next = i + 1; next < model->n_layers && !aggregates(&model->layer[next]); next++) {
-            add_work(of, next, &here);
+            add_work(basis, next, &here);
         }
         if (next < model->n_layers) {
-            add_waiting(of, next, &here);
+            add_waiting(basis, next, &here);
         } else {
-            add_chunks(of, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
+            add_chunks(basis, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }
-        add_chunks(of, true, reads_first && i > 0 ? model->layer[0].n_out * (double)row_element(of) : 0, &here);
-        add_begun(of, i, &here);
+        add_chunks(basis, true, reads_first && i > 0 ? model->layer[0].n_out * (double)row_element(basis) : 0, &here);
+        add_begun(basis, i, &here);
         take_most(out, &here);
     }
 }
