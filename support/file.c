@@ -150,7 +150,10 @@ static enum sl_status open_temporary(const char *path, const struct stat *old, c
 static enum sl_status open_in_place(const char *path, FILE **out)
 {
     *out = fopen(path, "wbe");
-    return *out != NULL ? SL_OK : sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
+    if (*out == NULL) {
+        return sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
@@ -184,7 +187,10 @@ static enum sl_status write_failed(const struct sl_writer *writer)
 
 enum sl_status sl_writer_put(struct sl_writer *writer, const void *data, size_t bytes)
 {
-    return bytes == 0 || fwrite(data, 1, bytes, writer->stream) == bytes ? SL_OK : write_failed(writer);
+    if (bytes == 0 || fwrite(data, 1, bytes, writer->stream) == bytes) {
+        return SL_OK;
+    }
+    return write_failed(writer);
 }
 
 enum sl_status sl_writer_sync(struct sl_writer *writer)
@@ -193,7 +199,10 @@ enum sl_status sl_writer_sync(struct sl_writer *writer)
         return write_failed(writer);
     }
     /* A pipe or a terminal has no stable storage: that is no failure. */
-    return fsync(fileno(writer->stream)) == 0 || errno == EINVAL || errno == ENOTSUP ? SL_OK : write_failed(writer);
+    if (fsync(fileno(writer->stream)) == 0 || errno == EINVAL || errno == ENOTSUP) {
+        return SL_OK;
+    }
+    return write_failed(writer);
 }
 
 enum sl_status sl_writer_close(struct sl_writer *writer)

@@ -231,7 +231,10 @@ static enum sl_status set(const struct sl_option *option, const char *label, con
     case SL_OPTION_CHOICE: good = set_choice(option, text, out); break;
     case SL_OPTION_U32_LIST: good = set_list(option, text, settings); break;
     }
-    return good ? SL_OK : refuse(option, label, text);
+    if (!good) {
+        return refuse(option, label, text);
+    }
+    return SL_OK;
 }
 
 /* What the option stands for without a value; NULL: it needs one. */
@@ -519,7 +522,8 @@ static enum sl_status set_from_environment(const struct sl_option *option, const
 
 static enum sl_status read_environment(struct reader *r)
 {
-    for (size_t i = 0; i < r->table->n_options && r->table->env_prefix != NULL; i++) {
+    size_t n_options = r->table->env_prefix != NULL ? r->table->n_options : 0;
+    for (size_t i = 0; i < n_options; i++) {
         const struct sl_option *option = &r->table->options[i];
         char label[LABEL_BYTES];
         environment_name(r->table->env_prefix, option->name, label, sizeof label);

@@ -13,8 +13,10 @@
 
 static enum sl_status stream_status(FILE *stream)
 {
-    return fflush(stream) == 0 && !ferror(stream) ? SL_OK
-                                                  : sl_fail(SL_EIO, "cannot write the output; is the disk full?");
+    if (fflush(stream) == 0 && !ferror(stream)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EIO, "cannot write the output; is the disk full?");
 }
 
 /* "coop_sage" or "starling_data convert". */

@@ -15,7 +15,7 @@ static void words_plain(const struct sl_philox_common *common, const uint32_t *v
         words_out[0][l] = vertices[l];
         words_out[1][l] = draw;
         words_out[2][l] = common->step;
-        words_out[3][l] = common->word3;
+        words_out[3][l] = common->place;
     }
     sl_philox(common, LANES, words_out[0], words_out[1], words_out[2], words_out[3]);
 }
@@ -42,7 +42,7 @@ __attribute__((target("avx2"))) static void words_avx2(const struct sl_philox_co
             x[0][v] = _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(vertices + l + 4 * v)));
             x[1][v] = _mm256_set1_epi64x(draw);
             x[2][v] = _mm256_set1_epi64x(common->step);
-            x[3][v] = _mm256_set1_epi64x(common->word3);
+            x[3][v] = _mm256_set1_epi64x(common->place);
         }
         sl_philox_avx2(common, x[0], x[1], x[2], x[3]);
         for (uint32_t w = 0; w < 4; w++) {
@@ -53,8 +53,9 @@ __attribute__((target("avx2"))) static void words_avx2(const struct sl_philox_co
     }
 }
 
-__attribute__((target("avx512f"))) static void words_avx512(const struct sl_philox_common *common, const uint32_t *vertices,
-                                                            uint32_t draw, uint32_t words_out[4][LANES])
+__attribute__((target("avx512f"))) static void words_avx512(const struct sl_philox_common *common,
+                                                            const uint32_t *vertices, uint32_t draw,
+                                                            uint32_t words_out[4][LANES])
 {
     for (uint32_t l = 0; l < LANES; l += 8 * VECTORS) {
         __m512i x[4][VECTORS];
@@ -62,7 +63,7 @@ __attribute__((target("avx512f"))) static void words_avx512(const struct sl_phil
             x[0][v] = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(vertices + l + 8 * v)));
             x[1][v] = _mm512_set1_epi64(draw);
             x[2][v] = _mm512_set1_epi64(common->step);
-            x[3][v] = _mm512_set1_epi64(common->word3);
+            x[3][v] = _mm512_set1_epi64(common->place);
         }
         sl_philox_avx512(common, x[0], x[1], x[2], x[3]);
         for (uint32_t w = 0; w < 4; w++) {

@@ -38,15 +38,15 @@ void sl_random4_lanes(const struct sl_draw *where, const uint32_t vertices[SL_PH
 /* What all lanes have in common: the key, and words 2 and 3 of the counter, as sl_random4 makes them. */
 struct sl_philox_common {
     uint32_t key0, key1;
-    uint32_t step, word3;
+    uint32_t step, place;
 };
 
 static inline struct sl_philox_common sl_philox_common(const struct sl_draw *where)
 {
     return (struct sl_philox_common){.key0 = (uint32_t)where->seed,
-                                    .key1 = (uint32_t)(where->seed >> 32),
-                                    .step = (uint32_t)where->step,
-                                    .word3 = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
+                                     .key1 = (uint32_t)(where->seed >> 32),
+                                     .step = (uint32_t)where->step,
+                                     .place = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
 }
 
 /* Any processor: n lanes. */

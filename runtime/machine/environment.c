@@ -190,7 +190,9 @@ enum sl_status sl_environment_home_open(struct sl_environment_home *out)
     SL_TRY(st, make_instead(home.instead), done);
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         const char *before = getenv(home_names[i]);
-        SL_TRY(st, before != NULL ? sl_strdup(before, &home.kept[i]) : SL_OK, undo);
+        if (before != NULL) {
+            SL_TRY(st, sl_strdup(before, &home.kept[i]), undo);
+        }
     }
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         home.set = true;

@@ -27,21 +27,24 @@ enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_p
             "expected float",
             precision == SL_PRECISION_BF16 ? "bf16" : "tf32", index, gpu->name);
     }
-    return gpu->has_pools ? SL_OK
-                          : sl_fail(SL_ENOTSUP,
-                                    "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
-                                    "driver, other GPUs "
-                                    "($CUDA_VISIBLE_DEVICES), or --gpus 0",
-                                    index, gpu->name);
+    if (!gpu->has_pools) {
+        return sl_fail(SL_ENOTSUP,
+                       "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
+                       "driver, other GPUs "
+                       "($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                       index, gpu->name);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_gpus_check_workers(void)
 {
     const char *wanted = getenv("STARPU_NWORKER_PER_CUDA");
-    return wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "1") == 0
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU; unset it",
-                         wanted);
+    if (wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "1") == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "$STARPU_NWORKER_PER_CUDA: found '%.32s', expected 1 worker for each GPU; unset it",
+                   wanted);
 }
 
 uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
@@ -59,7 +62,10 @@ static void name_limit(uint32_t gpu, char out[LIMIT_BYTES])
 
 enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl)
 {
-    for (uint32_t gpu = 0; gpu < n && getenv("STARPU_LIMIT_CUDA_MEM") == NULL; gpu++) {
+    if (getenv("STARPU_LIMIT_CUDA_MEM") != NULL) {
+        return SL_OK;
+    }
+    for (uint32_t gpu = 0; gpu < n; gpu++) {
         char name[LIMIT_BYTES];
         char megabytes[24];
         name_limit(gpus[gpu].device, name);

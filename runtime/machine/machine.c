@@ -36,11 +36,13 @@ static void list_policies(char *out, size_t bytes)
 /* Ours knows of no GPUs. */
 static enum sl_status check_near(uint32_t n_gpus)
 {
-    return n_gpus == 0 ? SL_OK
-                       : sl_fail(SL_EINVAL,
-                                 "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
-                                 "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
-                                 n_gpus);
+    if (n_gpus != 0) {
+        return sl_fail(SL_EINVAL,
+                       "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
+                       "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
+                       n_gpus);
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_sched(const char *name, uint32_t n_gpus)
@@ -63,7 +65,10 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
 static enum sl_status set_variable(const char *name, const char *value)
 {
     int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
-    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set the environment");
+    if (error != 0) {
+        return sl_fail(SL_ENOMEM, "no memory to set the environment");
+    }
+    return SL_OK;
 }
 
 /* The GPUs that StarPU will use, or may where $STARPU_WORKERS_CUDAID says which. */
@@ -76,7 +81,9 @@ struct gpus {
 static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
     enum sl_status st;
-    SL_TRY(st, n > 0 ? sl_gpus_check_workers() : SL_OK, done);
+    if (n > 0) {
+        SL_TRY(st, sl_gpus_check_workers(), done);
+    }
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
         SL_TRY(st, sl_gpus_read(out->first + i, &out->gpu[i]), done);
@@ -93,7 +100,9 @@ static enum sl_status hide_limits(char *kept[SL_MEMORY_LIMITS])
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < SL_MEMORY_LIMITS; i++) {
         const char *value = getenv(sl_environment_memory_limits[i]);
-        SL_TRY(st, value != NULL ? sl_strdup(value, &kept[i]) : SL_OK, done);
+        if (value != NULL) {
+            SL_TRY(st, sl_strdup(value, &kept[i]), done);
+        }
         SL_TRY(st, set_variable(sl_environment_memory_limits[i], NULL), done);
     }
 done:
@@ -121,8 +130,12 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     char *kept = NULL;
     char *limits[SL_MEMORY_LIMITS] = {NULL};
     enum sl_status st;
-    SL_TRY(st, inherited != NULL ? sl_strdup(inherited, &kept) : SL_OK, done);
-    SL_TRY(st, getenv("STARPU_SILENT") == NULL ? set_variable("STARPU_SILENT", "1") : SL_OK, done);
+    if (inherited != NULL) {
+        SL_TRY(st, sl_strdup(inherited, &kept), done);
+    }
+    if (getenv("STARPU_SILENT") == NULL) {
+        SL_TRY(st, set_variable("STARPU_SILENT", "1"), done);
+    }
     SL_TRY(st, set_variable("STARPU_SCHED", conf->sched_policy_name), done);
     SL_TRY(st, hide_limits(limits), restore);
     SL_TRY(st, sl_gpus_limit(gpus->n, gpus->gpu, settings->transport == SL_TRANSPORT_NCCL), restore);
@@ -151,7 +164,10 @@ static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_g
 static enum sl_status load_kernels_early(const struct sl_settings *settings)
 {
     bool wanted = settings->gpus > 0 && settings->transport == SL_TRANSPORT_NCCL;
-    return wanted && getenv("CUDA_MODULE_LOADING") == NULL ? set_variable("CUDA_MODULE_LOADING", "EAGER") : SL_OK;
+    if (wanted && getenv("CUDA_MODULE_LOADING") == NULL) {
+        return set_variable("CUDA_MODULE_LOADING", "EAGER");
+    }
+    return SL_OK;
 }
 
 /* Of those that are this rank's, as many as were asked for. */
@@ -163,19 +179,22 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
     enum sl_status st;
     SL_TRY(st, sl_gpus_share(there, first_out, &own), done);
     if (asked != SL_GPUS_ALL && asked > own) {
-        st = !sl_gpus_built()
-                 ? sl_fail(SL_ENOTSUP,
-                           "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
-                           "leave out --gpus",
-                           asked)
-             : own < there ? sl_fail(SL_ENODEV,
-                                     "--gpus: found %u, expected at most %u: processes of this machine share the %u "
-                                     "devices that CUDA finds",
-                                     asked, own, there)
-                           : sl_fail(SL_ENODEV,
-                                     "--gpus: found %u, expected at most %u, the devices that CUDA finds; does "
-                                     "nvidia-smi list them, and does $CUDA_VISIBLE_DEVICES hide none?",
-                                     asked, there);
+        if (!sl_gpus_built()) {
+            st = sl_fail(SL_ENOTSUP,
+                         "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
+                         "leave out --gpus",
+                         asked);
+        } else if (own < there) {
+            st = sl_fail(SL_ENODEV,
+                         "--gpus: found %u, expected at most %u: processes of this machine share the %u "
+                         "devices that CUDA finds",
+                         asked, own, there);
+        } else {
+            st = sl_fail(SL_ENODEV,
+                         "--gpus: found %u, expected at most %u, the devices that CUDA finds; does "
+                         "nvidia-smi list them, and does $CUDA_VISIBLE_DEVICES hide none?",
+                         asked, there);
+        }
     }
     *n_out = asked < own ? asked : own;
 done:
@@ -210,10 +229,11 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
     uint32_t unasked = machine->n_gpus > 0 ? 1 : share_of(&machine->topology);
     uint32_t named = sl_environment_cpus();
     *out = settings->cpus > 0 ? settings->cpus : named > 0 ? named : unasked;
-    return *out <= STARPU_MAXCPUS
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
-                         settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
+    if (*out > STARPU_MAXCPUS) {
+        return sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
+                       settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
+    }
+    return SL_OK;
 }
 
 /* Main memory is not counted against what StarPU takes to be there, hwloc's count, which lacks what was added after the system's start:
@@ -274,12 +294,13 @@ static void stop_workers(const struct sl_machine *machine)
 static enum sl_status check_threads(uint32_t wanted)
 {
     uint32_t found = sl_limits_threads(wanted);
-    return found == wanted
-               ? SL_OK
-               : sl_fail(SL_ENODEV,
-                         "the system gives this process %u more threads, expected %u for its workers; raise "
-                         "'ulimit -u' or '-v', or ask for fewer with --cpus",
-                         found, wanted);
+    if (found != wanted) {
+        return sl_fail(SL_ENODEV,
+                       "the system gives this process %u more threads, expected %u for its workers; raise "
+                       "'ulimit -u' or '-v', or ask for fewer with --cpus",
+                       found, wanted);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)

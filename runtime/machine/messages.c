@@ -33,8 +33,13 @@ struct pair {
 static enum sl_status to_and_fro(const struct pair *p, starpu_data_handle_t handle, int64_t to, int64_t fro)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, p->first ? sl_ranks_send(handle, p->other, to) : sl_ranks_receive(handle, p->other, to), done);
-    st = p->first ? sl_ranks_receive(handle, p->other, fro) : sl_ranks_send(handle, p->other, fro);
+    if (p->first) {
+        SL_TRY(st, sl_ranks_send(handle, p->other, to), done);
+        st = sl_ranks_receive(handle, p->other, fro);
+    } else {
+        SL_TRY(st, sl_ranks_receive(handle, p->other, to), done);
+        st = sl_ranks_send(handle, p->other, fro);
+    }
 done:
     return st;
 }
@@ -42,7 +47,10 @@ done:
 static enum sl_status rounds(const struct pair *p, starpu_data_handle_t handle, int64_t to, uint32_t n)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; p != NULL && i < n && st == SL_OK; i++) {
+    if (p == NULL) {
+        return SL_OK;
+    }
+    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
         st = to_and_fro(p, handle, to, to + 1);
     }
     return st;
@@ -51,10 +59,16 @@ static enum sl_status rounds(const struct pair *p, starpu_data_handle_t handle, 
 static enum sl_status bursts(const struct pair *p)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t i = 0; p != NULL && i < N_BURSTS * N_AT_ONCE && st == SL_OK; i++) {
+    if (p == NULL) {
+        return SL_OK;
+    }
+    for (uint32_t i = 0; i < N_BURSTS * N_AT_ONCE && st == SL_OK; i++) {
         starpu_data_handle_t handle = p->small[i % N_AT_ONCE];
-        st = p->first ? sl_ranks_send(handle, p->other, i % N_AT_ONCE)
-                      : sl_ranks_receive(handle, p->other, i % N_AT_ONCE);
+        if (p->first) {
+            st = sl_ranks_send(handle, p->other, i % N_AT_ONCE);
+        } else {
+            st = sl_ranks_receive(handle, p->other, i % N_AT_ONCE);
+        }
     }
     return st;
 }
@@ -120,7 +134,10 @@ static enum sl_status measure_started(double seconds[3])
     struct pair pair;
     void *memory = NULL;
     bool looks_on = sl_rank() % 2 == 0 && sl_rank() + 1 == sl_n_ranks();
-    enum sl_status st = looks_on ? SL_OK : open_pair(&pair, &memory);
+    enum sl_status st = SL_OK;
+    if (!looks_on) {
+        st = open_pair(&pair, &memory);
+    }
     if (st == SL_OK) {
         st = measure(looks_on ? NULL : &pair, seconds);
     }
@@ -158,7 +175,9 @@ enum sl_status sl_messages_measure(struct sl_link *out)
     for (int i = 0; i < 3; i++) {
         seconds[i] = sl_rank() % 2 == 0 && sl_rank() + 1 < sl_n_ranks() ? seconds[i] : 0;
     }
-    SL_TRY(st, st, stop);
+    if (st != SL_OK) {
+        goto stop;
+    }
     SL_TRY(st, sl_ranks_sum(3, seconds), stop);
     *out = link_of(seconds, sl_n_ranks() / 2);
 stop:

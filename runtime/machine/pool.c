@@ -191,22 +191,26 @@ static struct header *pop(struct header **list)
 static struct header *take_used(unsigned class)
 {
     const unsigned own = home();
-    struct header *header = NULL;
-    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
-        for (unsigned i = 0; header == NULL && i < N_HOMES; i++) {
-            header = pop(&free_lists[(own + i) % N_HOMES][c]);
+    for (unsigned c = class; c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
+        for (unsigned i = 0; i < N_HOMES; i++) {
+            struct header *header = pop(&free_lists[(own + i) % N_HOMES][c]);
+            if (header != NULL) {
+                return header;
+            }
         }
     }
-    return header;
+    return NULL;
 }
 
 static struct header *take_reserved(unsigned class)
 {
-    struct header *header = NULL;
-    for (unsigned c = class; header == NULL && c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
-        header = pop(&reserve_lists[c]);
+    for (unsigned c = class; c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
+        struct header *header = pop(&reserve_lists[c]);
+        if (header != NULL) {
+            return header;
+        }
     }
-    return header;
+    return NULL;
 }
 
 /* A free block, or NULL; one of the reserve, which then takes up memory, where there is no other. The lock is held. */

@@ -129,7 +129,8 @@ uint32_t sl_topology_place(const struct sl_memory_range *ranges, uint32_t n)
         return 0;
     }
     hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
-    for (uint32_t i = 0; nodes != NULL && i < n; i++) {
+    n = nodes != NULL ? n : 0;
+    for (uint32_t i = 0; i < n; i++) {
         choose_nodes(topology, set, ranges[i].node, nodes);
         n_granted += ranges[i].bytes == 0 || place(topology, &ranges[i], nodes);
     }

@@ -103,7 +103,10 @@ enum sl_status sl_watchdog_start(uint32_t seconds, bool in_step, const struct sl
     atomic_store(&watch.ends, false);
     atomic_store(&watch.rests, false);
     watch.started = pthread_create(&watch.thread, NULL, guard, NULL) == 0;
-    return watch.started ? SL_OK : sl_fail(SL_ENOMEM, "the system gives no thread for --watchdog");
+    if (!watch.started) {
+        return sl_fail(SL_ENOMEM, "the system gives no thread for --watchdog");
+    }
+    return SL_OK;
 }
 
 void sl_watchdog_suspend(bool rests)

@@ -398,9 +398,10 @@ static enum sl_status check_model(const struct sl_settings *s)
 
 static enum sl_status check_precision(const struct sl_settings *s)
 {
-    return s->precision == SL_PRECISION_TF32 && s->gpus == 0
-               ? sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16")
-               : SL_OK;
+    if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
+        return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16");
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_sampler(const struct sl_settings *s)
@@ -441,7 +442,10 @@ static enum sl_status check_gossip(const struct sl_settings *s)
                             : local > 1                 ? "gossip-local-size"
                             : s->gossip_ring            ? "gossip-ring"
                                                         : NULL;
-        return given == NULL ? SL_OK : sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
+        if (given != NULL) {
+            return sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
+        }
+        return SL_OK;
     }
     if (n > 0 && n % local != 0) {
         return sl_fail(SL_EINVAL, "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u",

@@ -91,8 +91,9 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             "consider a smaller --batch-size or --pes\n",
             (unsigned long long)batch, t->shards.n_train);
     }
-    return fflush(stream) == 0 && !ferror(stream)
-               ? SL_OK
-               : sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
-                         strerror(errno));
+    if (fflush(stream) == 0 && !ferror(stream)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
+                   strerror(errno));
 }

@@ -53,7 +53,9 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
     struct sl_reports *r = &t->reports;
     struct sl_step_news news = {epoch, (uint64_t)(epoch - 1) * t->plan.n_per_epoch + i, loss};
     enum sl_status st = SL_OK;
-    SL_TRY(st, t->settings->metrics_steps ? sl_metrics_step(&r->metrics, epoch, news.step, loss) : SL_OK, done);
+    if (t->settings->metrics_steps) {
+        SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
+    }
     sl_progress_step(&r->progress, epoch, i + 1, loss);
     if (r->to.step != NULL) {
         r->to.step(r->to.context, &news);
@@ -158,10 +160,14 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
     double sent;
     sl_run_stage_seconds(&t->run, stage);
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     SL_TRY(st, add_ranks(t, stage, &sent), done);
     SL_TRY(st, gather_waits(t), done);
-    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
+    if (t->schedule.kind->gather != NULL) {
+        SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
+    }
     out->layers = t->plan.n_layers;
     out->stages = (struct sl_metrics_stages){.sample = stage[SL_STAGE_SAMPLE],
                                              .exchange = stage[SL_STAGE_EXCHANGE],
@@ -269,7 +275,9 @@ static enum sl_status advance(struct sl_session *t)
     SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
     sl_trace_after_step(&t->trace, step);
     t->state.step = step + 1;
-    st = i >= in_flight && !sl_plan_decoupled(&t->plan) ? report_steps(t, i + 1 - in_flight) : SL_OK;
+    if (i >= in_flight && !sl_plan_decoupled(&t->plan)) {
+        st = report_steps(t, i + 1 - in_flight);
+    }
 done:
     return st;
 }
@@ -312,12 +320,16 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, drain(t), done);
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
     SL_TRY(st, sl_transport_settle(&t->transport, t->n_reported, n, t->losses), done);
-    SL_TRY(st, agrees_late(t) ? agree(t) : SL_OK, done);
+    if (agrees_late(t)) {
+        SL_TRY(st, agree(t), done);
+    }
     SL_TRY(st, report_steps(t, n), done);
     epoch.train_loss = mean_loss(t, n);
     SL_TRY(st, fill_epoch(t, &epoch), done);
     sl_watchdog_suspend(true); /* rank 0 reports and saves alone */
-    SL_TRY(st, due(t->settings, epoch.epoch) ? evaluate(t, epoch.epoch, &epoch) : SL_OK, done);
+    if (due(t->settings, epoch.epoch)) {
+        SL_TRY(st, evaluate(t, epoch.epoch, &epoch), done);
+    }
     sl_pool_reserve();
     SL_TRY(st, report_epoch(t, &epoch), done);
     t->state.seconds += epoch.seconds;
@@ -326,7 +338,9 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     t->n_reported = 0;
     starpu_task_wait_for_all(); /* a GPU's task is counted after its data is given free */
     sl_run_log_reset(&t->run);
-    SL_TRY(st, t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK, done);
+    if (t->settings->checkpoint != NULL) {
+        SL_TRY(st, sl_state_save(t), done);
+    }
     t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
     sl_waits_drop(sl_clock_s());
 done:
@@ -341,7 +355,9 @@ static enum sl_status pause_epoch(struct sl_session *t, double start_s)
     SL_TRY(st, report_steps(t, (uint32_t)(t->state.step % t->plan.n_per_epoch)), done);
     t->state.epoch_seconds += sl_clock_s() - start_s;
     sl_watchdog_suspend(true);
-    st = t->settings->checkpoint != NULL ? sl_state_save(t) : SL_OK;
+    if (t->settings->checkpoint != NULL) {
+        st = sl_state_save(t);
+    }
 done:
     return st;
 }
@@ -414,9 +430,12 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     r->to.stream = first ? r->to.stream : NULL;
     r->talks = r->to.stream != NULL && !s->quiet && !s->json;
     SL_TRY(st, sl_metrics_open(first ? s->metrics : NULL, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
-    SL_TRY(st, goes_on ? sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step) : SL_OK,
-           done);
-    SL_TRY(st, r->talks ? sl_session_describe(t, r->to.stream) : SL_OK, done);
+    if (goes_on) {
+        SL_TRY(st, sl_metrics_rewind(&r->metrics, t->state.step / t->plan.n_per_epoch, t->state.step), done);
+    }
+    if (r->talks) {
+        SL_TRY(st, sl_session_describe(t, r->to.stream), done);
+    }
     sl_progress_open(r->to.stream, r->talks ? sl_progress_mode_of(r->to.stream) : SL_PROGRESS_NONE, s->epochs,
                      t->plan.n_per_epoch, &r->progress);
     st = report_config(t);
@@ -444,9 +463,10 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
     if (st != SL_OK) {
         return sl_fail(st, "%s", message);
     }
-    return closed == SL_OK && lost
-               ? sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?")
-               : closed;
+    if (closed == SL_OK && lost) {
+        return sl_fail(SL_EIO, "lines of the run were lost, as they could not be written; is the disk full?");
+    }
+    return closed;
 }
 
 static enum sl_status train(struct sl_session *t)

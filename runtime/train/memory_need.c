@@ -50,7 +50,9 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
-            bytes += one > 0 ? fmax(one, smallest) : 0;
+            if (one > 0) {
+                bytes += fmax(one, smallest);
+            }
         }
     }
     return bytes;
@@ -59,9 +61,11 @@ static double parameter_bytes(const struct sl_model *model, double smallest)
 static double model_bytes(const struct sl_settings *s, const struct sl_model *model)
 {
     double n_replicas = sl_plan_replicas(s);
-    double copies = 4 + 2;                                     /* state, best and file copies */
-    double written = s->checkpoint != NULL ? 3 : 0;            /* of a replica, at a time */
-    copies += n_replicas > 1 ? n_replicas * (5 + written) : 0; /* replicas: state and spare */
+    double copies = 4 + 2;                          /* state, best and file copies */
+    double written = s->checkpoint != NULL ? 3 : 0; /* of a replica, at a time */
+    if (n_replicas > 1) {
+        copies += n_replicas * (5 + written); /* replicas: state and spare */
+    }
     return copies * parameter_bytes(model, 0);
 }
 
@@ -113,8 +117,12 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
         double least = handles * SL_POOL_SMALLEST_BYTES;
         passing = goes ? fmax(passing, bytes + (s->pes > run->n_workers ? before : 0)) : passing;
         before = goes ? bytes : 0;
-        kept += aggregates(layer) && !goes ? (back ? 2 : 1) * fmax(1.25 * bytes, least) : 0;
-        kept += aggregates(layer) ? kinds * handles * HANDLE_BYTES : 0;
+        if (aggregates(layer) && !goes) {
+            kept += (back ? 2 : 1) * fmax(1.25 * bytes, least);
+        }
+        if (aggregates(layer)) {
+            kept += kinds * handles * HANDLE_BYTES;
+        }
     }
     return (kept * s->depth + passing) * s->pes / s->group_size;
 }
@@ -257,13 +265,13 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
     struct sl_model model = outline_model(s, dataset, &sparse);
     double n = dataset->graph.n_vertices;
     struct sl_row_basis basis = {.settings = s,
-                            .model = &model,
-                            .reach = &run->reach,
-                            .n_vertices = n,
-                            .n_workers = run->n_workers,
-                            .n_per_epoch = steps_per_epoch(s, dataset),
-                            .boundary = run->boundary,
-                            .sparse = sparse};
+                                 .model = &model,
+                                 .reach = &run->reach,
+                                 .n_vertices = n,
+                                 .n_workers = run->n_workers,
+                                 .n_per_epoch = steps_per_epoch(s, dataset),
+                                 .boundary = run->boundary,
+                                 .sparse = sparse};
     double graph = 8 * (n + 1) + 4 * (double)dataset->graph.n_edges + 30 * n;
     bool weighed = pipe || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC; /* open.c */
     double weights = weighed ? 2 * n * sizeof(sl_real) : 0;
@@ -330,7 +338,10 @@ static double part_values(const struct sl_dataset *dataset, const struct sl_part
 {
     const uint64_t *offsets = dataset->features.offsets;
     double n = 0;
-    for (uint32_t v = partition->first[q]; offsets != NULL && v < partition->first[q + 1]; v++) {
+    if (offsets == NULL) {
+        return 0;
+    }
+    for (uint32_t v = partition->first[q]; v < partition->first[q + 1]; v++) {
         n += (double)(offsets[partition->dataset_ids[v] + 1] - offsets[partition->dataset_ids[v]]);
     }
     return n;
@@ -354,15 +365,19 @@ static struct rank_shares guess_shares(const struct sl_plan *plan)
     double pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes;
     struct rank_shares s = {.pes = pes, .steps = pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
-        s.vertices += sl_plan_holds(plan, q) ? part : 0;
-        s.scored += sl_plan_scorer(plan, q) == plan->rank ? part : 0;
+        if (sl_plan_holds(plan, q)) {
+            s.vertices += part;
+        }
+        if (sl_plan_scorer(plan, q) == plan->rank) {
+            s.scored += part;
+        }
     }
     s.edges = s.values = s.vertices;
     return s;
 }
 
 static struct rank_shares find_shares(const struct sl_dataset *dataset, const struct sl_plan *plan,
-                                 const struct sl_partition *partition)
+                                      const struct sl_partition *partition)
 {
     double n = fmax(1, dataset->graph.n_vertices);
     double n_edges = fmax(1, (double)dataset->graph.n_edges);
@@ -370,7 +385,9 @@ static struct rank_shares find_shares(const struct sl_dataset *dataset, const st
         dataset->features.offsets != NULL ? fmax(1, (double)dataset->features.offsets[dataset->features.n_rows]) : 1;
     struct rank_shares s = {.pes = PART_SHARE * (plan->end_pe - plan->first_pe) / plan->n_pes};
     for (uint32_t q = 0; q < plan->n_parts; q++) {
-        s.scored += sl_plan_scorer(plan, q) == plan->rank ? part_vertices(partition, q) / n : 0;
+        if (sl_plan_scorer(plan, q) == plan->rank) {
+            s.scored += part_vertices(partition, q) / n;
+        }
         if (sl_plan_holds(plan, q)) {
             s.vertices += part_vertices(partition, q) / n;
             s.edges += part_edges(partition, q) / n_edges;
@@ -435,7 +452,9 @@ static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model
     bool several_slots = s->pes > s->ways;
     double all = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
-        all += aggregates(&model->layer[i]) ? model->layer[i].training.travels : 0;
+        if (aggregates(&model->layer[i])) {
+            all += model->layer[i].training.travels;
+        }
     }
     double ways = sl_plan_shares_ways(plan) ? (s->recompute || several_slots ? 3 : 2) * all * crew_share(s, plan) : 0;
     double crossing = (double)(sl_layer_element(&model->layer[0], row) + sizeof(sl_real));
@@ -538,12 +557,12 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
         cached.feature_cache = 1;
     }
     struct sl_row_basis basis = {.settings = &cached,
-                            .model = &model,
-                            .reach = &b,
-                            .n_vertices = shards->n_vertices,
-                            .n_workers = settings->pes,
-                            .n_per_epoch = steps_per_epoch(settings, &outline),
-                            .sparse = shards->is_sparse};
+                                 .model = &model,
+                                 .reach = &b,
+                                 .n_vertices = shards->n_vertices,
+                                 .n_workers = settings->pes,
+                                 .n_per_epoch = steps_per_epoch(settings, &outline),
+                                 .sparse = shards->is_sparse};
     struct sl_blocks kept;
     struct sl_blocks passing;
     sl_row_need_step(&basis, &kept, &passing);

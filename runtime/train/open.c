@@ -96,8 +96,11 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
     char now[256];
     char initial[256];
     enum sl_status st;
+    if (given == NULL) {
+        return SL_OK;
+    }
     SL_TRY(st, sl_settings_init(&defaults), done);
-    for (size_t i = 0; st == SL_OK && given != NULL && i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && st == SL_OK; i++) {
         SL_TRY(st, sl_settings_get(settings, names[i], now, sizeof now), free_defaults);
         SL_TRY(st, sl_settings_get(&defaults, names[i], initial, sizeof initial), free_defaults);
         if (now[0] != '\0' && strcmp(now, initial) != 0 &&
@@ -117,7 +120,9 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
 {
     struct sl_dataset_options options = dataset_options(t->settings);
     enum sl_status st = SL_OK;
-    SL_TRY(st, given == NULL ? sl_dataset_load(&options, &t->loaded) : SL_OK, done);
+    if (given == NULL) {
+        SL_TRY(st, sl_dataset_load(&options, &t->loaded), done);
+    }
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
@@ -143,9 +148,14 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     char *file = NULL;
     enum sl_status st;
     snprintf(stem, sizeof stem, "%s-%u", names[method], n);
-    SL_TRY(st, t->dataset == &t->loaded ? sl_dataset_cache_file(&options, stem, &file) : SL_OK, done);
-    st = (whole ? sl_partition_make_of_pieces : sl_partition_make_held)(t->dataset, method, s->group_size, s->seed,
-                                                                        file, held, &t->partition);
+    if (t->dataset == &t->loaded) {
+        SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
+    }
+    if (whole) {
+        st = sl_partition_make_of_pieces(t->dataset, method, s->group_size, s->seed, file, held, &t->partition);
+    } else {
+        st = sl_partition_make_held(t->dataset, method, s->group_size, s->seed, file, held, &t->partition);
+    }
 done:
     sl_free(file);
     return st;
@@ -193,16 +203,20 @@ static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_ten
         return SL_OK;
     }
     enum sl_status st = sl_checkpoint_load(s->checkpoint, out);
-    return st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO ? SL_OK : st;
+    if (st == SL_ENOTFOUND && s->resume == SL_RESUME_AUTO) {
+        return SL_OK;
+    }
+    return st;
 }
 
 /* One session in a process, and none of the program's own tasks. */
 static enum sl_status check_alone(void)
 {
-    return starpu_is_initialized()
-               ? sl_fail(SL_EINVAL, "StarPU is up already: expected the program's other session, or "
-                                    "its own StarPU, to be closed first")
-               : SL_OK;
+    if (starpu_is_initialized()) {
+        return sl_fail(SL_EINVAL, "StarPU is up already: expected the program's other session, or "
+                                  "its own StarPU, to be closed first");
+    }
+    return SL_OK;
 }
 
 /* Folders that can be written, and the checkpoint's to ourselves. */
@@ -211,7 +225,9 @@ static enum sl_status open_files(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     enum sl_status st;
     SL_TRY(st, sl_outputs_check(s), done);
-    st = s->checkpoint != NULL ? sl_checkpoint_take(s->checkpoint, &t->lock) : SL_OK;
+    if (s->checkpoint != NULL) {
+        st = sl_checkpoint_take(s->checkpoint, &t->lock);
+    }
 done:
     return st;
 }
@@ -224,7 +240,10 @@ static enum sl_status place_parts(struct sl_session *t)
     bool by_part =
         s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size; /* else a part has PEs on several
                                                                                          nodes */
-    return n_numa < 2 ? SL_OK : sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
+    if (n_numa >= 2) {
+        return sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
+    }
+    return SL_OK;
 }
 
 /* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. */
@@ -236,12 +255,13 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     }
     t->gpu_need = sl_memory_need_gpu(t->settings, &t->shards, t->run.n_gpus * t->plan.n_ranks);
     t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
-    return found >= SL_GPU_PIECES_BYTES
-               ? SL_OK
-               : sl_fail(SL_ENOMEM,
-                         "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
-                         "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
-                         (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
+    if (found < SL_GPU_PIECES_BYTES) {
+        return sl_fail(SL_ENOMEM,
+                       "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
+                       "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
+                       (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
+    }
+    return SL_OK;
 }
 
 /* The run's struct for its tasks, its plan, and the transport between its PEs. */
@@ -276,13 +296,14 @@ done:
 static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
-    return sl_limits_have_room(t->memory_bytes + untouched + blas)
-               ? SL_OK
-               : sl_fail(
-                     SL_ENOMEM,
-                     "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
-                     "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
-                     (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
+    if (!sl_limits_have_room(t->memory_bytes + untouched + blas)) {
+        return sl_fail(
+            SL_ENOMEM,
+            "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
+            "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
+            (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_need(const struct sl_session *t)
@@ -296,12 +317,13 @@ static enum sl_status check_need(const struct sl_session *t)
             "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
             variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
     }
-    return t->memory_bytes <= found
-               ? SL_OK
-               : sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
-                         (double)t->memory_bytes / 1e9, (double)found / 1e9,
-                         t->settings->schedule == SL_SCHEDULE_PIPE ? "--hidden, --recompute, or several processes"
-                                                                   : "--batch-size, --fanout or --hidden");
+    if (t->memory_bytes > found) {
+        return sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
+                       (double)t->memory_bytes / 1e9, (double)found / 1e9,
+                       t->settings->schedule == SL_SCHEDULE_PIPE ? "--hidden, --recompute, or several processes"
+                                                                 : "--batch-size, --fanout or --hidden");
+    }
+    return SL_OK;
 }
 
 /* Before parts are made. */
@@ -314,7 +336,9 @@ static enum sl_status check_memory(struct sl_session *t)
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
     } else {
         bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* epochs over the full graph draw no steps */
-        SL_TRY(st, draws ? sl_reach_expect(t->settings, t->dataset, &run.reach) : SL_OK, done);
+        if (draws) {
+            SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
+        }
         need.memory = sl_memory_need(t->settings, t->dataset, &run);
     }
     t->memory_bytes = need.memory;
@@ -366,14 +390,22 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
-    SL_TRY(st, held != NULL ? check_parts(t) : s->recompute && s->pes > s->ways ? check_chunks(t) : SL_OK, done);
+    if (held != NULL) {
+        SL_TRY(st, check_parts(t), done);
+    } else if (s->recompute && s->pes > s->ways) {
+        SL_TRY(st, check_chunks(t), done);
+    }
     SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
            done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
-    SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
+    if (weighed) {
+        SL_TRY(st, sl_shards_weigh(t->dataset, &t->shards), done);
+    }
     t->data_hash = sl_ranks_hash_data(t->dataset, &t->partition);
-    SL_TRY(st, held != NULL ? sl_ranks_match_data(t) : SL_OK, done);
-    SL_TRY(st, held != NULL ? sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo) : SL_OK, done);
+    if (held != NULL) {
+        SL_TRY(st, sl_ranks_match_data(t), done);
+        SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
+    }
     t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* it goes on in part order */
     sl_dataset_free(&t->loaded);
@@ -391,9 +423,13 @@ static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *
     const struct sl_settings *s = t->settings;
     enum sl_status st;
     SL_TRY(st, sl_model_init(s, t->shards.n_features, t->shards.n_classes, t->shards.is_sparse, &t->model), done);
-    SL_TRY(st, s->load != NULL ? sl_outputs_load_model(t) : SL_OK, done);
+    if (s->load != NULL) {
+        SL_TRY(st, sl_outputs_load_model(t), done);
+    }
     SL_TRY(st, open_replicas(t), done);
-    st = checkpoint->n > 0 ? sl_state_load(t, checkpoint) : SL_OK;
+    if (checkpoint->n > 0) {
+        st = sl_state_load(t, checkpoint);
+    }
 done:
     return st;
 }
@@ -405,7 +441,11 @@ static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *c
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
     enum sl_status st;
     starpu_pause();
-    SL_TRY(st, (pipe ? decide_pipe : decide)(t->settings, &t->machine), done);
+    if (pipe) {
+        SL_TRY(st, decide_pipe(t->settings, &t->machine), done);
+    } else {
+        SL_TRY(st, decide(t->settings, &t->machine), done);
+    }
     SL_TRY(st, sl_ranks_take_decisions(t->settings), done);
     SL_TRY(st, open_run(t), done);
     SL_TRY(st, check_memory(t), done);
@@ -427,7 +467,9 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     t->n_unpinned += t->schedule.n_refused;
     SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, t->plan.n_per_epoch, &t->trace), done);
     SL_TRY(st, open_losses(t), done);
-    st = checkpoint->n > 0 ? sl_state_load_epoch(t, checkpoint) : SL_OK;
+    if (checkpoint->n > 0) {
+        st = sl_state_load_epoch(t, checkpoint);
+    }
 done:
     return st;
 }
@@ -449,11 +491,11 @@ static enum sl_status watch(const struct sl_session *t)
 
 static enum sl_status check_watchdog(const struct sl_settings *s)
 {
-    return s->watchdog == 0 || s->watchdog == SL_WATCHDOG_AUTO || sl_ranks_failure_hook() != NULL
-               ? SL_OK
-               : sl_fail(
-                     SL_EINVAL,
-                     "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
+    if (s->watchdog == 0 || s->watchdog == SL_WATCHDOG_AUTO || sl_ranks_failure_hook() != NULL) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL,
+                   "--watchdog: expected a program that says what to do then (sl_process_on_failure), found none");
 }
 
 enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dataset *dataset, struct sl_session **out)
@@ -470,11 +512,14 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, check_watchdog(settings), done);
     SL_TRY(st, sl_process_join(settings), done);
     SL_TRY(st, sl_ranks_match_settings(settings), done);
-    SL_TRY(st, sl_rank() == 0 ? open_files(t) : SL_OK, done);
+    if (sl_rank() == 0) {
+        SL_TRY(st, open_files(t), done);
+    }
     SL_TRY(st, sl_transport_check(settings), done);
     SL_TRY(st, find_checkpoint(settings, &checkpoint), done);
-    SL_TRY(st, checkpoint.n > 0 ? sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint) : SL_OK,
-           done);
+    if (checkpoint.n > 0) {
+        SL_TRY(st, sl_state_match(settings, dataset != NULL ? dataset->name : NULL, &checkpoint), done);
+    }
     SL_TRY(st, sl_ranks_rank0_first(), done);
     SL_TRY(st, find_dataset(t, dataset), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
@@ -502,7 +547,8 @@ void sl_session_close(struct sl_session *t)
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);
     }
-    for (uint32_t i = 0; t->loss_handle != NULL && i < t->plan.n_per_epoch; i++) {
+    uint32_t n_losses = t->loss_handle != NULL ? t->plan.n_per_epoch : 0;
+    for (uint32_t i = 0; i < n_losses; i++) {
         if (t->loss_handle[i] != NULL) {
             starpu_data_unregister(t->loss_handle[i]);
         }

@@ -87,11 +87,21 @@ done:
 enum sl_status sl_outputs_check(const struct sl_settings *settings)
 {
     enum sl_status st = SL_OK;
-    SL_TRY(st, settings->save != NULL ? check_target("save", settings->save) : SL_OK, done);
-    SL_TRY(st, settings->predict != NULL ? check_target("predict", settings->predict) : SL_OK, done);
-    SL_TRY(st, settings->embed != NULL ? check_target("embed", settings->embed) : SL_OK, done);
-    SL_TRY(st, settings->metrics != NULL ? check_target("metrics", settings->metrics) : SL_OK, done);
-    SL_TRY(st, settings->checkpoint != NULL ? sl_folder_make(settings->checkpoint) : SL_OK, done);
+    if (settings->save != NULL) {
+        SL_TRY(st, check_target("save", settings->save), done);
+    }
+    if (settings->predict != NULL) {
+        SL_TRY(st, check_target("predict", settings->predict), done);
+    }
+    if (settings->embed != NULL) {
+        SL_TRY(st, check_target("embed", settings->embed), done);
+    }
+    if (settings->metrics != NULL) {
+        SL_TRY(st, check_target("metrics", settings->metrics), done);
+    }
+    if (settings->checkpoint != NULL) {
+        SL_TRY(st, sl_folder_make(settings->checkpoint), done);
+    }
 done:
     return st;
 }
@@ -132,7 +142,9 @@ static enum sl_status save_model(struct sl_session *t)
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     st = sl_safetensors_write(t->settings->save, tensors, n, metadata, n_metadata);
 done:
     for (size_t i = 0; i < N_MODEL_OPTIONS; i++) {
@@ -212,7 +224,9 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
         st = turn_window(&w);
     }
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     st = sl_ranks_meet(); /* however long the disk takes */
 done:
     sl_free(w.mine);
@@ -242,8 +256,12 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     sl_watchdog_suspend(false);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
-    SL_TRY(st, files.predict ? write_rows(t, s->predict, n_classes, wanted.scores) : SL_OK, done);
-    SL_TRY(st, files.embed ? write_rows(t, s->embed, s->hidden, wanted.hidden) : SL_OK, done);
+    if (files.predict) {
+        SL_TRY(st, write_rows(t, s->predict, n_classes, wanted.scores), done);
+    }
+    if (files.embed) {
+        SL_TRY(st, write_rows(t, s->embed, s->hidden, wanted.hidden), done);
+    }
 done:
     sl_free(wanted.scores);
     sl_free(wanted.hidden);
@@ -255,9 +273,13 @@ enum sl_status sl_outputs_write(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     struct wanted_files files = {s->predict != NULL, s->embed != NULL};
     enum sl_status st;
-    SL_TRY(st, s->save != NULL && sl_rank() == 0 ? save_model(t) : SL_OK, done);
+    if (s->save != NULL && sl_rank() == 0) {
+        SL_TRY(st, save_model(t), done);
+    }
     SL_TRY(st, sl_ranks_broadcast(&files, sizeof files), done);
-    st = files.predict || files.embed ? write_inference(t, files) : SL_OK;
+    if (files.predict || files.embed) {
+        st = write_inference(t, files);
+    }
 done:
     return st;
 }

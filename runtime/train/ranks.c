@@ -19,11 +19,13 @@ static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
 {
     uint32_t most =
         s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
-    return s->ways >= most ? SL_OK
-                           : sl_fail(SL_EINVAL,
-                                     "--ways: found %u, expected at least %u for %u processes of one run with --stages "
-                                     "%u; each has a way of a stage",
-                                     s->ways, most, n, s->stages);
+    if (s->ways < most) {
+        return sl_fail(SL_EINVAL,
+                       "--ways: found %u, expected at least %u for %u processes of one run with --stages "
+                       "%u; each has a way of a stage",
+                       s->ways, most, n, s->stages);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
@@ -109,8 +111,11 @@ enum sl_status sl_ranks_match_settings(const struct sl_settings *settings)
                      PACKAGE_VERSION, first);
         goto done;
     }
-    for (size_t i = 0; sl_n_ranks() > 1 && i < table->n_options; i++) {
-        SL_TRY(st, must_match(&table->options[i]) ? match_option(&table->options[i], settings) : SL_OK, done);
+    size_t n_options = sl_n_ranks() > 1 ? table->n_options : 0;
+    for (size_t i = 0; i < n_options; i++) {
+        if (must_match(&table->options[i])) {
+            SL_TRY(st, match_option(&table->options[i], settings), done);
+        }
     }
 done:
     sl_free(first);
@@ -213,10 +218,16 @@ enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 
 enum sl_status sl_ranks_rank0_first(void)
 {
-    return sl_rank() == 0 ? SL_OK : sl_ranks_meet();
+    if (sl_rank() != 0) {
+        return sl_ranks_meet();
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_rank0_done(void)
 {
-    return sl_rank() == 0 ? sl_ranks_meet() : SL_OK;
+    if (sl_rank() == 0) {
+        return sl_ranks_meet();
+    }
+    return SL_OK;
 }

@@ -28,7 +28,10 @@ void sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 /* Several replicas that are still trained are seen as their average. */
 static enum sl_status current_model(struct sl_session *t)
 {
-    return t->settled ? SL_OK : sl_state_average(t);
+    if (!t->settled) {
+        return sl_state_average(t);
+    }
+    return SL_OK;
 }
 
 /* ---- inference ---- */
@@ -46,11 +49,13 @@ static void copy_rows(const struct sl_session *t, const sl_real *from, uint32_t 
 
 static enum sl_status check_alone(void)
 {
-    return sl_n_ranks() == 1 ? SL_OK
-                             : sl_fail(SL_ENOTSUP,
-                                       "found %u processes of one run: its model is seen in files only "
-                                       "(settings save, predict, embed)",
-                                       sl_n_ranks());
+    if (sl_n_ranks() != 1) {
+        return sl_fail(SL_ENOTSUP,
+                       "found %u processes of one run: its model is seen in files only "
+                       "(settings save, predict, embed)",
+                       sl_n_ranks());
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
@@ -124,7 +129,9 @@ enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_wei
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        goto done;
+    }
     if (i >= n) {
         st = sl_fail(SL_EINVAL, "found weight %u, expected a number below the model's %u", i, n);
         goto done;

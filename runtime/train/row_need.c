@@ -101,10 +101,17 @@ static void add_split(struct tally *t, const struct sl_split *split, double row_
     bool kept = room * row_bytes <= SL_KEPT_BYTES;
     double missing = split->n_chunks > 1 ? split->n_chunks - split->n_rows / room : 0; /* of the last chunk */
     double n = split->n_chunks - (kept ? 0 : missing / 2); /* blocks that change places are touched further */
-    room += split->n_chunks == 1 && kept ? room / 8 + 1 : 0;
+    if (split->n_chunks == 1 && kept) {
+        room += room / 8 + 1;
+    }
     if (kept == t->kept && row_bytes > 0) {
         add_blocks(&t->blocks, room * row_bytes, t->basis->settings->pes * n);
     }
+}
+
+static double width_if(bool there, double width)
+{
+    return there ? width : 0;
 }
 
 static uint32_t whole_rows(double n)
@@ -185,20 +192,21 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
     const size_t row = row_element(t->basis);
     bool sum = aggregates(layer) && !layer->training.project_first;
     add_rows(t, layer->level, is_passing(layer) ? 0 : layer->n_out, real);
-    add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, row);
-    add_rows(t, layer->level, layer->hidden ? layer->n_out : 0, 1);
-    add_rows(t, layer->level, sum && (layer != t->basis->model->layer || !sums_ahead(layer)) ? layer->n_in : 0, row);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, row);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, 1);
-    add_rows(t, layer->from, attends(layer) ? layer->training.travels : 0, row);
-    add_rows(t, layer->level, attends(layer) ? layer->n_heads : 0, real);
+    add_rows(t, layer->level, width_if(layer->hidden, layer->n_out), row);
+    add_rows(t, layer->level, width_if(layer->hidden, layer->n_out), 1);
+    add_rows(t, layer->level, width_if(sum && (layer != t->basis->model->layer || !sums_ahead(layer)), layer->n_in),
+             row);
+    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), row);
+    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), 1);
+    add_rows(t, layer->from, width_if(attends(layer), layer->training.travels), row);
+    add_rows(t, layer->level, width_if(attends(layer), layer->n_heads), real);
 }
 
 /* Rows that are dropped on the way: projected ones once they are added up, and the output before the activation. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
-    add_rows(t, layer->level, is_passing(layer) ? layer->n_out : 0, sizeof(sl_real));
-    add_rows(t, layer->from, layer->training.project_first && !attends(layer) ? layer->training.travels : 0,
+    add_rows(t, layer->level, width_if(is_passing(layer), layer->n_out), sizeof(sl_real));
+    add_rows(t, layer->from, width_if(layer->training.project_first && !attends(layer), layer->training.travels),
              row_element(t->basis));
 }
 
@@ -209,11 +217,12 @@ static void add_backward(struct tally *t, const struct sl_layer *layer)
     const size_t real = sizeof(sl_real);
     bool first = layer == t->basis->model->layer;
     add_rows(t, layer->level, layer->n_out, real);
-    add_rows(t, layer->level, t->kept && layer->hidden ? layer->n_out : 0, real);
-    add_rows(t, layer->level, aggregates(layer) && !layer->training.project_first && !first ? layer->n_in : 0, real);
-    add_rows(t, layer->from, layer->training.project_first ? layer->training.travels : 0, real);
-    add_rows(t, layer->from, layer->activates_input ? layer->n_in : 0, real);
-    add_rows(t, layer->level, attends(layer) ? 4 * layer->n_heads : 0, real);
+    add_rows(t, layer->level, width_if(t->kept && layer->hidden, layer->n_out), real);
+    add_rows(t, layer->level, width_if(aggregates(layer) && !layer->training.project_first && !first, layer->n_in),
+             real);
+    add_rows(t, layer->from, width_if(layer->training.project_first, layer->training.travels), real);
+    add_rows(t, layer->from, width_if(layer->activates_input, layer->n_in), real);
+    add_rows(t, layer->level, width_if(attends(layer), 4 * layer->n_heads), real);
 }
 
 /* What later layers return to the first one's output. */
@@ -221,7 +230,7 @@ static void add_initial(struct tally *t)
 {
     const struct sl_model *model = t->basis->model;
     bool initial = model->n_layers > 1 && model->layer[1].kind->reads_first;
-    add_rows(t, model->layer[0].level, initial ? model->layer[0].n_out : 0, sizeof(sl_real));
+    add_rows(t, model->layer[0].level, width_if(initial, model->layer[0].n_out), sizeof(sl_real));
 }
 
 /* Handles that are kept have their memory for good, those of each slot. */
@@ -252,7 +261,7 @@ static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to
         add_moment(&most, &now.blocks, false);
         now = forward;
         add_backward(&now, &model->layer[i]);
-        add_rows(&now, model->layer[i].from, i > 0 ? model->layer[i].n_in : 0, sizeof(sl_real));
+        add_rows(&now, model->layer[i].from, width_if(i > 0, model->layer[i].n_in), sizeof(sl_real));
         add_initial(&now);
         add_moment(&most, &now.blocks, false);
     }
@@ -298,7 +307,8 @@ static void add_near(struct sl_blocks *to, double bytes, double touched, double 
 }
 
 /* A share of the rows of all chunks, each a PE's and one block. */
-static void add_parts(const struct sl_row_basis *basis, double width, size_t element, double share, struct sl_blocks *to)
+static void add_parts(const struct sl_row_basis *basis, double width, size_t element, double share,
+                      struct sl_blocks *to)
 {
     double pes = basis->settings->pes;
     double bytes = ceil(basis->n_vertices / pes) * width * (double)element;
@@ -332,14 +342,15 @@ static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *l
     const size_t row = row_element(basis);
     bool sums = aggregates(layer) && !layer->training.project_first;
     add_parts(basis, layer->n_out, sl_layer_element(layer, row), shares->outputs, to);
-    add_parts(basis, layer->training.project_first ? layer->training.travels : 0, row, shares->sent, to);
-    add_parts(basis, layer->activates_input ? layer->n_in : 0, row, aggregates(layer) ? shares->sent : shares->back, to);
-    add_parts(basis, aggregates(layer) ? layer->training.travels : 0, row, shares->packed, to);
-    add_parts(basis, layer->hidden ? layer->n_out : 0, real, is_passing(layer) ? 0 : shares->back, to);
-    add_parts(basis, layer->hidden ? layer->n_out : 0, 1, shares->back, to);
-    add_parts(basis, layer->activates_input ? layer->n_in : 0, 1, shares->back, to);
-    add_parts(basis, sums ? layer->n_in : 0, row, shares->back, to);
-    add_parts(basis, attends(layer) ? 5 * layer->n_heads : 0, real, shares->back, to);
+    add_parts(basis, width_if(layer->training.project_first, layer->training.travels), row, shares->sent, to);
+    add_parts(basis, width_if(layer->activates_input, layer->n_in), row,
+              aggregates(layer) ? shares->sent : shares->back, to);
+    add_parts(basis, width_if(aggregates(layer), layer->training.travels), row, shares->packed, to);
+    add_parts(basis, width_if(layer->hidden, layer->n_out), real, is_passing(layer) ? 0 : shares->back, to);
+    add_parts(basis, width_if(layer->hidden, layer->n_out), 1, shares->back, to);
+    add_parts(basis, width_if(layer->activates_input, layer->n_in), 1, shares->back, to);
+    add_parts(basis, width_if(sums, layer->n_in), row, shares->back, to);
+    add_parts(basis, width_if(attends(layer), 5 * layer->n_heads), real, shares->back, to);
 }
 
 /* Segments of --recompute: stages of even lengths, cut again where they are long. */
@@ -370,7 +381,7 @@ static double share_in_hand(const struct sl_row_basis *basis)
     const struct sl_settings *s = basis->settings;
     double segments = s->recompute ? n_segments(s, basis->model) : 1;
     return row_element(basis) == sizeof(sl_bf16) ? fmin(1, segments * (2.0 * s->ways + basis->n_workers) / s->pes)
-                                              : (double)s->ways / s->pes;
+                                                 : (double)s->ways / s->pes;
 }
 
 #define N_GRADIENTS 5
@@ -447,7 +458,9 @@ double sl_row_need_history(const struct sl_row_basis *basis)
     const struct sl_settings *s = basis->settings;
     double columns = 0;
     for (uint32_t i = 0; i < basis->model->n_layers; i++) {
-        columns += aggregates(&basis->model->layer[i]) ? basis->model->layer[i].training.travels : 0;
+        if (aggregates(&basis->model->layer[i])) {
+            columns += basis->model->layer[i].training.travels;
+        }
     }
     bool there = s->schedule == SL_SCHEDULE_PIPE && s->pes > s->ways && s->epochs >= s->history_every;
     return there ? (s->recompute ? basis->boundary : 1) * basis->n_vertices * columns * (double)row_element(basis) : 0;
@@ -510,7 +523,7 @@ static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_
         add_chunks(basis, true, layer->evaluation.travels * row, to);
         add_chunks(basis, true, layer->n_out * real, to);
     } else if (aggregates(layer)) {
-        add_chunks(basis, true, i > 0 || layer->activates_input ? layer->n_in * row : 0, to);
+        add_chunks(basis, true, width_if(i > 0 || layer->activates_input, layer->n_in * row), to);
     }
 }
 
@@ -521,12 +534,12 @@ static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blo
     const double real = sizeof(sl_real);
     const double row = (double)row_element(basis);
     bool sum = aggregates(layer) && !layer->evaluation.project_first;
-    add_chunks(basis, false, sum || i > 0 ? layer->n_in * row : 0, to);
+    add_chunks(basis, false, width_if(sum || i > 0, layer->n_in * row), to);
     add_chunks(basis, false, layer->evaluation.project_first ? 0 : layer->n_out * real, to);
-    add_chunks(basis, false, layer->hidden ? layer->n_out * row : 0, to);
-    add_chunks(basis, false, layer->hidden ? layer->n_out : 0, to);
-    add_chunks(basis, false, layer->activates_input ? layer->n_in : 0, to);
-    add_chunks(basis, false, attends(layer) ? layer->n_heads * real : 0, to);
+    add_chunks(basis, false, width_if(layer->hidden, layer->n_out * row), to);
+    add_chunks(basis, false, width_if(layer->hidden, layer->n_out), to);
+    add_chunks(basis, false, width_if(layer->activates_input, layer->n_in), to);
+    add_chunks(basis, false, width_if(attends(layer), layer->n_heads * real), to);
 }
 
 /* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers are before. */
@@ -534,7 +547,7 @@ static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_bl
 {
     for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {
         const struct sl_layer *layer = &basis->model->layer[k];
-        add_chunks(basis, true, layer->kind->reads_first ? layer->n_in * (double)row_element(basis) : 0, to);
+        add_chunks(basis, true, width_if(layer->kind->reads_first, layer->n_in * (double)row_element(basis)), to);
     }
 }
 
@@ -556,7 +569,8 @@ void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *
         } else {
             add_chunks(basis, true, model->layer[model->n_layers - 1].n_out * (double)sizeof(sl_real), &here);
         }
-        add_chunks(basis, true, reads_first && i > 0 ? model->layer[0].n_out * (double)row_element(basis) : 0, &here);
+        add_chunks(basis, true, width_if(reads_first && i > 0, model->layer[0].n_out * (double)row_element(basis)),
+                   &here);
         add_begun(basis, i, &here);
         take_most(out, &here);
     }

@@ -168,12 +168,19 @@ enum sl_status sl_state_average(struct sl_session *t)
 {
     enum sl_status st;
     if (t->n_replicas == 1) {
-        return t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, false) : SL_OK;
+        if (t->schedule.kind->share != NULL) {
+            return t->schedule.kind->share(t->schedule.own, false);
+        }
+        return SL_OK;
     }
     SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, false), done);
-    SL_TRY(st, sl_rank() == 0 ? sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model) : SL_OK, done);
+    if (sl_rank() == 0) {
+        SL_TRY(st, sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model), done);
+    }
     sl_ranks_drain();
-    st = t->plan.n_ranks > 1 ? share_model(t) : SL_OK;
+    if (t->plan.n_ranks > 1) {
+        st = share_model(t);
+    }
 done:
     return st;
 }
@@ -187,7 +194,9 @@ static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tens
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_R), done);
         st = sl_model_tensors(&t->replica[r], SL_TENSORS_FOR_CHECKPOINT, tensors + *n, &n_model);
         sl_model_release(&t->replica[r]);
-        SL_TRY(st, st, done);
+        if (st != SL_OK) {
+            goto done;
+        }
         *n += n_model;
     }
 done:
@@ -227,9 +236,15 @@ enum sl_status sl_state_save(struct sl_session *t)
         SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, true), done);
         sl_ranks_drain();
     }
-    SL_TRY(st, t->schedule.kind->gather != NULL ? t->schedule.kind->gather(t->schedule.own) : SL_OK, done);
-    SL_TRY(st, t->schedule.kind->share != NULL ? t->schedule.kind->share(t->schedule.own, true) : SL_OK, done);
-    st = sl_rank() == 0 ? save(t) : SL_OK;
+    if (t->schedule.kind->gather != NULL) {
+        SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
+    }
+    if (t->schedule.kind->share != NULL) {
+        SL_TRY(st, t->schedule.kind->share(t->schedule.own, true), done);
+    }
+    if (sl_rank() == 0) {
+        st = save(t);
+    }
 done:
     return st;
 }
@@ -339,7 +354,9 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
         SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
         st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
         sl_model_release(&t->replica[r]);
-        SL_TRY(st, st, done);
+        if (st != SL_OK) {
+            goto done;
+        }
     }
     if (sl_tensors_find(checkpoint, "best") != NULL) {
         SL_TRY(st, sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best), done);
