@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * How an epoch runs: a table of operations over what the session has opened. The session (runtime/train/session.h) calls them; the
- * sampled minibatch (runtime/minibatch/minibatch.h) is one schedule.
+ * How an epoch runs: a table of operations over the data that the session has opened (runtime/train/session.h). There
+ * are two
+ * schedules: sampled minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/schedule.h).
  */
 #ifndef SL_RUNTIME_PLAN_SCHEDULE_H
 #define SL_RUNTIME_PLAN_SCHEDULE_H
@@ -20,16 +21,19 @@ struct sl_tensor;
 struct sl_tensors;
 struct sl_transport;
 
-/* What a schedule works on, all of it borrowed. */
+/* Inputs of a schedule, all borrowed from the session. */
 struct sl_work {
-    struct sl_settings *settings; /* what they leave open and the schedule decides is filled in: feature_cache */
+    /* A schedule fills in feature_cache if the user left it open. */
+    struct sl_settings *settings;
     const struct sl_plan *plan;
     struct sl_run *run;
     struct sl_shards *shards;
-    struct sl_model *model; /* the plan's replicas of it, in a row */
+    /* array of the plan's replicas */
+    struct sl_model *model;
     struct sl_transport *transport;
-    uint64_t
-        gpu_bytes; /* that tasks' data takes of one GPU at the most, without dense features and what the schedule keeps */
+    /* Most bytes that the data of tasks take on one GPU, without dense features and without buffers of the
+     * schedule. */
+    uint64_t gpu_bytes;
 };
 
 /* Most tensors that a schedule adds to a checkpoint. */
@@ -39,47 +43,56 @@ struct sl_schedule_kind;
 
 struct sl_schedule {
     const struct sl_schedule_kind *kind;
-    void *own;          /* the kind's */
-    uint32_t n_refused; /* buffers that GPUs fetch from, and that the system did not lock in memory */
+    /* state of the kind, made by its open */
+    void *own;
+    /* buffers that GPUs fetch from although the system refused to lock them in memory */
+    uint32_t n_refused;
 };
 
-/* `own` is what open has put there. One thread calls, in the order of the steps, which count over the whole run. */
+/* One thread calls all operations, in the order of the steps. Steps count over the whole run. `own` is
+ * sl_schedule.own.
+ *
+ * A collective operation is called by all ranks, after sl_ranks_drain. */
 struct sl_schedule_kind {
     const char *name;
 
-    /* Prepare for the steps from first_step on. SL_EINVAL, SL_ENOTSUP, SL_ENOMEM, SL_ESTARPU. What there is then is for close. */
+    /* Prepare for the steps from first_step on. SL_EINVAL, SL_ENOTSUP, SL_ENOMEM, SL_ESTARPU. After a failure the
+     * session still calls close on out->own. */
     enum sl_status (*open)(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out);
 
-    /* Wait for the tasks, release. */
+    /* Wait for the tasks and release everything. */
     void (*close)(void *own);
 
-    /* Submit a step's whole work, with this step's Adam. loss: one double, the mean over the step's seeds, written by the graph.
-     * Returns the failure of an earlier task where there is one. */
+    /* Submit all tasks of a step, with this step's Adam. The graph writes the mean loss of the step's seeds to `loss`
+     * (one double). Returns the failure of an earlier task, if there is one. */
     enum sl_status (*advance)(void *own, uint64_t step, const struct sl_adam *adam, starpu_data_handle_t loss);
 
-    /* Steps in flight: when a step has been submitted, the loss of the step so many before it is there. */
+    /* Steps in flight, n: after step i is submitted, the loss of step i - n is there. */
     uint32_t (*in_flight)(const void *own);
 
-    /* Rank 0 takes over what the other ranks have counted of the epoch in hand. All ranks call, after sl_ranks_drain. SL_EIO. NULL: there
-     * is one rank. */
+    /* Add the other ranks' counts of the current epoch to rank 0's. Collective. SL_EIO. NULL: a single rank. */
     enum sl_status (*gather)(void *own);
 
-    /* The model as it is, at all ranks; or, for a checkpoint, with all that `save` needs of the other ranks at rank 0. All ranks call,
-     * after sl_ranks_drain. SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. NULL: so it is at any time. */
+    /* checkpoint false: bring the current model to all ranks. true: bring everything that `save` needs to rank 0.
+     * Collective. SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. NULL: the data are already in place. */
     enum sl_status (*share)(void *own, bool checkpoint);
 
-    /* What the epoch in hand has come to, once its tasks are done and rank 0 has taken over: vertices, edges, bytes, cache. SL_ESTARPU. */
+    /* Fill in the current epoch's vertices, edges, bytes and cache hits. Its tasks are done, and rank 0 has gathered.
+     * SL_ESTARPU. */
     enum sl_status (*tally)(void *own, struct sl_metrics_epoch *out);
 
-    /* An epoch has ended: count anew. */
+    /* Begin a new epoch: reset the counts. */
     void (*turn)(void *own);
 
-    /* What a checkpoint in the middle of an epoch has to hold, at rank 0: append at most SL_SCHEDULE_TENSORS, whose data stay
-     * the schedule's; read them again. No task is running. SL_ENOMEM, SL_ESTARPU, SL_EFILE. */
+    /* Append the schedule's state to a checkpoint, at rank 0: at most SL_SCHEDULE_TENSORS tensors. A checkpoint may
+     * fall in the middle of an epoch. The schedule keeps owning the data. No task is running. SL_ENOMEM, SL_ESTARPU,
+     * SL_EFILE. */
     enum sl_status (*save)(void *own, struct sl_tensor *tensors, uint32_t *n);
+
+    /* Read the state back from a checkpoint. The same conditions and codes as save. */
     enum sl_status (*load)(void *own, const struct sl_tensors *checkpoint);
 
-    /* What was decided, for people: whole lines. */
+    /* Print the schedule's decisions for people: whole lines. */
     void (*describe)(const void *own, FILE *stream);
 };
 
