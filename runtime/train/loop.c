@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Steps, epochs, what is reported of them, evaluation. */
+ * Steps, epochs, their reports, and evaluation. */
 #include "runtime/train/loop.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ done:
     return st;
 }
 
-/* Report the losses of the epoch's steps before `end`; the graph has written them, or is about to. */
+/* Report the losses of the epoch's steps before `end`. Acquiring a loss waits until the graph has written it. */
 static enum sl_status report_steps(struct sl_session *t, uint32_t end)
 {
     uint32_t epoch = (uint32_t)((t->state.step - 1) / t->plan.n_per_epoch) + 1;
@@ -108,7 +108,7 @@ done:
     return st;
 }
 
-/* The loss over all seeds of the epoch's steps. */
+/* The mean loss over all seeds of the epoch's steps. */
 static double mean_loss(const struct sl_session *t, uint32_t n_steps)
 {
     double sum = 0;
@@ -121,7 +121,8 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
     return n_seeds > 0 ? sum / n_seeds : NAN;
 }
 
-/* The stages' seconds of all ranks, and what they have sent each other since the last call; rank 0's are the sums. */
+/* At rank 0: sum the stage seconds over the ranks, and the bytes that ranks have sent each other since the last
+ * call. */
 static enum sl_status add_ranks(struct sl_session *t, double stage[SL_N_STAGES], double *sent_out)
 {
     uint64_t sent = sl_ranks_sent_bytes();
@@ -134,7 +135,7 @@ done:
     return st;
 }
 
-/* What messages took all ranks. */
+/* Gather the message times of all ranks at rank 0. */
 static enum sl_status gather_waits(struct sl_session *t)
 {
     struct sl_waits mine;
@@ -201,7 +202,8 @@ done:
     return st;
 }
 
-/* Score all vertices; the earliest of equal validation accuracies is the best. An empty validation set keeps the last. */
+/* Score all vertices. Among equal validation accuracies the earliest counts as best. If the validation set is empty,
+ * the last evaluation counts as best. */
 static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_metrics_epoch *out)
 {
     struct sl_inference wanted = {0};
@@ -233,7 +235,7 @@ done:
 
 /* ---- training ---- */
 
-/* Of an epoch, counted from 0. */
+/* epoch: counted from 0. */
 static double learning_rate(const struct sl_settings *s, uint64_t epoch)
 {
     double share = (double)epoch / s->epochs;
@@ -282,7 +284,7 @@ done:
     return st;
 }
 
-/* Wait for the updates, and for samples ahead: their time belongs to this epoch. */
+/* Wait for the updates and for the samples of later steps: their time belongs to this epoch. */
 static enum sl_status drain(struct sl_session *t)
 {
     sl_ranks_drain();
@@ -294,13 +296,13 @@ static bool due(const struct sl_settings *s, uint32_t epoch)
     return epoch == s->epochs || (s->eval_every > 0 && epoch % s->eval_every == 0);
 }
 
-/* Whether ranks learn of a wish to stop at an epoch's end, as they do not within its steps. */
+/* Whether ranks agree to stop only when an epoch ends, because their steps have no common operation. */
 static bool agrees_late(const struct sl_session *t)
 {
     return sl_plan_decoupled(&t->plan) || (t->plan.n_ranks > 1 && t->settings->schedule == SL_SCHEDULE_PIPE);
 }
 
-/* Whether one of the ranks was asked to stop. */
+/* Agree to stop if any rank was asked to. */
 static enum sl_status agree(struct sl_session *t)
 {
     double n_asked = asked_to_stop(t);
@@ -336,18 +338,18 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     t->state.epoch_seconds = 0;
     t->schedule.kind->turn(t->schedule.own);
     t->n_reported = 0;
-    starpu_task_wait_for_all(); /* a GPU's task is counted after its data is given free */
+    starpu_task_wait_for_all(); /* a GPU task is counted after its data are released */
     sl_run_log_reset(&t->run);
     if (t->settings->checkpoint != NULL) {
         SL_TRY(st, sl_state_save(t), done);
     }
-    t->sent_bytes = sl_ranks_sent_bytes(); /* an epoch's are training's */
+    t->sent_bytes = sl_ranks_sent_bytes(); /* bytes of evaluation and saving do not count for the next epoch */
     sl_waits_drop(sl_clock_s());
 done:
     return st;
 }
 
-/* An interrupt in the middle of an epoch: finish what was submitted and keep it. */
+/* Stop in the middle of an epoch: finish the submitted steps and save. */
 static enum sl_status pause_epoch(struct sl_session *t, double start_s)
 {
     enum sl_status st;
@@ -390,7 +392,7 @@ done:
     return st;
 }
 
-/* --epochs 0, or a checkpoint at the end of its epochs: score what was loaded. */
+/* With --epochs 0, or a checkpoint whose epochs are complete: score the loaded model. */
 static enum sl_status only_evaluate(struct sl_session *t)
 {
     struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->plan.n_layers};
@@ -418,7 +420,7 @@ done:
     return st;
 }
 
-/* Of a run that goes on, the metrics go on where its checkpoint was; one that starts afresh all the same was at the start. */
+/* A resumed run cuts the metrics back to the checkpoint. With --resume but no checkpoint this means an empty file. */
 static enum sl_status open_reports(struct sl_session *t, const struct sl_report *report)
 {
     const struct sl_settings *s = t->settings;
@@ -443,7 +445,7 @@ done:
     return st;
 }
 
-/* A failure before this keeps its message. Lines that were lost on the way did not end the run, but are told at its end. */
+/* An earlier failure keeps its message. Lost output lines do not end a run; they are reported here. */
 static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
 {
     struct sl_reports *r = &t->reports;

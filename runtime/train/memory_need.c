@@ -69,8 +69,8 @@ static double model_bytes(const struct sl_settings *s, const struct sl_model *mo
     return copies * parameter_bytes(model, 0);
 }
 
-/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the whole graph; and what
- * it keeps of each group by layer: statistics, and sums (doubles). */
+/* Of gradients, losses, and batch norm's moments and sums (doubles), of every PE's chunks, or of the pieces of the
+ * whole graph; and what it keeps of each group by layer: statistics, and sums (doubles). */
 static double partial_bytes(const struct sl_settings *s, const struct sl_model *model, double n_vertices)
 {
     double groups = (double)s->pes / s->group_size;
@@ -85,8 +85,8 @@ static double partial_bytes(const struct sl_settings *s, const struct sl_model *
     return CLASS_SHARE * (chunks + kept);
 }
 
-/* Rows that the PEs of a group ask of each other in a hop: of edges that cross as many, or fewer, as have the same source. METIS leaves no
- * more than half of them, but of graphs that have no parts. */
+/* Rows that the PEs of a group ask of each other in a hop: of edges that cross as many, or fewer, as have the same
+ * source. METIS leaves no more than half of them, but of graphs that have no parts. */
 static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, const struct sl_layer *layer)
 {
     double of_others = 1 - 1.0 / s->group_size;
@@ -95,9 +95,10 @@ static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, 
     return there > 0 ? s->group_size * there * -expm1(-crossing / (s->group_size * there)) : 0;
 }
 
-/* What PEs exchange rows and their gradients by. A matrix from each to each other, of a hop, is kept in every slot, with a quarter over
- * what is asked for, unless it has more than SL_KEPT_BYTES: those go with their layer, and of PEs that are more than the workers some are at
- * the next layer before. Those of teams (sl_steps_team), from each to each, itself too, are all kept. */
+/* What PEs exchange rows and their gradients by. A matrix from each to each other, of a hop, is kept in every slot,
+ * with a quarter over what is asked for, unless it has more than SL_KEPT_BYTES: those go with their layer, and of PEs
+ * that are more than the workers some are at the next layer before. Those of teams (sl_steps_team), from each to
+ * each, itself too, are all kept. */
 static double exchange_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_memory_run *run)
 {
     const struct sl_reach *b = &run->reach;
@@ -167,7 +168,8 @@ static double factor_bytes(const struct sl_row_basis *basis)
     return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
 }
 
-/* Workers that have them in main memory: a GPU's are in its own, in what is left to launchers (runtime/machine/gpus.h). */
+/* Workers that have them in main memory: a GPU's are in its own, in what is left to launchers
+ * (runtime/machine/gpus.h). */
 static uint32_t n_rounding(const struct sl_settings *s, uint32_t n_workers)
 {
     return s->gpus <= n_workers ? n_workers - s->gpus : n_workers;
@@ -441,9 +443,9 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
     return CLASS_SHARE * n * widest * (double)element;
 }
 
-/* The same of full-graph training, whose receives are all submitted, and have their memory, before the first arrives: of a crew's layers and
- * both ways, with several slots as history, too; computed again in one, rows come again. And what crews send each other: rows of the same
- * width, and those of the first layer. */
+/* The same of full-graph training, whose receives are all submitted, and have their memory, before the first arrives:
+ * of a crew's layers and both ways, with several slots as history, too; computed again in one, rows come again. And
+ * what crews send each other: rows of the same width, and those of the first layer. */
 static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_plan *plan,
                               double n)
 {
@@ -520,8 +522,8 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
-/* The widest layer's rows, of which every GPU needs all, and what comes of them; what else the chunks at work have. row_element: bytes
- * of a number of the former; the others are counted as sl_real, which some of them are. */
+/* The widest layer's rows, of which every GPU needs all, and what comes of them; what else the chunks at work have.
+ * row_element: bytes of a number of the former; the others are counted as sl_real, which some of them are. */
 static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_element, double n)
 {
     double n_at_work = fmin(n, (double)CHUNKS_AT_WORK * (1 << SL_EVALUATE_GPU_SHIFT));

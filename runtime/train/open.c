@@ -60,7 +60,8 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
-        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to GPU. */
+        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to
+         * GPU. */
         s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
     }
     if (s->chunks == 0) {
@@ -87,7 +88,8 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .low_memory = sl_n_ranks() > 1};
 }
 
-/* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is then. */
+/* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is
+ * then. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     static const char *const names[] = {"dataset",  "data-path",          "split", "features",
@@ -274,7 +276,8 @@ static enum sl_status open_run(struct sl_session *t)
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = t->plan.n_ranks > 1 ? sl_ranks_failure_hook() : NULL;
-    /* Others would be sent what is not there: by ranks, or by StarPU between main memory's nodes ($STARPU_USE_NUMA). */
+    /* Others would be sent what is not there: by ranks, or by StarPU between main memory's nodes
+     * ($STARPU_USE_NUMA). */
     bool alone = t->plan.n_ranks == 1 && starpu_memory_nodes_get_count() == 1;
     sl_pool_report(alone ? &t->run.failure : NULL);
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
@@ -292,7 +295,8 @@ done:
     return st;
 }
 
-/* Under `ulimit -v`: where address space runs out, OpenBLAS would wait without end, and StarPU where it is not told (sl_pool_report). */
+/* Under `ulimit -v`: where address space runs out, OpenBLAS would wait without end, and StarPU where it is not told
+ * (sl_pool_report). */
 static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
@@ -434,8 +438,8 @@ done:
     return st;
 }
 
-/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep (one that looks after messages, too, a
- * little at a time, codelets/ranks.c). */
+/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep (one that looks after
+ * messages, too, a little at a time, codelets/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
@@ -474,7 +478,8 @@ done:
     return st;
 }
 
-/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does alone (sl_watchdog_suspend). */
+/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does
+ * alone (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
 {
     uint32_t asked = t->settings->watchdog;

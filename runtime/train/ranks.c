@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rank 0's word, and whether the others' is the same. */
+ * Broadcasts from rank 0, and comparisons with them. */
 #include "runtime/train/ranks.h"
 
 #include <inttypes.h>
@@ -12,9 +12,9 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* ---- what is not there ---- */
+/* ---- limits ---- */
 
-/* Processes that share a stage have a way each, at the least. */
+/* Ranks that share a stage need at least one way each. */
 static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
 {
     uint32_t most =
@@ -54,7 +54,7 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
 
 /* ---- options ---- */
 
-/* Where files are, what one machine has, and what rank 0 alone does may differ. */
+/* File locations, options of one machine, and outputs of rank 0 may differ. */
 static bool must_match(const struct sl_option *option)
 {
     static const char *const free[] = {"data-path", "cache", "cpus", "gpus", "sched"};
@@ -67,7 +67,7 @@ static bool must_match(const struct sl_option *option)
            strncmp(option->name, "trace", strlen("trace")) == 0;
 }
 
-/* This text, or rank 0's of the same kind, into `out`. */
+/* Copy rank 0's `text` to `out`, at all ranks. */
 static enum sl_status take_text_of_rank0(const char *text, char **out)
 {
     uint64_t bytes = strlen(text) + 1;
@@ -196,7 +196,7 @@ done:
     return st;
 }
 
-/* ---- numbers of all ---- */
+/* ---- numbers ---- */
 
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {

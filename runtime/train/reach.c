@@ -69,8 +69,8 @@ static uint64_t place(double k, double first, double n, double n_drawn)
     return (uint64_t)fmin((k + first) * n / n_drawn, n - 1);
 }
 
-/* In-neighbours of one vertex: as many as the fanout, evenly spaced from one on that is drawn; by LABOR each with its own chance, whoever
- * draws it. The edges drawn. */
+/* In-neighbours of one vertex: as many as the fanout, evenly spaced from one on that is drawn; by LABOR each with its
+ * own chance, whoever draws it. The edges drawn. */
 static double draw(struct trial *t, sl_vertex v, uint32_t hop)
 {
     const sl_vertex *sources = t->graph->sources + t->graph->offsets[v];

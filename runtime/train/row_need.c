@@ -83,8 +83,8 @@ static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, boo
 
 /* ---- a step ---- */
 
-/* Of a step's input rows there are yet when those of the step that takes its slot are gathered: of as many PEs as there are workers, which
- * gather one's at a time. */
+/* Of a step's input rows there are yet when those of the step that takes its slot are gathered: of as many PEs as
+ * there are workers, which gather one's at a time. */
 #define LATE 0.5
 
 /* What is counted: arrays whose handles are kept, or those that are not. */
@@ -119,8 +119,8 @@ static uint32_t whole_rows(double n)
     return (uint32_t)fmin(n, UINT32_MAX);
 }
 
-/* Rows of `level` of all PEs, cut as those of level `by` are. Where few rows less mean smaller chunks there will be both, in different
- * steps. */
+/* Rows of `level` of all PEs, cut as those of level `by` are. Where few rows less mean smaller chunks there will be
+ * both, in different steps. */
 static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double width, size_t element)
 {
     const struct sl_settings *s = t->basis->settings;
@@ -179,7 +179,8 @@ static void add_ahead(struct tally *t)
     }
 }
 
-/* Whether a layer's output before the activation is dropped behind that: without a norm the way back does not read it. */
+/* Whether a layer's output before the activation is dropped behind that: without a norm the way back does not read
+ * it. */
 static bool is_passing(const struct sl_layer *layer)
 {
     return layer->hidden && layer->norm == SL_NORM_NONE;
@@ -210,8 +211,8 @@ static void add_passing(struct tally *t, const struct sl_layer *layer)
              row_element(t->basis));
 }
 
-/* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the activation come,
- * chunk by chunk. */
+/* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the
+ * activation come, chunk by chunk. */
 static void add_backward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
@@ -247,8 +248,8 @@ static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
     add_all(to, &t.blocks, basis->settings->depth);
 }
 
-/* The others of one step: what there is on the way forward through a layer, or on the way back, that blocks of another such moment do not
- * serve. */
+/* The others of one step: what there is on the way forward through a layer, or on the way back, that blocks of
+ * another such moment do not serve. */
 static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     const struct sl_model *model = basis->model;
@@ -298,7 +299,8 @@ bool sl_row_need_near(const struct sl_row_basis *basis)
     return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(basis) == sizeof(sl_bf16));
 }
 
-/* Blocks that are lent to sizes near theirs alone (sl_pool_borrow_near_only): what they have beyond `touched` bytes is never touched. */
+/* Blocks that are lent to sizes near theirs alone (sl_pool_borrow_near_only): what they have beyond `touched` bytes
+ * is never touched. */
 static void add_near(struct sl_blocks *to, double bytes, double touched, double n)
 {
     size_t block;
@@ -359,23 +361,24 @@ static double n_segments(const struct sl_settings *s, const struct sl_model *mod
     return s->stages * ceil(ceil((double)model->n_layers / s->stages) / ceil(sqrt(model->n_layers)));
 }
 
-/* How much of its segments' rows there is again at a time: of each two slots', but no more than one segment's of each slot; in exact mode of
- * one of them, and of the next. */
+/* How much of its segments' rows there is again at a time: of each two slots', but no more than one segment's of each
+ * slot; in exact mode of one of them, and of the next. */
 static double share_again(const struct sl_settings *s, const struct sl_model *model, double slots)
 {
     double segments = s->stages + ceil(sqrt(model->n_layers));
     return slots > 1 ? fmin(1 / n_segments(s, model), 2 / slots) : 1 / fmax(1, segments / 2);
 }
 
-/* Arrays of boundary rows at the most at a time: of what travels, for which gradients come on the way back; and, once there is a
- * history, that, or in its place the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
+/* Arrays of boundary rows at the most at a time: of what travels, for which gradients come on the way back; and, once
+ * there is a history, that, or in its place the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
 static double n_packed(const struct sl_settings *s)
 {
     return s->epochs >= s->history_every ? 2 : 1;
 }
 
-/* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their rows were. Those of bf16 are
- * too small for it: then it is that of all slots whose tasks are submitted (sl_pipe_tasks), in each segment that runs again. */
+/* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their
+ * rows were. Those of bf16 are too small for it: then it is that of all slots whose tasks are submitted
+ * (sl_pipe_tasks), in each segment that runs again. */
 static double share_in_hand(const struct sl_row_basis *basis)
 {
     const struct sl_settings *s = basis->settings;
@@ -386,7 +389,8 @@ static double share_in_hand(const struct sl_row_basis *basis)
 
 #define N_GRADIENTS 5
 
-/* Of its output, before the activation, of the sum, of what was projected, and of its input where that is activated first. */
+/* Of its output, before the activation, of the sum, of what was projected, and of its input where that is activated
+ * first. */
 static void gradient_widths(const struct sl_row_basis *basis, const struct sl_layer *layer, double widths[N_GRADIENTS])
 {
     bool sums = aggregates(layer) && !layer->training.project_first && layer != basis->model->layer;
@@ -429,8 +433,8 @@ static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to
     add_all(to, &passing, 1);
 }
 
-/* One chunk goes forward and back alone while layers are timed (sl_pipe_time), and all its rows go at the end. Their blocks stay: gradients'
- * serve for none of the rows of bf16, which are half as large. */
+/* One chunk goes forward and back alone while layers are timed (sl_pipe_time), and all its rows go at the end. Their
+ * blocks stay: gradients' serve for none of the rows of bf16, which are half as large. */
 static void add_timed(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     const struct sl_settings *s = basis->settings;
@@ -513,7 +517,8 @@ static void add_chunks(const struct sl_row_basis *basis, bool all, double row_by
     }
 }
 
-/* All rows that layer i adds up, but features, which are read where they are; and what it adds them to where that is begun before. */
+/* All rows that layer i adds up, but features, which are read where they are; and what it adds them to where that is
+ * begun before. */
 static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     const struct sl_layer *layer = &basis->model->layer[i];
@@ -542,7 +547,8 @@ static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blo
     add_chunks(basis, false, width_if(attends(layer), layer->n_heads * real), to);
 }
 
-/* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers are before. */
+/* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers
+ * are before. */
 static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and transport; how an epoch runs is its
- * schedule's (runtime/plan/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left behind in outputs.c.
+ * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and transport; how an
+ * epoch runs is its schedule's (runtime/plan/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left
+ * behind in outputs.c.
  */
 #ifndef SL_RUNTIME_TRAIN_SESSION_H
 #define SL_RUNTIME_TRAIN_SESSION_H
