@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Opening and closing of all that a run owns. */
+ * Opening and closing of a session. */
 #include "partition/load.h"
 #include "runtime/train/session.h"
 
@@ -26,15 +26,15 @@
 #include "support/clock.h"
 #include "support/memory.h"
 
-#define WATCHDOG_S 300 /* where several processes wait for each other */
-#define DATASET_SEED 1 /* a generated dataset is one dataset: --seed chooses how to train on it */
+#define WATCHDOG_S 300 /* default with several processes, which wait for each other */
+#define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
 
 static const struct sl_schedule_kind *const schedules[] = {
     [SL_SCHEDULE_MINIBATCH] = &sl_minibatch, [SL_SCHEDULE_PIPE] = &sl_pipeline};
 
 /* ---- open ---- */
 
-/* Full-graph training: a PE for each chunk of the graph, whose rows are one block. */
+/* Full-graph training: one PE per graph chunk. The rows of a PE are one block. */
 static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine *machine)
 {
     s->gpus = machine->n_gpus;
@@ -47,7 +47,7 @@ static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine
     return sl_settings_check(s);
 }
 
-/* What the command line may leave open: GPUs, PEs, groups, chunks, placement. */
+/* Decide the options that the user left open: GPUs, PEs, groups, chunks, placement. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
     uint32_t n_gpus = machine->n_gpus; /* of all ranks */
@@ -60,12 +60,11 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
-        /* A scheduler that has not measured a task yet has it run anywhere, and its data follow it from GPU to
-         * GPU. */
+        /* A scheduler without measurements runs a task on any GPU, and the task's data move between GPUs. */
         s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
     }
     if (s->chunks == 0) {
-        /* Blocks of rows for every worker, twice; a GPU alone takes all rows at once. */
+        /* Two chunks per worker. A GPU that runs alone takes all rows in one chunk. */
         uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
         s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
@@ -88,8 +87,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .low_memory = sl_n_ranks() > 1};
 }
 
-/* Options that say what to load have nothing to say where the caller has the dataset; `cache` none is as it is
- * then. */
+/* If the caller passes a dataset, the options that select a dataset must be unset. `cache` none is allowed. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     static const char *const names[] = {"dataset",  "data-path",          "split", "features",
@@ -117,7 +115,7 @@ done:
     return st;
 }
 
-/* What the settings name, or what the caller has. */
+/* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
     struct sl_dataset_options options = dataset_options(t->settings);
@@ -137,7 +135,7 @@ done:
     return st;
 }
 
-/* held: of each part, or NULL where all are. */
+/* held: for each part whether this rank owns it; NULL: all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     static const char *const names[] = {"metis", "random", "none"};
@@ -177,7 +175,7 @@ done:
     return st;
 }
 
-/* One replica is the model itself; several begin as copies of it. */
+/* A single replica is the model itself. Several replicas start as copies of the model. */
 static enum sl_status open_replicas(struct sl_session *t)
 {
     uint32_t n = t->plan.n_replicas;
@@ -197,7 +195,7 @@ done:
     return st;
 }
 
-/* The checkpoint to go on from; SL_OK with an empty *out where the run starts afresh. */
+/* Load the checkpoint to resume from. SL_OK with an empty *out: the run starts from the beginning. */
 static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_tensors *out)
 {
     *out = (struct sl_tensors){0};
@@ -211,7 +209,7 @@ static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_ten
     return st;
 }
 
-/* One session in a process, and none of the program's own tasks. */
+/* StarPU must be down: no other session, and no StarPU of the program. */
 static enum sl_status check_alone(void)
 {
     if (starpu_is_initialized()) {
@@ -221,7 +219,7 @@ static enum sl_status check_alone(void)
     return SL_OK;
 }
 
-/* Folders that can be written, and the checkpoint's to ourselves. */
+/* Check the output folders, and lock the checkpoint folder. */
 static enum sl_status open_files(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -234,21 +232,20 @@ done:
     return st;
 }
 
-/* On a machine of several NUMA nodes. */
+/* Place the tables on the NUMA nodes, if there are several. */
 static enum sl_status place_parts(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     uint32_t n_numa = t->machine.topology.n_numa;
-    bool by_part =
-        s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size; /* else a part has PEs on several
-                                                                                         nodes */
+    /* With several groups, a part's PEs may live on several nodes. */
+    bool by_part = s->placement == SL_PLACEMENT_HOME && s->gpus == 0 && s->pes == s->group_size;
     if (n_numa >= 2) {
         return sl_shards_place(&t->shards, n_numa, by_part, &t->n_unplaced);
     }
     return SL_OK;
 }
 
-/* StarPU moves data away from a GPU to make room, but waits without end for room that cannot be made. */
+/* StarPU evicts data from a full GPU. If eviction cannot make enough room, it waits forever: so check first. */
 static enum sl_status check_gpu_memory(struct sl_session *t)
 {
     uint64_t found = t->run.gpu_bytes;
@@ -266,7 +263,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     return SL_OK;
 }
 
-/* The run's struct for its tasks, its plan, and the transport between its PEs. */
+/* Make the plan, the struct that tasks share, and the transport. */
 static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -276,13 +273,13 @@ static enum sl_status open_run(struct sl_session *t)
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = t->plan.n_ranks > 1 ? sl_ranks_failure_hook() : NULL;
-    /* Others would be sent what is not there: by ranks, or by StarPU between main memory's nodes
+    /* A buffer without memory must not be copied: neither to another rank, nor by StarPU between NUMA nodes
      * ($STARPU_USE_NUMA). */
     bool alone = t->plan.n_ranks == 1 && starpu_memory_nodes_get_count() == 1;
     sl_pool_report(alone ? &t->run.failure : NULL);
     t->run.homes = s->placement == SL_PLACEMENT_HOME ? &t->plan.homes : NULL;
     t->run.near = strcmp(t->machine.sched, SL_NEAR) == 0 ? &t->plan.homes : NULL;
-    /* Parts are no PEs then: fewer than homes, or chunks. */
+    /* Evaluation works on parts. Here a part does not belong to exactly one PE with a home. */
     t->run.evaluate_anywhere = s->group_size < s->pes || s->schedule == SL_SCHEDULE_PIPE;
     t->run.gpus_first = t->machine.gpus_first;
     t->run.traced = s->trace != NULL;
@@ -295,8 +292,8 @@ done:
     return st;
 }
 
-/* Under `ulimit -v`: where address space runs out, OpenBLAS would wait without end, and StarPU where it is not told
- * (sl_pool_report). */
+/* Without address space (`ulimit -v`) OpenBLAS waits forever, and so does StarPU unless sl_pool_report is set: so
+ * check first. */
 static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
@@ -330,7 +327,7 @@ static enum sl_status check_need(const struct sl_session *t)
     return SL_OK;
 }
 
-/* Before parts are made. */
+/* Check the estimate before parts are made. */
 static enum sl_status check_memory(struct sl_session *t)
 {
     struct sl_rank_need need = {0};
@@ -339,7 +336,7 @@ static enum sl_status check_memory(struct sl_session *t)
     if (t->plan.n_ranks > 1) {
         need = sl_memory_need_rank(t->settings, t->dataset, &t->plan, NULL, t->machine.n_workers);
     } else {
-        bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* epochs over the full graph draw no steps */
+        bool draws = t->settings->schedule == SL_SCHEDULE_MINIBATCH; /* full-graph epochs sample no steps */
         if (draws) {
             SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &run.reach), done);
         }
@@ -352,7 +349,7 @@ done:
     return st;
 }
 
-/* Chunks as they have come to be, of which others read the rows on boundaries alone. */
+/* Check the estimate again with the actual chunks: it depends on the number of boundary vertices. */
 static enum sl_status check_chunks(struct sl_session *t)
 {
     struct sl_memory_run run = {.n_workers = t->machine.n_workers};
@@ -367,7 +364,7 @@ done:
     return st;
 }
 
-/* A rank's parts as they have come to be. Rank 0 tells of the rank that needs most. */
+/* Check the estimate again with the actual parts of a rank. Rank 0 gets the largest need. */
 static enum sl_status check_parts(struct sl_session *t)
 {
     enum sl_status st;
@@ -380,7 +377,7 @@ done:
     return st;
 }
 
-/* Parts of the graph, their tables where workers are near. */
+/* Partition the graph, and lay its tables out by part, near the workers. */
 static enum sl_status open_shards(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -411,7 +408,7 @@ static enum sl_status open_shards(struct sl_session *t)
         SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
     }
     t->shards.halo = held != NULL ? &t->halo : NULL;
-    t->dataset = NULL; /* it goes on in part order */
+    t->dataset = NULL; /* from here on its data are in the shards */
     sl_dataset_free(&t->loaded);
     sl_pool_purge();
     SL_TRY(st, place_parts(t), done);
@@ -421,7 +418,7 @@ done:
     return st;
 }
 
-/* The model, its replicas, and the weights and state they begin with. */
+/* Make the model and its replicas, with their initial weights and state. */
 static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     const struct sl_settings *s = t->settings;
@@ -478,8 +475,8 @@ done:
     return st;
 }
 
-/* From here on steps and evaluations, and the rows of others that rank 0 awaits for a file; not what rank 0 does
- * alone (sl_watchdog_suspend). */
+/* Start the watchdog. It watches steps, evaluations, and rank 0's wait for rows of output files. It is suspended
+ * while rank 0 works alone (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
 {
     uint32_t asked = t->settings->watchdog;
@@ -536,7 +533,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
-    if (st != SL_OK && sl_n_ranks() == 1) { /* others wait for this one, and it would for them */
+    if (st != SL_OK && sl_n_ranks() == 1) { /* with several ranks, closing would wait for the others forever */
         sl_session_close(t);
     }
     return st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The model, predictions, embeddings. */
+ * Files of the model, predictions and embeddings. */
 #include "runtime/train/outputs.h"
 
 #include <string.h>
@@ -16,13 +16,14 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* Options that a model's scores follow from, as a checkpoint has them: in the metadata as option.NAME. */
+/* Options that determine a model's scores. They are stored in a file's metadata as option.NAME, as in checkpoints. */
 static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
                                             "layers", "hidden", "norm",  "residual"};
 #define N_MODEL_OPTIONS (sizeof model_options / sizeof *model_options)
 #define KEY_BYTES 48
 
-/* A file from elsewhere does not say how it was made: its tensors have to do. */
+/* Compare the options in the file's metadata. A file of another program has none: then only its tensors are
+ * checked. */
 static enum sl_status match_options(const struct sl_settings *settings, const struct sl_tensors *file)
 {
     enum sl_status st = SL_OK;
@@ -63,7 +64,7 @@ done:
     return st;
 }
 
-/* The folder a file would be made in can be written; what exists and is no regular file is written in place. */
+/* Check that a file can be made in its folder. A target that exists and is no regular file is written in place. */
 static enum sl_status check_target(const char *option, const char *path)
 {
     struct stat status;
@@ -154,17 +155,17 @@ done:
     return st;
 }
 
-#define WINDOW_BYTES ((size_t)4 << 20) /* of rows that rank 0 has of others at a time */
+#define WINDOW_BYTES ((size_t)4 << 20) /* of other ranks' rows that rank 0 holds at a time */
 
-/* Rows on their way to a file, a window of the dataset's vertices after the other. */
+/* Transfer of rows to a file, one window of consecutive vertices at a time. */
 struct window {
     const struct sl_session *t;
     uint32_t n_columns;
-    const sl_real *rows;     /* of the vertices that are evaluated here */
+    const sl_real *rows;     /* of the vertices that this rank evaluates */
     uint32_t n_rows;         /* of a window */
-    uint32_t end;            /* of the one in hand */
-    sl_real *mine, *all;     /* all: rank by rank, at rank 0 */
-    size_t next[SL_MAX_PES]; /* of each rank in `all`: the next row that goes to the file */
+    uint32_t end;            /* of the current window */
+    sl_real *mine, *all;     /* rows of this rank; at rank 0 of all ranks, rank by rank */
+    size_t next[SL_MAX_PES]; /* the next row in `all` of each rank */
 };
 
 static uint32_t rank_of(const struct sl_session *t, sl_vertex vertex)
@@ -199,7 +200,7 @@ static enum sl_status turn_window(struct window *w)
     return st;
 }
 
-/* At rank 0. */
+/* The next row of the file, at rank 0. */
 static const sl_real *row_of(void *context, uint64_t vertex)
 {
     struct window *w = context;
@@ -209,7 +210,7 @@ static const sl_real *row_of(void *context, uint64_t vertex)
     return w->all + w->next[rank_of(w->t, (sl_vertex)vertex)]++ * w->n_columns;
 }
 
-/* The rows of all vertices, of which each rank has some, as a file of rank 0's. */
+/* Rank 0 writes the rows of all vertices; each rank has some of the rows. */
 static enum sl_status write_rows(const struct sl_session *t, const char *path, uint32_t n_columns, const sl_real *rows)
 {
     size_t n = WINDOW_BYTES / (n_columns * sizeof *rows) + 1;
@@ -227,14 +228,14 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     if (st != SL_OK) {
         goto done;
     }
-    st = sl_ranks_meet(); /* however long the disk takes */
+    st = sl_ranks_meet(); /* the disk may take long */
 done:
     sl_free(w.mine);
     sl_free(w.all);
     return st;
 }
 
-/* Rank 0's options count. */
+/* Rank 0's options decide. */
 struct wanted_files {
     bool predict, embed;
 };
