@@ -435,8 +435,8 @@ done:
     return st;
 }
 
-/* Idle workers spin, and the cores are for METIS and the copying of tables: the workers sleep (one that looks after
- * messages, too, a little at a time, codelets/ranks.c). */
+/* Idle workers spin. They are paused here, because METIS and the copying of tables need the cores. A worker that also
+ * handles messages sleeps for short intervals (codelets/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;

@@ -69,8 +69,8 @@ static uint64_t place(double k, double first, double n, double n_drawn)
     return (uint64_t)fmin((k + first) * n / n_drawn, n - 1);
 }
 
-/* In-neighbours of one vertex: as many as the fanout, evenly spaced from one on that is drawn; by LABOR each with its
- * own chance, whoever draws it. The edges drawn. */
+/* Sample in-neighbours of one vertex: `fanout` of them, evenly spaced from a random start. With LABOR each
+ * in-neighbour has its own uniform number, the same for all vertices that sample it. Returns the number of edges. */
 static double draw(struct trial *t, sl_vertex v, uint32_t hop)
 {
     const sl_vertex *sources = t->graph->sources + t->graph->offsets[v];

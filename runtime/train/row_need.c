@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Counts of blocks. */
+ * Counts of pool blocks. */
 #include "runtime/train/row_need.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/pipe/epoch.h"
 
-#define UNEVEN 1.05 /* a PE's rows, of its group's average: parts are balanced by that much (partition/partition.h) */
+#define UNEVEN 1.05 /* a PE's rows relative to the average of its group: the balance of parts (partition/partition.h) */
 
 /* ---- blocks ---- */
 
@@ -51,7 +51,7 @@ double sl_blocks_bytes(const struct sl_blocks *blocks)
     return bytes;
 }
 
-/* Those of `wanted` for which none of `there` may serve. */
+/* The blocks in `wanted` that no block in `there` can serve. */
 static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near)
 {
     struct sl_blocks left = *there;
@@ -74,7 +74,7 @@ double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks
     return sl_blocks_bytes(&missing);
 }
 
-/* What there is in one moment more, of which blocks that are free in it serve as far as they may. */
+/* Add the blocks of another moment. Blocks counted before are free then and serve as far as they fit. */
 static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, bool near)
 {
     struct sl_blocks missing = unserved(moment, to, near);
@@ -83,24 +83,25 @@ static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, boo
 
 /* ---- a step ---- */
 
-/* Of a step's input rows there are yet when those of the step that takes its slot are gathered: of as many PEs as
- * there are workers, which gather one's at a time. */
+/* Fraction of a step's input rows that are still alive while the next step in the same slot gathers. It applies to as
+ * many PEs as there are workers, because a worker gathers for one PE at a time. */
 #define LATE 0.5
 
-/* What is counted: arrays whose handles are kept, or those that are not. */
+/* A count of rows with permanent handles (kept), or of the other rows. */
 struct tally {
     const struct sl_row_basis *basis;
     bool kept;
     struct sl_blocks blocks;
 };
 
-/* Blocks of one split of PEs' rows. A single chunk that is kept has an eighth to spare. */
+/* Add the blocks of all PEs for one split. A single chunk with a permanent handle has an eighth to spare. */
 static void add_split(struct tally *t, const struct sl_split *split, double row_bytes)
 {
     double room = split->n_chunks > 1 ? exp2(split->shift) : split->n_rows;
     bool kept = room * row_bytes <= SL_KEPT_BYTES;
-    double missing = split->n_chunks > 1 ? split->n_chunks - split->n_rows / room : 0; /* of the last chunk */
-    double n = split->n_chunks - (kept ? 0 : missing / 2); /* blocks that change places are touched further */
+    double missing = split->n_chunks > 1 ? split->n_chunks - split->n_rows / room
+                                         : 0;              /* fraction by which the last chunk is short */
+    double n = split->n_chunks - (kept ? 0 : missing / 2); /* the pool also uses these blocks for full chunks */
     if (split->n_chunks == 1 && kept) {
         room += room / 8 + 1;
     }
@@ -119,8 +120,8 @@ static uint32_t whole_rows(double n)
     return (uint32_t)fmin(n, UINT32_MAX);
 }
 
-/* Rows of `level` of all PEs, cut as those of level `by` are. Where few rows less mean smaller chunks there will be
- * both, in different steps. */
+/* Add the rows of `level` of all PEs, cut into chunks like level `by`. If slightly fewer rows give smaller chunks,
+ * steps of both kinds will occur, and both are counted. */
 static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double width, size_t element)
 {
     const struct sl_settings *s = t->basis->settings;
@@ -137,13 +138,13 @@ static void add_rows_cut(struct tally *t, uint32_t level, uint32_t by, double wi
     }
 }
 
-/* A role's rows of all PEs. */
+/* Add the rows of `level` of all PEs. */
 static void add_rows(struct tally *t, uint32_t level, double width, size_t element)
 {
     add_rows_cut(t, level, level, width, element);
 }
 
-/* Bytes of a number of the rows that --precision halves. */
+/* Bytes of a number in rows that --precision applies to. */
 static size_t row_element(const struct sl_row_basis *basis)
 {
     return sl_settings_row_element(basis->settings);
@@ -159,13 +160,13 @@ static bool attends(const struct sl_layer *layer)
     return layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* Sums of input rows need no weight: they are taken as soon as those are there. */
+/* Whether the first layer's sums need no weight. They are computed as soon as the input rows are gathered. */
 static bool sums_ahead(const struct sl_layer *first)
 {
     return aggregates(first) && !first->training.project_first && !first->activates_input;
 }
 
-/* What there is before a layer's weights are read. */
+/* Add the rows that exist before a layer's weights are read. */
 static void add_ahead(struct tally *t)
 {
     const struct sl_layer *first = &t->basis->model->layer[0];
@@ -179,14 +180,14 @@ static void add_ahead(struct tally *t)
     }
 }
 
-/* Whether a layer's output before the activation is dropped behind that: without a norm the way back does not read
+/* Whether a layer's output before the activation is released after it: without a norm the backward pass does not read
  * it. */
 static bool is_passing(const struct sl_layer *layer)
 {
     return layer->hidden && layer->norm == SL_NORM_NONE;
 }
 
-/* Rows of a layer's way forward that its way back reads. */
+/* Add the forward rows of a layer that its backward pass reads. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
@@ -203,7 +204,8 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
     add_rows(t, layer->level, width_if(attends(layer), layer->n_heads), real);
 }
 
-/* Rows that are dropped on the way: projected ones once they are added up, and the output before the activation. */
+/* Add the rows that are released during the forward pass: projected rows after the sum, and the output before the
+ * activation. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
     add_rows(t, layer->level, width_if(is_passing(layer), layer->n_out), sizeof(sl_real));
@@ -211,8 +213,8 @@ static void add_passing(struct tally *t, const struct sl_layer *layer)
              row_element(t->basis));
 }
 
-/* Gradients of a layer's rows; its input's are added by the layer below. Those of the output go as those before the
- * activation come, chunk by chunk. */
+/* Add the gradients of a layer's rows. The layer below adds the gradients of its input. Gradients of the output are
+ * released, chunk by chunk, as gradients before the activation are made. */
 static void add_backward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
@@ -226,7 +228,7 @@ static void add_backward(struct tally *t, const struct sl_layer *layer)
     add_rows(t, layer->level, width_if(attends(layer), 4 * layer->n_heads), real);
 }
 
-/* What later layers return to the first one's output. */
+/* Add the gradients that later layers return to the first layer's output. */
 static void add_initial(struct tally *t)
 {
     const struct sl_model *model = t->basis->model;
@@ -234,7 +236,7 @@ static void add_initial(struct tally *t)
     add_rows(t, model->layer[0].level, width_if(initial, model->layer[0].n_out), sizeof(sl_real));
 }
 
-/* Handles that are kept have their memory for good, those of each slot. */
+/* Rows with permanent handles keep their memory, in every ring slot. */
 static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     struct tally t = {.basis = basis, .kept = true};
@@ -248,8 +250,8 @@ static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
     add_all(to, &t.blocks, basis->settings->depth);
 }
 
-/* The others of one step: what there is on the way forward through a layer, or on the way back, that blocks of
- * another such moment do not serve. */
+/* The other rows of one step. Each layer has two moments, forward and backward. A moment adds the blocks that blocks
+ * of earlier moments cannot serve. */
 static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     const struct sl_model *model = basis->model;
@@ -283,7 +285,7 @@ void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, 
 
 /* ---- the full graph ---- */
 
-/* Whether rows of a chunk are kept, with an eighth to spare. */
+/* Whether the rows of a chunk have permanent handles, with an eighth to spare. */
 static bool keeps(const struct sl_row_basis *basis, double width, size_t element)
 {
     const struct sl_settings *s = basis->settings;
@@ -291,7 +293,7 @@ static bool keeps(const struct sl_row_basis *basis, double width, size_t element
            ceil(basis->n_vertices / s->pes) * width * (double)element <= SL_KEPT_BYTES;
 }
 
-/* With packed rows, or those of bf16 (runtime/pipe/epoch.c). */
+/* True with packed rows or bf16 rows (runtime/pipe/epoch.c). */
 bool sl_row_need_near(const struct sl_row_basis *basis)
 {
     const struct sl_settings *s = basis->settings;
@@ -299,8 +301,7 @@ bool sl_row_need_near(const struct sl_row_basis *basis)
     return s->schedule == SL_SCHEDULE_PIPE && (packs || row_element(basis) == sizeof(sl_bf16));
 }
 
-/* Blocks that are lent to sizes near theirs alone (sl_pool_borrow_near_only): what they have beyond `touched` bytes
- * is never touched. */
+/* Add blocks of a pool in near-only mode (sl_pool_borrow_near_only): only `touched` bytes of a block take memory. */
 static void add_near(struct sl_blocks *to, double bytes, double touched, double n)
 {
     size_t block;
@@ -308,14 +309,14 @@ static void add_near(struct sl_blocks *to, double bytes, double touched, double 
     to->n[class] += n * fmin(1, touched / (double)block);
 }
 
-/* A share of the rows of all chunks, each a PE's and one block. */
+/* Add a fraction of the rows of all chunks. Each chunk is one PE's and one block. */
 static void add_parts(const struct sl_row_basis *basis, double width, size_t element, double share,
                       struct sl_blocks *to)
 {
     double pes = basis->settings->pes;
     double bytes = ceil(basis->n_vertices / pes) * width * (double)element;
     bool near = basis->settings->recompute || row_element(basis) == sizeof(sl_bf16);
-    /* Blocks go from chunk to chunk; --recompute has some to spare. */
+    /* Blocks pass from chunk to chunk and grow to the largest; with --recompute there are spare blocks. */
     double touched = basis->settings->recompute ? bytes : UNEVEN * bytes;
     if (width == 0) {
         return;
@@ -329,14 +330,16 @@ static void add_parts(const struct sl_row_basis *basis, double width, size_t ele
     }
 }
 
-/* Shares of the rows of all chunks. */
+/* Fractions of the rows of all chunks that are alive. */
 struct row_shares {
-    double outputs, sent; /* that stay of each layer */
-    double packed;        /* of boundaries, for other chunks and from them */
-    double back;          /* that the way back reads besides */
+    double outputs; /* of each layer's output */
+    double sent;    /* of rows that travel */
+    double packed;  /* of boundary rows, sent to other chunks and received */
+    double back;    /* of other rows that the backward pass reads */
 };
 
-/* Of a layer: its output; what travels where it has rows of its own; what the way back reads besides. */
+/* Add a layer's output, its travelling rows if they are separate rows, and other rows that the backward pass
+ * reads. */
 static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *layer, const struct row_shares *shares,
                       struct sl_blocks *to)
 {
@@ -355,30 +358,30 @@ static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *l
     add_parts(basis, width_if(attends(layer), 5 * layer->n_heads), real, shares->back, to);
 }
 
-/* Segments of --recompute: stages of even lengths, cut again where they are long. */
+/* The number of segments with --recompute: evenly long stages, long ones cut again. */
 static double n_segments(const struct sl_settings *s, const struct sl_model *model)
 {
     return s->stages * ceil(ceil((double)model->n_layers / s->stages) / ceil(sqrt(model->n_layers)));
 }
 
-/* How much of its segments' rows there is again at a time: of each two slots', but no more than one segment's of each
- * slot; in exact mode of one of them, and of the next. */
+/* The fraction of the rows that is recomputed and alive at a time. With several slots: the rows of two slots, but at
+ * most one segment of each slot. In exact mode: one segment and the next. */
 static double share_again(const struct sl_settings *s, const struct sl_model *model, double slots)
 {
     double segments = s->stages + ceil(sqrt(model->n_layers));
     return slots > 1 ? fmin(1 / n_segments(s, model), 2 / slots) : 1 / fmax(1, segments / 2);
 }
 
-/* Arrays of boundary rows at the most at a time: of what travels, for which gradients come on the way back; and, once
- * there is a history, that, or in its place the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
+/* The most arrays of boundary rows at a time. One is for travelling rows, later for their gradients. Another is for
+ * the history, or for the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
 static double n_packed(const struct sl_settings *s)
 {
     return s->epochs >= s->history_every ? 2 : 1;
 }
 
-/* The share of the chunks that have gradients of a layer at a time: a slot's, as what others have lies where their
- * rows were. Those of bf16 are too small for it: then it is that of all slots whose tasks are submitted
- * (sl_pipe_tasks), in each segment that runs again. */
+/* The fraction of the chunks whose gradients of a layer need own blocks. Usually one slot: gradients of other slots
+ * lie in blocks of released rows. Blocks of bf16 rows are too small for gradients. Then it is all slots with
+ * submitted tasks (sl_pipe_tasks), in each recomputed segment. */
 static double share_in_hand(const struct sl_row_basis *basis)
 {
     const struct sl_settings *s = basis->settings;
@@ -389,8 +392,8 @@ static double share_in_hand(const struct sl_row_basis *basis)
 
 #define N_GRADIENTS 5
 
-/* Of its output, before the activation, of the sum, of what was projected, and of its input where that is activated
- * first. */
+/* Widths of gradients: of the output, before the activation, of the sum, of projected rows, and of an activated
+ * input. */
 static void gradient_widths(const struct sl_row_basis *basis, const struct sl_layer *layer, double widths[N_GRADIENTS])
 {
     bool sums = aggregates(layer) && !layer->training.project_first && layer != basis->model->layer;
@@ -401,13 +404,13 @@ static void gradient_widths(const struct sl_row_basis *basis, const struct sl_la
     widths[4] = layer->activates_input ? layer->n_in : 0;
 }
 
-/* Those of gradients along edges, which are rounded where rows are of bf16. */
+/* The width of gradients along edges, which are rounded if rows are bf16. */
 static double rounded_width(const struct sl_row_basis *basis, const struct sl_layer *layer)
 {
     return row_element(basis) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
 }
 
-/* Gradients of rows that are kept are all there; of others, those in hand. */
+/* Add gradients: of all chunks if their handles are permanent, otherwise of the chunks in progress. */
 static void add_gradient(const struct sl_row_basis *basis, double width, size_t element, struct sl_blocks *all,
                          struct sl_blocks *in_hand)
 {
@@ -415,7 +418,8 @@ static void add_gradient(const struct sl_row_basis *basis, double width, size_t 
     add_parts(basis, width, element, kept ? 1 : share_in_hand(basis), kept ? all : in_hand);
 }
 
-/* Those of all layers, or of one; of bf16 those that travel, besides. */
+/* Add permanent gradients of all layers and the most other gradients of one layer. With bf16 also the gradients that
+ * travel. */
 static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     struct sl_blocks passing = {{0}};
@@ -433,8 +437,8 @@ static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to
     add_all(to, &passing, 1);
 }
 
-/* One chunk goes forward and back alone while layers are timed (sl_pipe_time), and all its rows go at the end. Their
- * blocks stay: gradients' serve for none of the rows of bf16, which are half as large. */
+/* Add the blocks of timing (sl_pipe_time): one chunk runs forward and backward alone. Its rows are released, but
+ * their blocks stay in the pool. Blocks of gradients fit no bf16 rows, because these are half as large. */
 static void add_timed(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     const struct sl_settings *s = basis->settings;
@@ -492,9 +496,9 @@ void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out)
 
 /* ---- an evaluation ---- */
 
-#define AT_WORK 2 /* chunks of a worker: one in hand, and the next */
+#define AT_WORK 2 /* chunks of a worker: the current one and the next */
 
-/* Of a part. */
+/* The chunks of one part. */
 static struct sl_split evaluation_split(const struct sl_row_basis *basis)
 {
     uint32_t n_parts = basis->settings->group_size;
@@ -506,7 +510,7 @@ double sl_row_need_chunks(const struct sl_row_basis *basis)
     return (double)basis->settings->group_size * evaluation_split(basis).n_chunks;
 }
 
-/* Of all chunks, or of those at work. */
+/* Add rows of all chunks, or of the chunks in progress. */
 static void add_chunks(const struct sl_row_basis *basis, bool all, double row_bytes, struct sl_blocks *to)
 {
     struct sl_split split = evaluation_split(basis);
@@ -517,8 +521,8 @@ static void add_chunks(const struct sl_row_basis *basis, bool all, double row_by
     }
 }
 
-/* All rows that layer i adds up, but features, which are read where they are; and what it adds them to where that is
- * begun before. */
+/* Add all rows that layer i sums, except features, which are read in place; and the start values of the sums, if
+ * there are any. */
 static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     const struct sl_layer *layer = &basis->model->layer[i];
@@ -532,7 +536,7 @@ static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_
     }
 }
 
-/* Rows of the chunks at work, from where layer i has added up. */
+/* Add rows of the chunks in progress, after the sum of layer i. */
 static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     const struct sl_layer *layer = &basis->model->layer[i];
@@ -547,8 +551,8 @@ static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blo
     add_chunks(basis, false, width_if(attends(layer), layer->n_heads * real), to);
 }
 
-/* What the first layer's output begins waits for nothing else: a worker that is free takes it, however many layers
- * are before. */
+/* Add start values from the first layer's output. They depend on nothing else, so a free worker computes them early,
+ * for all later layers. */
 static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {
@@ -557,7 +561,7 @@ static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_bl
     }
 }
 
-/* Between a layer that adds up and the next one that does, rows are there for as long as a chunk is at work. */
+/* Layers between two summing layers only keep rows of the chunks in progress. */
 void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *out)
 {
     const struct sl_model *model = basis->model;
