@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of variables, and a folder in place of another. */
+ * Tables of variables, and the temporary folder. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
@@ -25,7 +25,7 @@ struct number {
     int64_t most;
 };
 
-/* Those that a run of ours may meet. -1 often is StarPU's word for "not set". */
+/* Variables that affect a run. To StarPU -1 often means "not set". */
 static const struct number numbers[] = {
     {"STARPU_NCPU", -1, INT_MAX},
     {"STARPU_NCPUS", -1, INT_MAX},
@@ -74,7 +74,7 @@ static enum sl_status check_number(const struct number *number)
                    number->name, text, (long long)number->least, (long long)number->most);
 }
 
-/* Of words that StarPU aborts at: a list of processors, and what a file is named after. */
+/* Texts at which StarPU aborts: a list of processors, and a host name that becomes part of a file name. */
 static enum sl_status check_words(void)
 {
     const char *list = getenv("STARPU_WORKERS_CPUID");
@@ -134,10 +134,10 @@ uint64_t sl_environment_memory(const char **name_out)
 
 /* ---- the folder ---- */
 
-/* What names it, the strongest first. */
+/* The variables that name it, in order of priority. */
 static const char *const home_names[SL_HOME_NAMES] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
 
-/* The one that StarPU takes; "": it has none. */
+/* The value that StarPU uses; "": none is set. */
 static const char *starpu_home(void)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
@@ -149,7 +149,7 @@ static const char *starpu_home(void)
     return "";
 }
 
-/* Its folders are there, or can be made, and written. */
+/* Whether StarPU's folders below `home` exist, or can be made, and can be written. */
 static bool usable(const char *home)
 {
     static const char *const folders[] = {".starpu/sampling/bus", ".starpu/sampling/codelets"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU's configuration in one place. The environment is set where only the environment decides. */
+ * StarPU's configuration. Environment variables are set for settings that StarPU takes only from the environment. */
 #include "runtime/machine/machine.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
 
-/* Between GPUs it matters more where a task's data are, and how long it takes there. */
+/* With GPUs, a scheduler must weigh transfers and run times: near does not. */
 #define DEFAULT_SCHED SL_NEAR
 #define DEFAULT_SCHED_GPUS "dmdas"
 
@@ -33,7 +33,7 @@ static void list_policies(char *out, size_t bytes)
     }
 }
 
-/* Ours knows of no GPUs. */
+/* The scheduler near supports no GPUs. */
 static enum sl_status check_near(uint32_t n_gpus)
 {
     if (n_gpus != 0) {
@@ -61,7 +61,7 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
     return sl_fail(SL_EINVAL, "--sched, or $STARPU_SCHED: there is no scheduler '%.100s'; there are%s", name, known);
 }
 
-/* Set a variable, or remove it where `value` is NULL. */
+/* Set a variable; value NULL: remove it. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
     int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
@@ -71,13 +71,13 @@ static enum sl_status set_variable(const char *name, const char *value)
     return SL_OK;
 }
 
-/* The GPUs that StarPU will use, or may where $STARPU_WORKERS_CUDAID says which. */
+/* The GPUs that StarPU will use; with $STARPU_WORKERS_CUDAID all GPUs that it may use. */
 struct gpus {
     uint32_t first, n;
-    struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* of a StarPU without CUDA there are none */
+    struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* + 1: STARPU_MAXCUDADEVS is 0 without CUDA */
 };
 
-/* Of those that are this rank's, n will be used: the first ones, unless $STARPU_WORKERS_CUDAID names others. */
+/* Read and check the first n GPUs of this rank, or all GPUs if $STARPU_WORKERS_CUDAID selects some. */
 static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
     enum sl_status st;
@@ -93,8 +93,8 @@ done:
     return st;
 }
 
-/* What bounds StarPU's count of main memory, which it does not keep (leave_memory_uncounted): with a bound it would hold on to freed
- * buffers until that is reached. The bound is ours to heed (sl_environment_memory). */
+/* Hide limits on main memory from StarPU. With a limit it would keep freed buffers until the limit is reached. The
+ * session enforces the limit instead (sl_environment_memory). */
 static enum sl_status hide_limits(char *kept[SL_MEMORY_LIMITS])
 {
     enum sl_status st = SL_OK;
@@ -119,10 +119,11 @@ static void show_limits(char *kept[SL_MEMORY_LIMITS])
     }
 }
 
-/* starpu_init with its environment: only that says whether StarPU traces, $STARPU_SCHED beats the configuration, and
- * what StarPU says of its first start is nothing a user can act on (STARPU_SILENT=0 lets it speak); and only that bounds what it
- * takes of a GPU's memory.
- * What the caller's environment had is put back, for the next run of this process. *error_out: what StarPU says. */
+/* Call starpu_init with a prepared environment:
+ * - $STARPU_SCHED overrides the configuration.
+ * - $STARPU_SILENT hides messages of StarPU's first start, which do not help a user. STARPU_SILENT=0 shows them.
+ * - limits on GPU memory are environment variables only.
+ * Afterwards the caller's variables are restored. *error_out: StarPU's result. */
 static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
                                   int *error_out)
 {
@@ -142,7 +143,7 @@ static enum sl_status init_starpu(const struct sl_settings *settings, struct gpu
     *error_out = sl_ranks_start_starpu(conf);
 restore:
     show_limits(limits);
-    set_variable("STARPU_SCHED", kept); /* whether or not this works, what came before it has */
+    set_variable("STARPU_SCHED", kept); /* best effort: a failure here must not hide `st` */
 done:
     sl_gpus_unlimit(gpus->n, gpus->gpu);
     sl_free(kept);
@@ -158,9 +159,9 @@ static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_g
     return inherited != NULL && inherited[0] != '\0' ? inherited : n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
 }
 
-/* NCCL's kernel on one GPU waits for those on the others, and CUDA may wait for a GPU to be idle before it loads a kernel that is
- * started for the first time (CUDA's programming guide, Lazy Loading): with NCCL all are loaded at CUDA's start, unless the user
- * wants it otherwise. CUDA looks at the variable once, so it stays. */
+/* With NCCL, load all kernels when CUDA starts, unless the user has set the variable. A lazily loaded kernel may wait
+ * until its GPU is idle (CUDA programming guide, Lazy Loading), while NCCL's kernel on this GPU waits for other GPUs:
+ * a deadlock. CUDA reads the variable once, so it stays set. */
 static enum sl_status load_kernels_early(const struct sl_settings *settings)
 {
     bool wanted = settings->gpus > 0 && settings->transport == SL_TRANSPORT_NCCL;
@@ -170,7 +171,7 @@ static enum sl_status load_kernels_early(const struct sl_settings *settings)
     return SL_OK;
 }
 
-/* Of those that are this rank's, as many as were asked for. */
+/* The requested number of GPUs among the GPUs of this rank. */
 static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *first_out, uint32_t *n_out)
 {
     uint32_t asked = settings->gpus;
@@ -201,7 +202,8 @@ done:
     return st;
 }
 
-/* Of the processors that several ranks share; where there are many, one of each rank's is for messages. */
+/* This rank's share of the processors. With several ranks and more than two processors each, one is left to
+ * messages. */
 static uint32_t share_of(const struct sl_topology *topology)
 {
     uint32_t share = topology->n_workers / sl_ranks_sharing();
@@ -209,7 +211,7 @@ static uint32_t share_of(const struct sl_topology *topology)
     return share > 0 ? share : 1;
 }
 
-/* Ranks that share processors do not bind their workers, which would all be bound to the first ones. */
+/* Ranks that share processors must not bind workers: all would bind to the first processors. */
 static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_threads)
 {
     enum sl_status st = SL_OK;
@@ -236,8 +238,8 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
     return SL_OK;
 }
 
-/* Main memory is not counted against what StarPU takes to be there, hwloc's count, which lacks what was added after the system's start:
- * at that bound StarPU would look for buffers to throw out for ever. Whether a run fits is asked before it starts
+/* Stop StarPU from counting main memory. Its limit is hwloc's count, which lacks memory added after the system's
+ * start. At the limit StarPU would search for buffers to evict forever. The session checks the need before it starts
  * (runtime/train/open.c). */
 static void leave_memory_uncounted(void)
 {
@@ -248,7 +250,7 @@ static void leave_memory_uncounted(void)
     }
 }
 
-/* StarPU takes the first ones by itself, and those of $STARPU_WORKERS_CUDAID before all. */
+/* By default StarPU takes the first GPUs. $STARPU_WORKERS_CUDAID has priority over this choice. */
 static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
 {
     conf->ncuda = (int)n;
@@ -258,7 +260,7 @@ static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
     }
 }
 
-/* By its name, or as it is where StarPU does not know it. */
+/* StarPU's schedulers are chosen by name; near by its struct, because StarPU does not know it. */
 static void choose_sched(const char *name, struct starpu_conf *conf)
 {
     bool ours = strcmp(name, SL_NEAR) == 0;
@@ -266,7 +268,7 @@ static void choose_sched(const char *name, struct starpu_conf *conf)
     conf->sched_policy_name = ours ? NULL : name;
 }
 
-/* Once StarPU is up: its GPUs, and each worker's libraries. */
+/* After StarPU has started: check the number of GPUs, and set up the libraries of all workers. */
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
     unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
@@ -290,7 +292,7 @@ static void stop_workers(const struct sl_machine *machine)
     sl_ranks_stop_starpu();
 }
 
-/* Where StarPU finds none for a worker it aborts. */
+/* StarPU aborts if it gets no thread for a worker. */
 static enum sl_status check_threads(uint32_t wanted)
 {
     uint32_t found = sl_limits_threads(wanted);
@@ -311,7 +313,7 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     uint32_t n_cpus = 0;
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
-    SL_TRY(st, load_kernels_early(settings), failed); /* before CUDA's first call */
+    SL_TRY(st, load_kernels_early(settings), failed); /* before the first call of CUDA */
     SL_TRY(st, count_gpus(settings, &gpus.first, &machine.n_gpus), failed);
     SL_TRY(st, read_gpus(settings, machine.n_gpus, &gpus), failed);
     snprintf(machine.sched, sizeof machine.sched, "%s", wanted_sched(settings, machine.n_gpus));

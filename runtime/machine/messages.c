@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * To and fro, and many at once. */
+ * Ping-pong messages for latency and bandwidth, bursts for the message rate. */
 #include "runtime/machine/messages.h"
 
 #include "codelets/ranks.h"
@@ -11,25 +11,25 @@
 
 enum {
     N_WARM_UP = 50,
-    N_ROUNDS = 500,     /* of a small message */
-    N_LONG_ROUNDS = 20, /* of a long one */
+    N_ROUNDS = 500,     /* small messages */
+    N_LONG_ROUNDS = 20, /* long messages */
     LONG_BYTES = 4 << 20,
-    N_AT_ONCE = 64, /* small messages, each of a handle of its own */
+    N_AT_ONCE = 64, /* small messages of a burst, each with its own handle */
     N_BURSTS = 20,
-    TO = N_AT_ONCE, /* tags: those below are of the messages at once */
+    TO = N_AT_ONCE, /* tags; smaller tags are for bursts */
     FRO,
     LONG_TO,
     LONG_FRO
 };
 
-/* This rank's part. */
+/* This rank's side of a pair. */
 struct pair {
     bool first; /* sends first */
     uint32_t other;
     starpu_data_handle_t small[N_AT_ONCE], large;
 };
 
-/* A message to the other, and one back that it sends when it has the first. */
+/* One round trip: the other rank answers after it has received. */
 static enum sl_status to_and_fro(const struct pair *p, starpu_data_handle_t handle, int64_t to, int64_t fro)
 {
     enum sl_status st = SL_OK;
@@ -73,7 +73,7 @@ static enum sl_status bursts(const struct pair *p)
     return st;
 }
 
-/* Seconds until all ranks have what was submitted since `start_s`. */
+/* The seconds from `start_s` until all ranks have completed their submitted messages. */
 static enum sl_status finish(enum sl_status submitted, double start_s, double *out)
 {
     enum sl_status st = submitted;
@@ -85,7 +85,7 @@ static enum sl_status finish(enum sl_status submitted, double start_s, double *o
     return st;
 }
 
-/* p NULL: a rank that looks on. */
+/* p NULL: an idle rank, which only takes part in barriers. */
 static enum sl_status measure(const struct pair *p, double seconds[3])
 {
     starpu_data_handle_t small = p != NULL ? p->small[0] : NULL;
@@ -148,7 +148,7 @@ static enum sl_status measure_started(double seconds[3])
     return st;
 }
 
-/* Of the pairs' seconds, added up. */
+/* seconds: sums over the pairs. */
 static struct sl_link link_of(const double seconds[3], double n_pairs)
 {
     struct sl_link link = {.latency_s = seconds[0] / n_pairs / (2 * N_ROUNDS),

@@ -7,7 +7,7 @@
 #include <hwloc.h>
 #include <unistd.h>
 
-/* Memory of the allowed nodes. The system's count is larger where memory was added after the start, but knows of no cpuset. */
+/* Memory of the allowed nodes. The system's count includes memory added after the start, but ignores cpusets. */
 static uint64_t machine_memory(hwloc_topology_t topology)
 {
     uint64_t nodes = hwloc_get_root_obj(topology)->total_memory;
@@ -26,7 +26,8 @@ static uint32_t count_inside(hwloc_topology_t topology, hwloc_const_cpuset_t set
     return n < 1 ? 1 : (uint32_t)n;
 }
 
-/* The next NUMA node, after `node` (NULL: the first), that has at least one hardware thread of the set; NULL: none is left. */
+/* The next NUMA node after `node` (NULL: the first) with at least one hardware thread of the set; NULL: no further
+ * node. */
 static hwloc_obj_t next_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_t node)
 {
     do {
@@ -44,7 +45,7 @@ static uint32_t count_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
     return n == 0 ? 1 : n;
 }
 
-/* hwloc's view, and the hardware threads that this process is bound to and allowed to use. */
+/* Open hwloc's view of the machine, and the set of hardware threads that this process is bound to and may use. */
 static enum sl_status open_machine(hwloc_topology_t *topology_out, hwloc_cpuset_t *set_out)
 {
     hwloc_topology_t topology;
@@ -73,7 +74,7 @@ static void close_machine(hwloc_topology_t topology, hwloc_cpuset_t set)
     hwloc_topology_destroy(topology);
 }
 
-/* One per core, since idle workers spin; fewer where that would use up the granted processor time. */
+/* One worker per core, because idle workers spin. Fewer if they would use up the granted processor time. */
 static uint32_t count_workers(const struct sl_topology *t)
 {
     double granted = t->limits.processors < 1 ? 1 : t->limits.processors;
@@ -101,7 +102,7 @@ enum sl_status sl_topology_read(struct sl_topology *out)
 
 /* ---- placement ---- */
 
-/* The node number `wanted` of the cpuset, or all of them. */
+/* Node number `wanted` of the cpuset, or all nodes. */
 static void choose_nodes(hwloc_topology_t topology, hwloc_const_cpuset_t set, uint32_t wanted, hwloc_nodeset_t out)
 {
     uint32_t i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums of array sizes. Constants were fitted to measured runs (doc/measurements.md). */
+ * Sums of array sizes. tests/test_memory_peak.c compares them with measured runs. */
 #include "runtime/train/memory_need.h"
 
 #include <math.h>
