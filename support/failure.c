@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * First report wins. */
+ * The first report wins. */
 #include "support/failure.h"
 
 #include <stdio.h>

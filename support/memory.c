@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checked allocation. Every block starts a cache line, or a page, after a small header that holds its size. */
+ * Checked allocation. A block starts at a cache line or a page. Its header is on the line or page before it. */
 #include "support/memory.h"
 
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 static atomic_long live;
 static atomic_long ration = -1;
 
-/* What stands before each block, on a line or page of its own: where the system's block starts, and how long ours is. */
+/* The header directly before a block: start of the system's block, and size of ours. */
 struct header {
     void *start;
     size_t bytes;
@@ -38,8 +38,7 @@ static int rationed(void)
     return 0;
 }
 
-/* Let a large block lie in huge pages, so that reading rows all over it does not miss the address translation each time too.
- * A kernel that has none says no, and nothing is lost. */
+/* Ask for huge pages, so that random access to rows causes fewer TLB misses. Best effort: a kernel may refuse. */
 static void wish_huge_pages(char *start, size_t bytes)
 {
     uintptr_t first = ((uintptr_t)start + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);

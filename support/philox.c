@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The words of many counters that differ in their vertex. */
+ * Words of many counters that differ in their vertex. */
 #include "support/philox.h"
 
 #define LANES SL_PHILOX_LANES

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Philox 4x32-10 (support/random.h) for many counters at once: lanes side by side, a lane for each counter.
+ * Philox 4x32-10 (support/random.h) for many counters at once: SIMD lanes, one lane per counter.
  *
- * sl_random4_lanes is for everyone. The rounds alone are for those who make the counters, or use the words, in vectors: word i of
- * all counters is x<i>, and what sl_random4 would give for each takes its place. With AVX2 or AVX-512 a lane is 64 bits wide,
- * because the multiplication of two 32-bit numbers is; what its upper half holds, before or after, matters to nobody. Compilers
- * do not find that by themselves, hence the intrinsics. Rounds become part of their caller, who must be compiled for what they
- * ask of the processor.
+ * Most callers use sl_random4_lanes. The rounds below are for callers that make counters, or use words, in vectors.
+ * Word i of all counters is in x<i>; the result replaces it. With AVX2 and AVX-512 a lane has 64 bits, because 32-bit
+ * multiplication gives 64 bits. The upper half of a lane is ignored on input and undefined on output. Compilers do
+ * not vectorise this by themselves, hence the intrinsics. The rounds are inlined: compile the caller for the same
+ * instruction set.
  */
 #ifndef SL_SUPPORT_PHILOX_H
 #define SL_SUPPORT_PHILOX_H
@@ -26,8 +26,8 @@
 
 #define SL_PHILOX_LANES 32
 
-/* sl_random4(where, vertices[l], draw) for every lane l: word i of it is left in words_out[i][l]. With AVX2 or AVX-512 where the
- * processor has them; the bits are the same. */
+/* Compute sl_random4(where, vertices[l], draw) for every lane l. Word i goes to words_out[i][l]. Uses AVX-512 or AVX2
+ * if the processor has it; the bits are the same. */
 void sl_random4_lanes(const struct sl_draw *where, const uint32_t vertices[SL_PHILOX_LANES], uint32_t draw,
                       uint32_t words_out[4][SL_PHILOX_LANES]);
 
@@ -35,7 +35,7 @@ void sl_random4_lanes(const struct sl_draw *where, const uint32_t vertices[SL_PH
 
 #define SL_PHILOX_ROUNDS 10
 
-/* What all lanes have in common: the key, and words 2 and 3 of the counter, as sl_random4 makes them. */
+/* Values common to all lanes: the key, and words 2 and 3 of the counter, as in sl_random4. */
 struct sl_philox_common {
     uint32_t key0, key1;
     uint32_t step, place;
@@ -49,7 +49,7 @@ static inline struct sl_philox_common sl_philox_common(const struct sl_draw *whe
                                      .place = (uint32_t)(where->step >> 32) | where->hop << 16 | where->purpose << 24};
 }
 
-/* Any processor: n lanes. */
+/* n lanes, on any processor. */
 SL_INLINE void sl_philox(const struct sl_philox_common *common, uint32_t n, uint32_t *x0, uint32_t *x1, uint32_t *x2,
                          uint32_t *x3)
 {
@@ -70,7 +70,7 @@ SL_INLINE void sl_philox(const struct sl_philox_common *common, uint32_t n, uint
 }
 
 #if SL_HAVE_X86
-#define SL_PHILOX_VECTORS 4 /* drawn for side by side, so that none waits for its own multiplications */
+#define SL_PHILOX_VECTORS 4 /* independent vectors, which hide the latency of multiplications */
 
 /* 16 lanes. */
 __attribute__((target("avx2"))) SL_INLINE void
@@ -96,9 +96,9 @@ sl_philox_avx2(const struct sl_philox_common *common, __m256i x0[SL_PHILOX_VECTO
     }
 }
 
-#define SL_EXCLUSIVE_OR 0x96 /* of three numbers, to a ternary instruction */
+#define SL_EXCLUSIVE_OR 0x96 /* truth table of a three-way exclusive or, for a ternary instruction */
 
-/* 32 lanes, in vectors twice as long. */
+/* 32 lanes. */
 __attribute__((target("avx512f"))) SL_INLINE void
 sl_philox_avx512(const struct sl_philox_common *common, __m512i x0[SL_PHILOX_VECTORS], __m512i x1[SL_PHILOX_VECTORS],
                  __m512i x2[SL_PHILOX_VECTORS], __m512i x3[SL_PHILOX_VECTORS])
