@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Checks of StarPU's environment variables before StarPU reads them: at invalid values it aborts, hangs or warns
- * forever. If StarPU cannot write its folder, it gets a temporary one while it runs.
+ * forever. If StarPU
+ * cannot write its folder, a temporary folder replaces it during the run.
  */
 #ifndef SL_RUNTIME_MACHINE_ENVIRONMENT_H
 #define SL_RUNTIME_MACHINE_ENVIRONMENT_H
@@ -12,15 +13,15 @@
 
 #include "support/status.h"
 
-/* Refuse variables that StarPU could not use. traced: also check the variables of traces.
+/* Refuse variables with invalid values for StarPU. traced: also check the variables of traces.
  * SL_EINVAL: the message names the variable. */
 enum sl_status sl_environment_check(bool traced);
 
-/* The number of CPU workers in $STARPU_NCPU or $STARPU_NCPUS; 0: not set. Call it after sl_environment_check. */
+/* The number of CPU workers in $STARPU_NCPU or $STARPU_NCPUS; 0: not set. Call sl_environment_check first. */
 uint32_t sl_environment_cpus(void);
 
-/* The smallest of StarPU's limits on main memory in bytes; UINT64_MAX: no limit. *name_out: its variable. The session
- * enforces the limit. It is hidden from StarPU (runtime/machine/machine.c). */
+/* The smallest of StarPU's limits on main memory in bytes; UINT64_MAX: no limit. *name_out: its variable. The
+ * session enforces the limit, hidden from StarPU (runtime/machine/machine.c). */
 uint64_t sl_environment_memory(const char **name_out);
 
 /* The variables of these limits. */
@@ -30,9 +31,9 @@ extern const char *const sl_environment_memory_limits[SL_MEMORY_LIMITS];
 #define SL_HOME_BYTES 256
 #define SL_HOME_NAMES 3
 
-/* The folder in which StarPU keeps its performance models. */
+/* The folder of StarPU's performance models. */
 struct sl_environment_home {
-    /* the folder that cannot be written; "": StarPU's usual folder is fine */
+    /* StarPU's usual folder, if not writable; otherwise "" */
     char refused[SL_HOME_BYTES];
     /* a temporary folder in its place */
     char instead[SL_HOME_BYTES];
@@ -42,7 +43,7 @@ struct sl_environment_home {
     char *kept[SL_HOME_NAMES];
 };
 
-/* Before StarPU starts: check that it can write its folder. If not, make a temporary folder and let $XDG_CACHE_HOME,
+/* Before StarPU starts: check StarPU's folder. If not writable, make a temporary folder and let $XDG_CACHE_HOME,
  * $STARPU_HOME and $HOME name it. SL_EIO: no folder can be made. SL_ENOMEM. */
 enum sl_status sl_environment_home_open(struct sl_environment_home *out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The GPUs that this process may use, with CUDA's numbers; none if StarPU or Starling was built without CUDA. Also
- * the settings of GPUs that StarPU gets before it starts.
+ * The GPUs of this process, with CUDA's numbers; none if StarPU or Starling was built without CUDA. Also StarPU's
+ * settings for GPUs, made before StarPU starts.
  */
 #ifndef SL_RUNTIME_MACHINE_GPUS_H
 #define SL_RUNTIME_MACHINE_GPUS_H
@@ -20,7 +20,7 @@ struct sl_gpu {
     uint64_t bytes; /* memory */
     /* free memory, after CUDA has started on the GPU in this process */
     uint64_t free_bytes;
-    /* stream-ordered memory pools (cudaMallocAsync), which launchers need */
+    /* stream-ordered memory pools (cudaMallocAsync), required by launchers */
     bool has_pools;
     /* TF32 and bf16 products: compute capability 8 */
     bool has_tensors;
@@ -31,17 +31,16 @@ struct sl_gpu {
 /* Whether this build can use GPUs. */
 bool sl_gpus_built(void);
 
-/* The number of GPUs, at most as many as StarPU was built for; 0 without a driver. Starts CUDA, which takes a
- * moment. */
+/* The number of GPUs, at most as many as StarPU was built for; 0 without a driver. Starts CUDA: takes a moment. */
 uint32_t sl_gpus_count(void);
 
-/* A hash that identifies GPU number `gpu` among the GPUs of the machine, independent of a process's numbering. 0:
+/* A hash to identify GPU number `gpu` among the GPUs of the machine, independent of a process's numbering. 0:
  * CUDA gives no identity. */
 uint64_t sl_gpus_name(uint32_t gpu);
 
-/* Divide GPUs between ranks. `there`: the number of GPUs that this rank sees. Ranks that see the same GPUs share them
- * evenly; each gets consecutive GPUs (codelets/ranks.h, sl_ranks_share). A single rank, or a rank with
- * $STARPU_WORKERS_CUDAID set, gets all. Collective. SL_ENODEV: fewer GPUs than ranks that share them. */
+/* Divide GPUs between ranks. `there`: the number of GPUs visible to this rank. Ranks with the same visible GPUs
+ * share evenly; each gets consecutive GPUs (codelets/ranks.h, sl_ranks_share). A single rank, or a rank with
+ * $STARPU_WORKERS_CUDAID set, gets all. Collective. SL_ENODEV: fewer GPUs than ranks. */
 enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_out);
 
 /* Describe GPU number `gpu`: "NVIDIA H100 80GB HBM3, 79.2 GiB". Empty if CUDA gives no properties. */
@@ -55,29 +54,27 @@ uint32_t sl_gpus_list(int *devices, int *nodes);
  * calling thread's current device does not change. SL_ECUDA. */
 enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out);
 
-/* Check that a GPU, number `index`, can do the run. SL_ENOTSUP: its driver has no memory pools, or it does not
- * support --precision. */
+/* Check a GPU, number `index`. SL_ENOTSUP: the driver has no memory pools, or the GPU does not support --precision. */
 enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision);
 
-/* Check $STARPU_NWORKER_PER_CUDA. Homes of PEs, stage times and working memory rely on one worker, so on one stream,
- * per GPU.
- * SL_EINVAL: another number. */
+/* Check $STARPU_NWORKER_PER_CUDA. Homes of PEs, stage times and working memory rely on a single worker, and so a
+ * single stream, per GPU. SL_EINVAL: another number. */
 enum sl_status sl_gpus_check_workers(void);
 
-/* The bytes of GPU memory that StarPU may fill with data. The rest is for launchers' scratch memory
- * (codelets/kernel.cuh, sl_scratch), for which StarPU cannot make room, and for code and buffers of libraries.
+/* The bytes of GPU memory available to StarPU's data. The rest is for launchers' scratch memory
+ * (codelets/kernel.cuh, sl_scratch), not known to StarPU, and for code and buffers of libraries.
  * with_nccl: also for NCCL. */
 uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl);
 
-/* Before StarPU starts: limit it to sl_gpus_data_bytes on each of n GPUs. Sets $STARPU_LIMIT_CUDA_i_MEM, i being the
- * device, unless the user has set this variable or $STARPU_LIMIT_CUDA_MEM. SL_ENOMEM. */
+/* Before StarPU starts: limit StarPU to sl_gpus_data_bytes on each of n GPUs. Sets $STARPU_LIMIT_CUDA_i_MEM, i
+ * being the device, unless the user has set this variable or $STARPU_LIMIT_CUDA_MEM. SL_ENOMEM. */
 enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl);
 
-/* Restore the environment, after StarPU has read it. */
+/* Restore the environment, after StarPU's start. */
 void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus);
 
-/* Whether GPUs can read main memory at this address. StarPU reports memory as locked even if $STARPU_DISABLE_PINNING
- * prevents it; this asks CUDA. True in a build without CUDA. */
+/* Whether GPUs can read main memory at this address. With $STARPU_DISABLE_PINNING StarPU reports memory
+ * as locked although it is not; this asks CUDA. True in a build without CUDA. */
 bool sl_gpus_reach(const void *memory);
 
 /* Set up cuBLAS, cuSPARSE and the memory pools on StarPU's GPUs; release the libraries. StarPU is up and has GPUs. */

@@ -16,30 +16,29 @@ struct sl_machine {
     bool started;
     unsigned n_workers; /* CPU and GPU workers */
     unsigned n_gpus;    /* GPU workers */
-    /* --cpus was left open and there are GPUs: the CPU worker runs only tasks that GPUs cannot run (struct sl_run) */
+    /* --cpus was left open, with GPUs: the CPU worker only runs tasks without a GPU implementation (struct sl_run) */
     bool gpus_first;
     char sched[64]; /* the scheduler in use */
     struct sl_environment_home home;
 };
 
 /* Start StarPU as the settings say:
- * - GPUs: `gpus` of the GPUs that belong to this rank (sl_gpus_share). SL_GPUS_ALL: all of them.
- * - CPU workers: `cpus`. 0: $STARPU_NCPU. If that is not set: one with GPUs, otherwise the number in
+ * - GPUs: `gpus` of this rank's GPUs (sl_gpus_share). SL_GPUS_ALL: all.
+ * - CPU workers: `cpus`. 0: $STARPU_NCPU. If not set: 1 with GPUs, otherwise the number in
  * runtime/machine/topology.h.
- * - scheduler: `sched`. NULL: $STARPU_SCHED. If that is not set: dmdas with GPUs, otherwise near (codelets/near.h).
+ * - scheduler: `sched`. NULL: $STARPU_SCHED. If not set: dmdas with GPUs, otherwise near (codelets/near.h).
  *
- * Without GPUs buffers come from the pool (runtime/machine/pool.h). With GPUs they are StarPU's pinned buffers,
+ * Without GPUs buffers come from the pool (runtime/machine/pool.h). With GPUs buffers are StarPU's pinned memory,
  * cuBLAS and cuSPARSE are set up on each GPU, and some GPU memory is reserved for launchers and libraries
  * (sl_gpus_data_bytes). StarPU installs no signal handlers. Invalid environment variables are refused, or replaced
  * (runtime/machine/environment.h). sl_trace_prepare (runtime/report/trace.h) has decided before whether StarPU
  * traces.
  *
  * On failure StarPU is down and *out is empty.
- * SL_EINVAL: unknown scheduler (the message lists the known ones), near with GPUs, more workers than StarPU was built
- * for, several workers per GPU, or an invalid variable. SL_ENOTSUP: GPUs in a build without CUDA, or a GPU that
- * cannot do the run (sl_gpus_check).
- * SL_ECUDA: CUDA does not start on a GPU. SL_ENODEV: no worker, too few threads, or too few GPUs. SL_EIO, SL_ENOMEM,
- * SL_ESTARPU. */
+ * SL_EINVAL: unknown scheduler (the message lists the known ones), near with GPUs, more workers than StarPU was
+ * built for, several workers per GPU, or an invalid variable. SL_ENOTSUP: GPUs in a build without CUDA, or a GPU
+ * refused by sl_gpus_check. SL_ECUDA: CUDA does not start on a GPU. SL_ENODEV: no worker, too few threads, or too
+ * few GPUs. SL_EIO, SL_ENOMEM, SL_ESTARPU. */
 enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
 
 /* Wait for all tasks, then stop StarPU. An empty struct is allowed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The cost of messages, as a user describes it for a cluster or as measured between ranks.
+ * The cost of messages, described for a cluster or measured between ranks.
  */
 #ifndef SL_RUNTIME_MACHINE_MESSAGES_H
 #define SL_RUNTIME_MACHINE_MESSAGES_H
@@ -9,7 +9,7 @@
 #include "support/status.h"
 
 struct sl_link {
-    /* time from the end of the task that writes a small message to the start of the task that reads it */
+    /* for a small message: time from the end of the writing task to the start of the reading task */
     double latency_s;
     /* time between two small messages in a burst */
     double message_s;
@@ -21,7 +21,7 @@ struct sl_link {
  * all pairs measure at once. With an odd number of ranks the last rank is idle. Rank 0 gets the average over the
  * pairs; the output of other ranks is undefined. Takes about a second. Collective, after sl_ranks_open. StarPU is
  * down before and after.
- * SL_EINVAL: there is only one rank. SL_ESTARPU, SL_EIO, and the statuses of sl_machine_start. */
+ * SL_EINVAL: a single rank. SL_ESTARPU, SL_EIO, and the statuses of sl_machine_start. */
 enum sl_status sl_messages_measure(struct sl_link *out);
 
 #endif

@@ -24,16 +24,16 @@ void sl_pool_install(void);
 void sl_pool_remove(void);
 
 /* Choose how the pool reports missing memory.
- * failure: report it as the run's failure. The buffer gets an address that nobody may write to. Tasks see the failure
- * and do not touch the buffer. The host must check the failure after it has acquired a buffer. `failure` outlives the
- * pool. NULL, the default: tell StarPU, which then retries forever. This is necessary if StarPU copies buffers
- * itself, to other memory nodes or other ranks. */
+ * failure: report it as the run's failure. The buffer gets an address without write access. Tasks see the failure
+ * and do not touch the buffer. The host must check the failure after acquiring a buffer. `failure` outlives the
+ * pool. NULL, the default: tell StarPU; StarPU then retries forever. Necessary if StarPU copies buffers to another
+ * memory node or rank. */
 void sl_pool_report(struct sl_failure *failure);
 
 /* Fill the reserve: add as many blocks as the pool took from the system since the last call, each one class larger.
- * Sizes of steps and overlaps of buffers vary, but by less than a class. An unused block of the reserve costs address
- * space and one page. The reserve is used only if no other block fits. If address space is short, there is no
- * reserve. Call it after an epoch. */
+ * Sizes of steps and overlaps of buffers vary, but by less than a class. An unused block of the reserve costs
+ * address space and one page. The reserve is used only if no other block fits. No reserve is kept if address space
+ * is short. Call this after an epoch. */
 void sl_pool_reserve(void);
 
 /* true: a block serves only sizes near its own. Large blocks then waste at most a quarter instead of a half, and no
@@ -41,23 +41,24 @@ void sl_pool_reserve(void);
 void sl_pool_borrow_near_only(bool near);
 
 /* true, the default: free blocks keep their memory. false: a free block returns its pages to the system at once,
- * unless it shares huge pages; new blocks do not share huge pages. This is for phases that use much memory briefly,
- * with sizes that change from phase to phase. Thread safe. */
+ * unless it shares huge pages; new blocks do not share huge pages. For phases with brief, large needs of changing
+ * sizes. Thread safe. */
 void sl_pool_keep(bool keep);
 
 /* The smallest block. */
 #define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
 
 /* sl_pool_trim keeps free blocks up to this many bytes, with one rank. Unused blocks of the reserve do not count.
- * With several ranks it keeps none, because ranks are there to save memory. */
+ * With several ranks
+ * it keeps none: ranks serve to save memory. */
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 
-/* Return the free blocks to the system if they exceed SL_POOL_KEPT_BYTES. Call it between training and evaluation,
- * whose blocks have different sizes: the run then holds the larger need instead of the sum. Fewer blocks are kept,
+/* Return the free blocks to the system if above SL_POOL_KEPT_BYTES. Call this between training and evaluation.
+ * Their blocks have different sizes: the run then holds the larger need instead of the sum. Fewer blocks are kept,
  * because new blocks cost time. Thread safe. */
 void sl_pool_trim(void);
 
-/* Make the C allocator return freed memory to the system. Call it after a phase that freed much. Thread safe. */
+/* Make the C allocator return freed memory to the system. Call this after freeing much. Thread safe. */
 void sl_pool_purge(void);
 
 /* ---- classes, for estimates ---- */
@@ -67,14 +68,14 @@ void sl_pool_purge(void);
 /* The class of the block for `bytes`, and the size of such a block. */
 unsigned sl_pool_class(size_t bytes, size_t *block_bytes_out);
 
-/* The largest class of a free block that may serve a request of `class`. near: as after
+/* The largest class of a free block for a request of `class`. near: as after
  * sl_pool_borrow_near_only(true). */
 unsigned sl_pool_largest(unsigned class, bool near);
 
 /* The number of blocks taken from the system so far. Constant in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);
 
-/* The bytes of the blocks that the pool holds. Blocks that have returned only their pages still count. Thread
+/* The bytes of the pool's blocks, including blocks without pages. Thread
  * safe. */
 uint64_t sl_pool_bytes(void);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The resources that this process may use: cores, NUMA nodes, memory. They are read from hwloc, control groups and
- * ulimit, so cpusets of Slurm and limits of a container count instead of the machine's size. Also the placement of
- * large tables on NUMA nodes.
+ * The resources of this process: cores, NUMA nodes, memory. The sources are hwloc, control groups and ulimit, so
+ * cpusets of Slurm and limits of a container count instead of the machine's size. Also the placement of large
+ * tables on NUMA nodes.
  */
 #ifndef SL_RUNTIME_MACHINE_TOPOLOGY_H
 #define SL_RUNTIME_MACHINE_TOPOLOGY_H
@@ -18,7 +18,7 @@ struct sl_topology {
     uint32_t n_cores; /* physical cores in the process's cpuset, at least 1 */
     uint32_t n_pus;   /* hardware threads in the cpuset, at least 1 */
     uint32_t n_numa;  /* NUMA nodes with a core of the cpuset, at least 1 */
-    /* CPU workers worth starting: one per core, at most the whole processors that a control group grants; at least
+    /* CPU workers worth starting: one per core, at most the whole processors granted by a control group; at least
      * 1 */
     uint32_t n_workers;
     /* memory of the allowed NUMA nodes, or a smaller limit */
@@ -41,7 +41,7 @@ struct sl_memory_range {
 };
 
 /* Ask the system to put n ranges on their nodes; existing pages move. If ranges share a page, the later range wins.
- * Returns the number of granted ranges. A container may forbid placement; it affects speed only, not results. */
+ * Returns the number of granted ranges. A container may forbid placement. Placement affects speed only, not results. */
 uint32_t sl_topology_place(const struct sl_memory_range *ranges, uint32_t n);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The plan: how a run's work is divided. It is made once, before the first task, and never changes.
+ * The plan: how a run's work is divided. A plan is made once, before the first task, and never changes.
  *
- * There are P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
- * A run has one replica of the model; with gossip it has one replica per group.
+ * A run has P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
+ * A run has
+ * one replica of the model, or with gossip one per group.
  *
  * With R ranks (codelets/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
  * replica may span several ranks.
  *
  * Full-graph training (runtime/pipe/epoch.h) has a PE for each graph chunk, in the order of the ways. A crew is the
- * set of ranks that compute the same consecutive stages; there are min(R, S) crews for S stages. Each crew has a
- * group of PEs. If there are more ranks than stages, the ranks of a crew share its ways. Otherwise a crew is one
+ * set of ranks for the same consecutive stages; S stages give min(R, S) crews. Each crew has a group of PEs. If R >
+ * S, the ranks of a crew share its ways. Otherwise a crew is one
  * rank, and this rank has all ways. So the stages of a rank are consecutive, and so are its ways.
  */
 #ifndef SL_RUNTIME_PLAN_PLAN_H
@@ -88,7 +89,7 @@ static inline uint32_t sl_plan_peer(const struct sl_plan *plan, uint32_t p, uint
     return p - p % plan->n_parts + peer;
 }
 
-/* The number of PEs that train one replica; the replica of PE p; the first PE of a replica. */
+/* The number of PEs per replica; the replica of PE p; the first PE of a replica. */
 static inline uint32_t sl_plan_replica_pes(const struct sl_plan *plan)
 {
     return plan->n_pes / plan->n_replicas;
@@ -102,10 +103,10 @@ static inline uint32_t sl_plan_first_of(const struct sl_plan *plan, uint32_t rep
     return replica * sl_plan_replica_pes(plan);
 }
 
-/* Whether some crew has several ranks, which then share its ways. */
+/* Whether some crew has several ranks. Its ranks then share its ways. */
 bool sl_plan_shares_ways(const struct sl_plan *plan);
 
-/* The rank that owns PE p, and whether this rank owns it. */
+/* The owner rank of PE p; whether this rank is the owner. */
 uint32_t sl_plan_rank(const struct sl_plan *plan, uint32_t p);
 static inline bool sl_plan_here(const struct sl_plan *plan, uint32_t p)
 {
@@ -117,10 +118,10 @@ uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank);
 /* Whether a PE of this rank owns part q. */
 bool sl_plan_holds(const struct sl_plan *plan, uint32_t q);
 
-/* The rank that evaluates part q; it owns the part. Ascending in q. */
+/* The evaluating rank of part q, an owner of the part. Ascending in q. */
 uint32_t sl_plan_scorer(const struct sl_plan *plan, uint32_t q);
 
-/* The ranks that own PEs first .. first + n - 1: begin .. end - 1. */
+/* The owner ranks of PEs first .. first + n - 1: begin .. end - 1. */
 struct sl_rank_range {
     uint32_t begin, end;
 };
@@ -132,7 +133,7 @@ static inline struct sl_rank_range sl_plan_ranks(const struct sl_plan *plan, uin
 /* The ranks of a crew. */
 struct sl_rank_range sl_plan_crew_ranks(const struct sl_plan *plan, uint32_t crew);
 
-/* The ranks that train a replica, each on its own copy; whether this rank is one. */
+/* The ranks training a replica, each on its own copy; whether this rank is among the ranks. */
 static inline struct sl_rank_range sl_plan_trainers(const struct sl_plan *plan, uint32_t replica)
 {
     return sl_plan_ranks(plan, sl_plan_first_of(plan, replica), sl_plan_replica_pes(plan));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * How an epoch runs: a table of operations over the data that the session has opened (runtime/train/session.h). There
- * are two
- * schedules: sampled minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/schedule.h).
+ * How an epoch runs: a table of operations over the session's data (runtime/train/session.h). Schedules: sampled
+ * minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/schedule.h).
  */
 #ifndef SL_RUNTIME_PLAN_SCHEDULE_H
 #define SL_RUNTIME_PLAN_SCHEDULE_H
@@ -23,7 +22,7 @@ struct sl_transport;
 
 /* Inputs of a schedule, all borrowed from the session. */
 struct sl_work {
-    /* A schedule fills in feature_cache if the user left it open. */
+    /* A schedule fills in feature_cache if left open. */
     struct sl_settings *settings;
     const struct sl_plan *plan;
     struct sl_run *run;
@@ -31,12 +30,11 @@ struct sl_work {
     /* array of the plan's replicas */
     struct sl_model *model;
     struct sl_transport *transport;
-    /* Most bytes that the data of tasks take on one GPU, without dense features and without buffers of the
-     * schedule. */
+    /* Most bytes of task data on one GPU, without dense features and without buffers of the schedule. */
     uint64_t gpu_bytes;
 };
 
-/* Most tensors that a schedule adds to a checkpoint. */
+/* Most tensors of a schedule in a checkpoint. */
 #define SL_SCHEDULE_TENSORS (SL_MAX_MODEL_LAYERS + 8)
 
 struct sl_schedule_kind;
@@ -45,7 +43,7 @@ struct sl_schedule {
     const struct sl_schedule_kind *kind;
     /* state of the kind, made by its open */
     void *own;
-    /* buffers that GPUs fetch from although the system refused to lock them in memory */
+    /* buffers for GPUs that the system refused to lock in memory */
     uint32_t n_refused;
 };
 
@@ -64,16 +62,16 @@ struct sl_schedule_kind {
     void (*close)(void *own);
 
     /* Submit all tasks of a step, with this step's Adam. The graph writes the mean loss of the step's seeds to `loss`
-     * (one double). Returns the failure of an earlier task, if there is one. */
+     * (one double). Returns the failure of an earlier task, if any. */
     enum sl_status (*advance)(void *own, uint64_t step, const struct sl_adam *adam, starpu_data_handle_t loss);
 
-    /* Steps in flight, n: after step i is submitted, the loss of step i - n is there. */
+    /* Steps in flight, n: after step i is submitted, the loss of step i - n is ready. */
     uint32_t (*in_flight)(const void *own);
 
     /* Add the other ranks' counts of the current epoch to rank 0's. Collective. SL_EIO. NULL: a single rank. */
     enum sl_status (*gather)(void *own);
 
-    /* checkpoint false: bring the current model to all ranks. true: bring everything that `save` needs to rank 0.
+    /* checkpoint false: bring the current model to all ranks. true: bring all data for `save` to rank 0.
      * Collective. SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. NULL: the data are already in place. */
     enum sl_status (*share)(void *own, bool checkpoint);
 

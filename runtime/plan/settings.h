@@ -117,12 +117,13 @@ struct sl_settings {
     uint32_t cpus;
     /* SL_GPUS_ALL: all GPUs, if the build can use them. sl_session_open replaces it by their number. */
     uint32_t gpus;
-    /* NULL: $STARPU_SCHED; if that is not set, dmdas with GPUs and near without */
+    /* NULL: $STARPU_SCHED; if not set, dmdas with GPUs and near without */
     char *sched;
     int placement; /* enum sl_placement; SL_PLACEMENT_AUTO until sl_session_open decides */
     int transport; /* enum sl_transport_by */
     int means;     /* enum sl_means_by */
-    /* seconds without progress that end the run; 0: never. SL_WATCHDOG_AUTO: 300 with several ranks, otherwise 0. */
+    /* end the run after so many seconds without progress; 0: never. SL_WATCHDOG_AUTO: 300 with several ranks,
+     * otherwise 0. */
     uint32_t watchdog;
 };
 
@@ -136,14 +137,13 @@ const struct sl_option_table *sl_settings_table_of(const struct sl_settings *set
 enum sl_status sl_settings_init(struct sl_settings *settings);
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings);
 
-/* Check all options before any work is done. Refuse values that the command line would not accept; a program may have
- * filled the struct by itself. Refuse contradictions: a wrong fanout length, kappa without labor, a group size that
- * does not divide pes, resume without checkpoint, and so on. Derive the fields that follow from others (group_size,
- * fanout).
- * SL_EINVAL: the message names the option, its value, and valid values. */
+/* Check all options before any work is done. Refuse values outside the command line's rules; a program may have
+ * filled the struct by itself. Refuse contradictions: a wrong fanout length, kappa without labor, a group size not
+ * dividing pes, resume without checkpoint, and so on. Derive dependent fields (group_size, fanout). SL_EINVAL: the
+ * message names the option, its value, and valid values. */
 enum sl_status sl_settings_check(struct sl_settings *settings);
 
-/* Bytes of one number in the rows that --precision applies to. */
+/* Bytes of a number in rows of --precision. */
 static inline size_t sl_settings_row_element(const struct sl_settings *settings)
 {
     return settings->precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);

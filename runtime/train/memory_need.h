@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Estimates of a run's memory, made before the run allocates it.
+ * Estimates of a run's memory, made before the run allocates.
  */
 #ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
@@ -32,47 +32,47 @@ struct sl_memory_terms {
     uint64_t model;
     /* partial sums of gradients, losses and batch norm */
     uint64_t partials;
-    /* buffers through which PEs exchange rows */
+    /* buffers for exchanging rows between PEs */
     uint64_t exchange;
     /* sampled blocks of `depth` minibatches */
     uint64_t samples;
-    /* buffers in which all CPU workers round or widen factors of bf16 products */
+    /* buffers of all CPU workers for rounding and widening factors of bf16 products */
     uint64_t factors;
     /* Rows of one training step, plus a margin. Small chunks keep their handles: their rows count `depth` times. */
     uint64_t rows;
-    /* the part of `rows` that stays in use during an evaluation */
+    /* the part of `rows` still in use during an evaluation */
     uint64_t history;
     /* rows of all vertices in an evaluation */
     uint64_t evaluation;
-    /* StarPU's records of an evaluation's tasks, which are all submitted at once */
+    /* StarPU's records of an evaluation's tasks, all submitted at once */
     uint64_t records;
-    /* the part of `evaluation` for which no block fits that training has left in the pool */
+    /* the part of `evaluation` not served by blocks from training */
     uint64_t beside;
 };
 struct sl_memory_terms sl_memory_terms(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                        const struct sl_memory_run *run);
 
-/* Estimated peak memory in bytes of a run with one rank. It is the sum of data, model, partials, exchange, factors
- * and the process itself, plus the larger of two phases: the dataset as loaded, and the work. The work is training
- * with `beside` and `records`; if the pool returns training's blocks to the system before an evaluation, it is the
+/* Estimated peak memory in bytes of a run with one rank: the sum of data, model, partials, exchange, factors and
+ * the process itself, plus the larger of two phases: the dataset as loaded, and the work. The work is training with
+ * `beside` and `records`; if the pool returns training's blocks to the system before an evaluation, the work is the
  * larger of training and evaluation.
  *
- * Of 26 runs none takes over a tenth more than the estimate, or less than about four fifths of it
- * (tests/test_memory_peak.c, doc/measurements.md). Buffers for reading a dataset's text are not counted: they are
- * freed before. */
+ * In 26 runs the peak was at most a tenth above the estimate and at least about four fifths of it
+ * (tests/test_memory_peak.c, doc/measurements.md). Buffers for reading a dataset's text are freed earlier and not
+ * counted. */
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run);
 
 struct sl_rank_need {
     /* estimated peak memory in bytes */
     uint64_t memory;
-    /* Bytes of address space that are mapped but never touched: tables are as long as for all parts. */
+    /* Mapped but never touched bytes: tables are as long as for all parts. */
     uint64_t untouched;
 };
 
 /* The estimate for one rank of several: its share, the tables of all vertices, and the halo of its evaluation
- * (runtime/full/halo.h). A dataset from a cache file is read piece by piece; other datasets are loaded whole.
- * partition: gives the rank's share. NULL if there are no parts yet: then a part is assumed to be a quarter larger
+ * (runtime/full/halo.h). A dataset from a cache file is read piece by piece; all others are loaded whole.
+ * partition: gives the rank's share. NULL before parts are made: then a part is assumed to be a quarter larger
  * than the average. Parts made without constraints (SL_PARTITION_NONE) may be larger. */
 struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                         const struct sl_plan *plan, const struct sl_partition *partition,
@@ -81,7 +81,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 /* StarPU allocates small buffers in pieces of 32 MiB and has at least two pieces. */
 #define SL_GPU_PIECES_BYTES ((uint64_t)64 << 20)
 
-/* Most bytes that StarPU may have to hold on a GPU, without the dense features of its parts and without the slots of
+/* Most bytes of StarPU's data on a GPU, without the dense features of its parts and without the slots of
  * the ring. Sizes are rounded up to StarPU's size classes. Both include SL_GPU_PIECES_BYTES. */
 struct sl_gpu_need {
     /* parts, sampled blocks, the rows of one step, weights and gradients */
@@ -91,7 +91,7 @@ struct sl_gpu_need {
     uint64_t evaluation;
 };
 
-/* The estimate for one of n_gpus GPUs, counted over all ranks, that share the PEs evenly. */
+/* The estimate for one GPU. n_gpus: the GPUs of all ranks; they share the PEs evenly. */
 struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const struct sl_shards *shards,
                                       uint32_t n_gpus);
 

@@ -8,16 +8,16 @@
 
 #include "runtime/train/session.h"
 
-/* Before any work: check that the folders of the --save, --predict, --embed and --metrics files exist and can be
- * written, and make the --checkpoint folder. SL_EIO. */
+/* Before any work: check the folders of the --save, --predict, --embed and --metrics files (existing, writable),
+ * and make the --checkpoint folder. SL_EIO. */
 enum sl_status sl_outputs_check(const struct sl_settings *settings);
 
-/* At the end of training: set the model to the model of the best evaluation. Without an evaluation it stays as it is;
- * several replicas are averaged. SL_ESTARPU, SL_ENOMEM. */
+/* At the end of training: set the model to the model of the best evaluation. Without an evaluation the model does
+ * not change; several replicas are averaged. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_outputs_settle(struct sl_session *session);
 
-/* Write --save, --predict and --embed, after sl_outputs_settle. Collective: rank 0 writes, and receives the rows of
- * other ranks a window at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */
+/* Write --save, --predict and --embed, after sl_outputs_settle. Collective: rank 0 writes, and receives rows from
+ * all ranks a window at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */
 enum sl_status sl_outputs_write(struct sl_session *session);
 
 /* Load --load into the model. SL_EFILE, SL_EIO. */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Start of a session with several ranks (codelets/ranks.h): checks that all ranks do the same. With one rank these
+ * Start of a session with several ranks (codelets/ranks.h): all ranks must do the same. With one rank these
  * functions do nothing.
  *
- * Rank 0 decides the options that are left open, and writes the files.
+ * Rank 0 decides open options and writes the files.
  */
 #ifndef SL_RUNTIME_TRAIN_RANKS_H
 #define SL_RUNTIME_TRAIN_RANKS_H
 
 #include "runtime/train/session.h"
 
-/* Refuse settings that several ranks do not support. SL_EINVAL. */
+/* Refuse settings not supported with several ranks. SL_EINVAL. */
 enum sl_status sl_ranks_check_settings(const struct sl_settings *settings);
 
-/* Check that all ranks run the same version with the same options. Options about file locations and about one machine
- * may differ. Collective. SL_EINVAL: the message names the first option that differs from rank 0's. */
+/* Compare versions and options of all ranks. Options about file locations and about a single machine may differ.
+ * Collective. SL_EINVAL: the message names the first different option. */
 enum sl_status sl_ranks_match_settings(const struct sl_settings *settings);
 
 /* Take over rank 0's decisions on PEs, group size, chunks and placement. Collective. SL_EINVAL: fewer PEs than
@@ -26,16 +26,16 @@ enum sl_status sl_ranks_take_decisions(struct sl_settings *settings);
  * features. Sources of edges and feature values are left out, because reading them takes long. 0 with one rank. */
 uint64_t sl_ranks_hash_data(const struct sl_dataset *dataset, const struct sl_partition *partition);
 
-/* Check that all ranks have the same data hash. Collective. SL_EFILE. */
+/* Compare the data hashes of all ranks. Collective. SL_EFILE: a hash differs. */
 enum sl_status sl_ranks_match_data(const struct sl_session *session);
 
-/* Check that all ranks resume from the same step. Collective. SL_EFILE. */
+/* Compare the steps from which the ranks resume. Collective. SL_EFILE: a step differs. */
 enum sl_status sl_ranks_match_step(const struct sl_session *session);
 
-/* The maximum of a number over the ranks, at rank 0; undefined at other ranks. Collective. SL_EIO. */
+/* The maximum of a number over the ranks, at rank 0; undefined elsewhere. Collective. SL_EIO. */
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out);
 
-/* Called before and after work whose output file later ranks reuse (a cache): rank 0 works first, then all others.
+/* Called before and after work whose output file later ranks reuse (a cache): rank 0 works first, then the rest.
  * Collective. */
 enum sl_status sl_ranks_rank0_first(void);
 enum sl_status sl_ranks_rank0_done(void);

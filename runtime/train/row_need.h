@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Counts of pool blocks (runtime/machine/pool.h) for the rows of a run. The counts follow the passes (runtime/model,
- * runtime/minibatch, runtime/full): they allocate and release rows chunk by chunk.
+ * Counts of pool blocks (runtime/machine/pool.h) for the rows of a run. The counts follow the passes
+ * (runtime/model, runtime/minibatch, runtime/full) chunk by chunk.
  */
 #ifndef SL_RUNTIME_TRAIN_ROW_NEED_H
 #define SL_RUNTIME_TRAIN_ROW_NEED_H
@@ -30,23 +30,22 @@ struct sl_row_basis {
 
 /* Training with minibatches: the most blocks at a time.
  * kept: rows with permanent handles, in all ring slots.
- * passing: two kinds of rows. First, the input rows of all steps whose gather is submitted, and sums of input rows
- * that need no weight. Second, for one step, forward rows up to a layer and the backward rows of this layer. */
+ * passing: two kinds of rows. First, the input rows of all steps with a submitted gather, and sums of input rows
+ * without a weight. Second, for one step, forward rows up to a layer and the backward rows of this layer. */
 void sl_row_need_step(const struct sl_row_basis *basis, struct sl_blocks *kept, struct sl_blocks *passing);
 
 /* Full-graph training: the most blocks at a time. Counted are
  * - forward rows of all chunks and layers. With --recompute: only some layer outputs, plus packed boundary rows
  *   (runtime/pipe/boundary.h) if there are several pipeline slots.
  * - gradients of the chunks in progress.
- * - rows of the chunk that was used to time the layers, as far as no other block fits them. */
+ * - rows of the chunk for timing the layers, as far as no counted block fits. */
 void sl_row_need_pipe(const struct sl_row_basis *basis, struct sl_blocks *out);
 
-/* Bytes of the history rows of full-graph training. They stay in use during an evaluation. */
+/* Bytes of the history rows of full-graph training. An evaluation finds them in use. */
 double sl_row_need_history(const struct sl_row_basis *basis);
 
 /* An evaluation: the most blocks at a time. Counted are the input and output rows of a layer for all chunks, and the
- * rows in between for the chunks in progress. Rows that start a sum with the first layer's output are counted for all
- * layers. */
+ * rows in between for the chunks in progress. Start values from the first layer's output are counted for all layers. */
 void sl_row_need_evaluation(const struct sl_row_basis *basis, struct sl_blocks *out);
 
 /* The number of chunks of an evaluation. */
@@ -58,7 +57,7 @@ bool sl_row_need_near(const struct sl_row_basis *basis);
 /* The total size of the blocks in bytes. */
 double sl_blocks_bytes(const struct sl_blocks *blocks);
 
-/* The total bytes of blocks in `wanted` that no free block in `there` can serve. near: sl_row_need_near. */
+/* The total bytes of blocks in `wanted` without a matching free block in `there`. near: sl_row_need_near. */
 double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near);
 
 #endif

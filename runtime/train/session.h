@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The inside of a session (runtime/starling.h): it opens and owns the machine, data, model and transport; how an
- * epoch runs is its schedule's (runtime/plan/schedule.h). Epochs are in loop.c, checkpoints in state.c, what is left
- * behind in outputs.c.
+ * The inside of a session (runtime/starling.h). A session opens and owns the machine, data, model and transport.
+ * Its schedule runs the epochs (runtime/plan/schedule.h). open.c opens and closes sessions, loop.c trains, state.c
+ * has checkpoints, outputs.c output files.
  */
 #ifndef SL_RUNTIME_TRAIN_SESSION_H
 #define SL_RUNTIME_TRAIN_SESSION_H
@@ -23,13 +23,13 @@
 #include "runtime/store/shards.h"
 #include "runtime/train/memory_need.h"
 
-/* Progress of a run; all of it is in checkpoints. */
+/* Progress of a run; stored in checkpoints. */
 struct sl_progress_state {
     uint64_t step;       /* the next step, counted over the whole run */
     uint64_t best_epoch; /* 0: no evaluation yet */
     double best_valid_acc;
     double test_acc_at_best;
-    uint64_t n_worse;     /* evaluations since the best one */
+    uint64_t n_worse;     /* evaluations since best_epoch */
     double seconds;       /* training time of the completed epochs */
     double epoch_seconds; /* training time of the current epoch up to `step` */
 };
@@ -46,9 +46,9 @@ struct sl_session {
     struct sl_settings *settings; /* borrowed */
     struct sl_plan plan;
     struct sl_machine machine;
-    /* the dataset, if the session has loaded it */
+    /* the dataset, if loaded by the session */
     struct sl_dataset loaded;
-    /* `loaded` or the caller's dataset; NULL after it is copied into shards */
+    /* `loaded` or the caller's dataset; NULL once its data are in shards */
     const struct sl_dataset *dataset;
     /* of the dataset */
     char name[64], split[64];
@@ -60,9 +60,9 @@ struct sl_session {
     struct sl_partition partition;
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */
-    /* The model that is scored and saved. With several replicas: their average at the last evaluation. */
+    /* The model for scores and files. With several replicas: their average at the last evaluation. */
     struct sl_model model;
-    /* The models that are trained: the plan's n_replicas, or &model. */
+    /* The models in training: the plan's n_replicas, or &model. */
     struct sl_model *replica;
     uint32_t n_replicas; /* made so far */
     struct sl_run run;
@@ -71,13 +71,13 @@ struct sl_session {
     struct sl_trace trace;
     bool run_ready;
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
-    /* Estimated peak memory of the run. At rank 0: of the rank that needs most. */
+    /* Estimated peak memory in bytes. At rank 0: of the largest rank. */
     uint64_t memory_bytes;
-    /* most bytes that a GPU may have to hold */
+    /* most bytes on a GPU */
     struct sl_gpu_need gpu_need;
-    /* ranges of the tables that the system refused to put on a NUMA node */
+    /* table ranges with refused NUMA placement */
     uint32_t n_unplaced;
-    /* large tables and buffers in unlocked memory that GPUs fetch from */
+    /* large tables and buffers for GPUs in unlocked memory */
     uint32_t n_unpinned;
     struct sl_progress_state state;
     /* losses of the current epoch's steps: n_per_epoch */

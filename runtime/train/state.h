@@ -8,16 +8,16 @@
 
 #include "runtime/train/session.h"
 
-/* Set the model to the average of the replicas, which stay unchanged. With one replica: bring the current model to
- * all ranks. Collective. SL_ESTARPU, SL_ENOMEM, or a status of the schedule's share. */
+/* Set the model to the average of the replicas; the replicas do not change. With a single replica: bring the
+ * current model to all ranks. Collective. SL_ESTARPU, SL_ENOMEM, or a status of the schedule's share. */
 enum sl_status sl_state_average(struct sl_session *session);
 
 /* Save the state to --checkpoint; rank 0 writes. Collective. No task is running. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_state_save(struct sl_session *session);
 
-/* Check that the settings continue the checkpoint's run exactly. If pes, group-size or chunks are left open, take
- * them from the checkpoint. Called before the session decides them. dataset: the name of the program's own arrays;
- * NULL: compare the option.
+/* Check the settings against the checkpoint: the run must continue exactly. Open values of pes, group-size and
+ * chunks come from the checkpoint. Call this before the session decides open options. dataset: the name of the
+ * program's own arrays; NULL: compare the option.
  * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
 enum sl_status sl_state_match(struct sl_settings *settings, const char *dataset, const struct sl_tensors *checkpoint);
 
