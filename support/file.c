@@ -20,7 +20,7 @@
 /* ---- Reading
  * ----------------------------------------------------------------------------------------------------- */
 
-/* Read from `stream` up to its end into a block that grows by doubling. */
+/* Read from `stream` up to its end. The block grows by doubling. */
 static enum sl_status read_stream(FILE *stream, const char *path, size_t limit, char **out, size_t *bytes_out)
 {
     enum sl_status st;
@@ -121,7 +121,7 @@ static enum sl_status resolve(const char *path, char **out)
     return st;
 }
 
-/* Make a new file next to `path`, with the mode of the file that it will replace. */
+/* Make a new file next to `path`, with the mode of the replaced file. */
 static enum sl_status open_temporary(const char *path, const struct stat *old, char **name_out, FILE **out)
 {
     static atomic_uint counter;
@@ -169,7 +169,7 @@ enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
     }
     bool exists = stat(path, &info) == 0;
     if (exists && !S_ISREG(info.st_mode)) {
-        /* Use the caller's path: the target of /dev/stdout may be no path that can be opened. */
+        /* Use the caller's path: the target of /dev/stdout may be no valid path. */
         st = open_in_place(path, &writer.stream);
     } else {
         st = open_temporary(writer.path, exists ? &info : NULL, &writer.temporary, &writer.stream);

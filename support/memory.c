@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checked allocation. A block starts at a cache line or a page. Its header is on the line or page before it. */
+ * Checked allocation. A block starts at a cache line or a page. Its header is on the preceding line or page. */
 #include "support/memory.h"
 
 #include <stdatomic.h>

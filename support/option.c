@@ -94,7 +94,7 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
 /* ---- Reading one value
  * -------------------------------------------------------------------------------------------- */
 
-/* Read decimal digits at *text and advance it. False: no digits, or too many. */
+/* Read decimal digits at *text and advance *text. False: no digits, or too many. */
 static bool read_whole(const char **text, uint64_t *out)
 {
     const char *p = *text;
@@ -303,7 +303,7 @@ static size_t smallest(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
-/* Insertions, removals and replacements that turn `b` into `a` (Levenshtein 1966). Names longer than a row are far
+/* Insertions, removals and replacements to turn `b` into `a` (Levenshtein 1966). Names longer than a row are far
  * away. */
 static size_t edit_distance(const char *a, const char *b)
 {
@@ -402,7 +402,7 @@ static enum sl_option_action action_of(const char *argument)
     return SL_OPTION_RUN;
 }
 
-/* The value of a long option: after '=', or the next argument, which must not look like a long option. */
+/* The value of a long option: after '=', or the next argument unless it looks like a long option. */
 static enum sl_status value_of(struct reader *r, const struct sl_option *option, const char *equals, const char **out)
 {
     if (equals != NULL) {
@@ -429,7 +429,7 @@ static const struct sl_option *negated(const struct sl_option_table *table, cons
     return option != NULL && option->kind == SL_OPTION_FLAG ? option : NULL;
 }
 
-/* Read the long option at r->position, and its value if it is the next argument. */
+/* Read the long option at r->position, and its value, possibly the next argument. */
 static enum sl_status read_long(struct reader *r)
 {
     char name[LABEL_BYTES];

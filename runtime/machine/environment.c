@@ -25,7 +25,7 @@ struct number {
     int64_t most;
 };
 
-/* Variables that affect a run. To StarPU -1 often means "not set". */
+/* Variables with an effect on a run. To StarPU -1 often means "not set". */
 static const struct number numbers[] = {
     {"STARPU_NCPU", -1, INT_MAX},
     {"STARPU_NCPUS", -1, INT_MAX},
@@ -74,7 +74,7 @@ static enum sl_status check_number(const struct number *number)
                    number->name, text, (long long)number->least, (long long)number->most);
 }
 
-/* Texts at which StarPU aborts: a list of processors, and a host name that becomes part of a file name. */
+/* StarPU aborts at invalid texts: a list of processors, and a host name used in a file name. */
 static enum sl_status check_words(void)
 {
     const char *list = getenv("STARPU_WORKERS_CPUID");
@@ -134,10 +134,10 @@ uint64_t sl_environment_memory(const char **name_out)
 
 /* ---- the folder ---- */
 
-/* The variables that name it, in order of priority. */
+/* The variables of the folder, in order of priority. */
 static const char *const home_names[SL_HOME_NAMES] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
 
-/* The value that StarPU uses; "": none is set. */
+/* StarPU's value; "": none is set. */
 static const char *starpu_home(void)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Checks of StarPU's environment variables before StarPU reads them: at invalid values it aborts, hangs or warns
- * forever. If StarPU
- * cannot write its folder, a temporary folder replaces it during the run.
+ * forever. If StarPU cannot write its folder, a temporary folder replaces it during the run.
  */
 #ifndef SL_RUNTIME_MACHINE_ENVIRONMENT_H
 #define SL_RUNTIME_MACHINE_ENVIRONMENT_H

@@ -73,8 +73,8 @@ enum sl_status sl_gpus_limit(uint32_t n, struct sl_gpu *gpus, bool with_nccl);
 /* Restore the environment, after StarPU's start. */
 void sl_gpus_unlimit(uint32_t n, const struct sl_gpu *gpus);
 
-/* Whether GPUs can read main memory at this address. With $STARPU_DISABLE_PINNING StarPU reports memory
- * as locked although it is not; this asks CUDA. True in a build without CUDA. */
+/* Whether GPUs can read main memory at this address. With $STARPU_DISABLE_PINNING StarPU reports memory as locked
+ * although it is not; this asks CUDA. True in a build without CUDA. */
 bool sl_gpus_reach(const void *memory);
 
 /* Set up cuBLAS, cuSPARSE and the memory pools on StarPU's GPUs; release the libraries. StarPU is up and has GPUs. */

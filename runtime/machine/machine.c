@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * StarPU's configuration. Environment variables are set for settings that StarPU takes only from the environment. */
+ * StarPU's configuration. Some settings exist only as environment variables: set here for StarPU's start. */
 #include "runtime/machine/machine.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
     return sl_fail(SL_EINVAL, "--sched, or $STARPU_SCHED: there is no scheduler '%.100s'; there are%s", name, known);
 }
 
-/* Set a variable; value NULL: remove it. */
+/* Set a variable; value NULL: remove the variable. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
     int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
@@ -71,7 +71,7 @@ static enum sl_status set_variable(const char *name, const char *value)
     return SL_OK;
 }
 
-/* The GPUs that StarPU will use; with $STARPU_WORKERS_CUDAID all GPUs that it may use. */
+/* The GPUs for StarPU; with $STARPU_WORKERS_CUDAID all candidates. */
 struct gpus {
     uint32_t first, n;
     struct sl_gpu gpu[STARPU_MAXCUDADEVS + 1]; /* + 1: STARPU_MAXCUDADEVS is 0 without CUDA */
@@ -93,7 +93,7 @@ done:
     return st;
 }
 
-/* Hide limits on main memory from StarPU. With a limit it would keep freed buffers until the limit is reached. The
+/* Hide limits on main memory from StarPU. With a limit StarPU keeps freed buffers until the limit is reached. The
  * session enforces the limit instead (sl_environment_memory). */
 static enum sl_status hide_limits(char *kept[SL_MEMORY_LIMITS])
 {
@@ -121,7 +121,7 @@ static void show_limits(char *kept[SL_MEMORY_LIMITS])
 
 /* Call starpu_init with a prepared environment:
  * - $STARPU_SCHED overrides the configuration.
- * - $STARPU_SILENT hides messages of StarPU's first start, which do not help a user. STARPU_SILENT=0 shows them.
+ * - $STARPU_SILENT hides unhelpful messages of StarPU's first start; STARPU_SILENT=0 shows the messages.
  * - limits on GPU memory are environment variables only.
  * Afterwards the caller's variables are restored. *error_out: StarPU's result. */
 static enum sl_status init_starpu(const struct sl_settings *settings, struct gpus *gpus, struct starpu_conf *conf,
@@ -161,7 +161,7 @@ static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_g
 
 /* With NCCL, load all kernels when CUDA starts, unless the user has set the variable. A lazily loaded kernel may wait
  * until its GPU is idle (CUDA programming guide, Lazy Loading), while NCCL's kernel on this GPU waits for other GPUs:
- * a deadlock. CUDA reads the variable once, so it stays set. */
+ * a deadlock. CUDA reads the variable once; the setting stays. */
 static enum sl_status load_kernels_early(const struct sl_settings *settings)
 {
     bool wanted = settings->gpus > 0 && settings->transport == SL_TRANSPORT_NCCL;
@@ -211,7 +211,7 @@ static uint32_t share_of(const struct sl_topology *topology)
     return share > 0 ? share : 1;
 }
 
-/* Ranks that share processors must not bind workers: all would bind to the first processors. */
+/* Ranks on shared processors must not bind workers: all would bind to the first processors. */
 static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_threads)
 {
     enum sl_status st = SL_OK;
@@ -238,8 +238,8 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
     return SL_OK;
 }
 
-/* Stop StarPU from counting main memory. Its limit is hwloc's count, which lacks memory added after the system's
- * start. At the limit StarPU would search for buffers to evict forever. The session checks the need before it starts
+/* Stop StarPU from counting main memory. StarPU's limit is hwloc's count, without memory added after the system's
+ * start. At the limit StarPU would search for buffers to evict forever. The session checks the need in advance
  * (runtime/train/open.c). */
 static void leave_memory_uncounted(void)
 {
@@ -260,7 +260,7 @@ static void choose_gpus(uint32_t first, uint32_t n, struct starpu_conf *conf)
     }
 }
 
-/* StarPU's schedulers are chosen by name; near by its struct, because StarPU does not know it. */
+/* StarPU's schedulers are chosen by name; near by its struct, unknown to StarPU. */
 static void choose_sched(const char *name, struct starpu_conf *conf)
 {
     bool ours = strcmp(name, SL_NEAR) == 0;
@@ -292,7 +292,7 @@ static void stop_workers(const struct sl_machine *machine)
     sl_ranks_stop_starpu();
 }
 
-/* StarPU aborts if it gets no thread for a worker. */
+/* StarPU aborts without a thread for a worker. */
 static enum sl_status check_threads(uint32_t wanted)
 {
     uint32_t found = sl_limits_threads(wanted);

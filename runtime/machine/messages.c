@@ -29,7 +29,7 @@ struct pair {
     starpu_data_handle_t small[N_AT_ONCE], large;
 };
 
-/* One round trip: the other rank answers after it has received. */
+/* One round trip: the peer answers after receiving. */
 static enum sl_status to_and_fro(const struct pair *p, starpu_data_handle_t handle, int64_t to, int64_t fro)
 {
     enum sl_status st = SL_OK;
@@ -85,7 +85,7 @@ static enum sl_status finish(enum sl_status submitted, double start_s, double *o
     return st;
 }
 
-/* p NULL: an idle rank, which only takes part in barriers. */
+/* p NULL: an idle rank; only takes part in barriers. */
 static enum sl_status measure(const struct pair *p, double seconds[3])
 {
     starpu_data_handle_t small = p != NULL ? p->small[0] : NULL;

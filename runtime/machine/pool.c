@@ -2,12 +2,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Free lists by size class. Sizes vary from step to step, so an empty class borrows from larger classes. Each block
- * remembers its own class. A worker first takes the block of a class that it has freed last, because the caches of
- * its core hold it.
+ * remembers its own class. A worker first takes its last freed block of a class, because its core's caches hold
+ * this block.
  *
- * Blocks larger than a huge page have huge pages of their own. Smaller blocks share huge pages in arenas. Huge pages
- * save TLB misses: with small pages, copies of travelling rows above all take longer. Blocks of the reserve are not
- * in arenas, so that they use no memory before they are needed. */
+ * Blocks larger than a huge page have huge pages of their own. Smaller blocks share huge pages in arenas. Huge
+ * pages save TLB misses: with small pages, copies of travelling rows above all take longer. Blocks of the reserve
+ * are not in arenas: reserved blocks must use no memory before the first use. */
 #include "runtime/machine/pool.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@
 /* jemalloc's function, if the program is linked with jemalloc. */
 extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes) __attribute__((weak));
 
-/* Huge pages from which blocks are cut in sequence. */
+/* Huge pages, cut into blocks in sequence. */
 struct arena {
     struct arena *next;
     char *memory;
@@ -42,7 +42,7 @@ struct arena {
     uint32_t n_blocks, n_free; /* n_free: used only while blocks are released */
 };
 
-/* The header of a block, in the cache line before it. */
+/* The header of a block, in the preceding cache line. */
 struct header {
     struct header *next; /* in its free list */
     struct arena *arena; /* NULL: the block has its own memory */
@@ -52,7 +52,7 @@ struct header {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by the worker that freed them */
+static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by freeing worker */
 static struct header *reserve_lists[SL_POOL_CLASSES];       /* blocks without memory pages */
 static struct arena *arenas;                                /* blocks are cut from the first */
 static bool lends_near;
@@ -153,9 +153,8 @@ static struct header *cut_block(unsigned class, size_t bytes)
     return header;
 }
 
-/* A new block that will be used at once; NULL: no memory. Untouched bytes of a block take memory only inside a huge
- * page, so near-only mode does not use arenas. Nor does a pool that returns the pages of free blocks. The lock is
- * held. */
+/* A new block for immediate use; NULL: no memory. Untouched bytes of a block take memory only inside a huge page.
+ * So arenas are not used in near-only mode, nor if free blocks return their pages. The lock is held. */
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
     bool beside = bytes + LINE_BYTES < HUGE_PAGE && !lends_near && keeps;
@@ -163,8 +162,8 @@ static struct header *fresh_block(unsigned class, size_t bytes)
     return header != NULL ? header : own_block(class, bytes);
 }
 
-/* Mark a block as used. Only now it may take huge pages: otherwise the header of an unused block would take a whole
- * huge page. */
+/* Mark a block as used. Only used blocks may take huge pages: otherwise the header of an unused block would take a
+ * whole huge page. */
 static void put_to_use(struct header *header)
 {
     size_t whole = header->bytes + LINE_BYTES;
@@ -189,7 +188,7 @@ static struct header *pop(struct header **list)
     return header;
 }
 
-/* Take the smallest used block that fits, the calling thread's own first; NULL: none fits. The lock is held. */
+/* Take the smallest fitting used block, the calling thread's own first; NULL: none fits. The lock is held. */
 static struct header *take_used(unsigned class)
 {
     const unsigned own = home();
@@ -279,7 +278,7 @@ static void release_lists(struct header **lists)
     }
 }
 
-/* Free the arenas whose blocks are all released. The lock is held. */
+/* Free the arenas without blocks. The lock is held. */
 static void release_arenas(void)
 {
     for (struct arena **link = &arenas; *link != NULL;) {
@@ -320,8 +319,7 @@ static void release_free_blocks(void)
     sl_pool_purge();
 }
 
-/* Take a block from the system. If it has no memory, release the free blocks of other sizes and try again. The lock
- * is held. */
+/* Take a block from the system. On failure release the free blocks of all sizes and try again. The lock is held. */
 static struct header *take_fresh(unsigned class, size_t bytes)
 {
     struct header *header = fresh_block(class, bytes);
@@ -434,7 +432,7 @@ void sl_pool_remove(void)
     release_free_blocks();
     sl_pool_borrow_near_only(false);
     sl_pool_keep(true);
-    /* Buffers that StarPU never frees (32 MB with CUDA) are leaked, and so are free blocks in their arenas. */
+    /* Buffers never freed by StarPU (32 MB with CUDA) are leaked, with the free blocks in their arenas. */
     memset(reserve_lists, 0, sizeof reserve_lists);
     arenas = NULL;
     n_blocks = 0;

@@ -49,8 +49,7 @@ void sl_pool_keep(bool keep);
 #define SL_POOL_SMALLEST_BYTES ((size_t)16 << 10)
 
 /* sl_pool_trim keeps free blocks up to this many bytes, with one rank. Unused blocks of the reserve do not count.
- * With several ranks
- * it keeps none: ranks serve to save memory. */
+ * With several ranks it keeps none: ranks serve to save memory. */
 #define SL_POOL_KEPT_BYTES ((uint64_t)1 << 30)
 
 /* Return the free blocks to the system if above SL_POOL_KEPT_BYTES. Call this between training and evaluation.
@@ -68,15 +67,13 @@ void sl_pool_purge(void);
 /* The class of the block for `bytes`, and the size of such a block. */
 unsigned sl_pool_class(size_t bytes, size_t *block_bytes_out);
 
-/* The largest class of a free block for a request of `class`. near: as after
- * sl_pool_borrow_near_only(true). */
+/* The largest class of a free block for a request of `class`. near: as after sl_pool_borrow_near_only(true). */
 unsigned sl_pool_largest(unsigned class, bool near);
 
 /* The number of blocks taken from the system so far. Constant in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);
 
-/* The bytes of the pool's blocks, including blocks without pages. Thread
- * safe. */
+/* The bytes of the pool's blocks, including blocks without pages. Thread safe. */
 uint64_t sl_pool_bytes(void);
 
 #endif

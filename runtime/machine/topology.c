@@ -45,7 +45,7 @@ static uint32_t count_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
     return n == 0 ? 1 : n;
 }
 
-/* Open hwloc's view of the machine, and the set of hardware threads that this process is bound to and may use. */
+/* Open hwloc's view of the machine, and the set of this process's hardware threads: bound and allowed. */
 static enum sl_status open_machine(hwloc_topology_t *topology_out, hwloc_cpuset_t *set_out)
 {
     hwloc_topology_t topology;
@@ -74,7 +74,7 @@ static void close_machine(hwloc_topology_t topology, hwloc_cpuset_t set)
     hwloc_topology_destroy(topology);
 }
 
-/* One worker per core, because idle workers spin. Fewer if they would use up the granted processor time. */
+/* One worker per core, because idle workers spin. Fewer under a quota of processor time. */
 static uint32_t count_workers(const struct sl_topology *t)
 {
     double granted = t->limits.processors < 1 ? 1 : t->limits.processors;

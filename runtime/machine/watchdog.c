@@ -28,9 +28,9 @@ static struct {
     atomic_bool ends, rests;
 } watch;
 
-/* Counters that change with progress. */
+/* Counters of progress. */
 struct signs {
-    int n_submitted, n_ready; /* tasks that have not ended; tasks that could run */
+    int n_submitted, n_ready; /* unfinished tasks; ready tasks */
     uint64_t n_messages;
 };
 

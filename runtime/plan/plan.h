@@ -4,16 +4,15 @@
  * The plan: how a run's work is divided. A plan is made once, before the first task, and never changes.
  *
  * A run has P PEs in P/G groups. PE p owns part p mod G of the graph and works together with the PEs of group p / G.
- * A run has
- * one replica of the model, or with gossip one per group.
+ * A run has one replica of the model, or with gossip one per group.
  *
  * With R ranks (codelets/ranks.h), PE p belongs to rank floor(p R / P). So a rank owns consecutive PEs. A group or a
  * replica may span several ranks.
  *
  * Full-graph training (runtime/pipe/epoch.h) has a PE for each graph chunk, in the order of the ways. A crew is the
  * set of ranks for the same consecutive stages; S stages give min(R, S) crews. Each crew has a group of PEs. If R >
- * S, the ranks of a crew share its ways. Otherwise a crew is one
- * rank, and this rank has all ways. So the stages of a rank are consecutive, and so are its ways.
+ * S, the ranks of a crew share its ways. Otherwise a crew is one rank, and this rank has all ways. So the stages of a
+ * rank are consecutive, and so are its ways.
  */
 #ifndef SL_RUNTIME_PLAN_PLAN_H
 #define SL_RUNTIME_PLAN_PLAN_H

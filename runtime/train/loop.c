@@ -89,7 +89,7 @@ done:
     return st;
 }
 
-/* Report the losses of the epoch's steps before `end`. Acquiring a loss waits until the graph has written it. */
+/* Report the losses of the epoch's steps before `end`. Acquiring a loss waits for the graph. */
 static enum sl_status report_steps(struct sl_session *t, uint32_t end)
 {
     uint32_t epoch = (uint32_t)((t->state.step - 1) / t->plan.n_per_epoch) + 1;
@@ -121,8 +121,7 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
     return n_seeds > 0 ? sum / n_seeds : NAN;
 }
 
-/* At rank 0: sum the stage seconds over the ranks, and the bytes that ranks have sent each other since the last
- * call. */
+/* At rank 0: sum the stage seconds and the bytes between ranks since the last call, over all ranks. */
 static enum sl_status add_ranks(struct sl_session *t, double stage[SL_N_STAGES], double *sent_out)
 {
     uint64_t sent = sl_ranks_sent_bytes();
@@ -392,7 +391,7 @@ done:
     return st;
 }
 
-/* With --epochs 0, or a checkpoint whose epochs are complete: score the loaded model. */
+/* With --epochs 0, or a complete checkpoint: score the loaded model. */
 static enum sl_status only_evaluate(struct sl_session *t)
 {
     struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->plan.n_layers};
@@ -445,7 +444,7 @@ done:
     return st;
 }
 
-/* An earlier failure keeps its message. Lost output lines do not end a run; they are reported here. */
+/* An earlier failure keeps its message. Lost output lines do not end a run; the loss is reported here. */
 static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
 {
     struct sl_reports *r = &t->reports;

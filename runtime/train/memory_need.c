@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums of array sizes. tests/test_memory_peak.c compares them with measured runs. */
+ * Sums of array sizes. tests/test_memory_peak.c compares with measured runs. */
 #include "runtime/train/memory_need.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@
 #define HANDLE_BYTES 4096 /* StarPU's record of a handle */
 /* Margin over a minibatch's rows: the set of live rows differs from moment to moment. */
 #define SPARE_SHARE 0.15
-/* The same with --recompute, which keeps mostly boundary rows. */
+/* The same with --recompute: most kept rows are boundary rows. */
 #define AGAIN_SHARE 0.08
 /* Rows gathered for the third step in flight, and for later ones, lie in blocks meant for larger rows. */
 #define STEP_SHARE 0.6
@@ -90,7 +90,7 @@ static double partial_bytes(const struct sl_settings *s, const struct sl_model *
     return CLASS_SHARE * (chunks + kept);
 }
 
-/* Rows that the PEs of a group request from each other in a hop. Crossing edges with the same source request one row.
+/* Requested rows between the PEs of a group in a hop. Crossing edges with the same source request one row.
  * With METIS at most half of the edges cross, except in graphs without community structure. */
 static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, const struct sl_layer *layer)
 {
@@ -101,9 +101,9 @@ static double asked_rows(const struct sl_settings *s, const struct sl_reach *b, 
 }
 
 /* Buffers for exchanging rows and row gradients. Each ring slot keeps one matrix per hop and pair of PEs, with a
- * quarter to spare. A matrix above SL_KEPT_BYTES is released with its layer instead. If there are more PEs than
- * workers, some PEs reach the next layer before that, so two layers overlap. Teams (sl_steps_team) keep all matrices,
- * also from a team to itself. */
+ * quarter to spare. A matrix above SL_KEPT_BYTES is released with its layer instead. With more PEs than workers, some
+ * PEs reach the next layer early, so two layers overlap. Teams (sl_steps_team) keep all matrices, also from a team to
+ * itself. */
 static double exchange_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_memory_run *run)
 {
     const struct sl_reach *b = &run->reach;
@@ -231,7 +231,7 @@ static double spare_share(const struct sl_settings *s)
     return s->schedule != SL_SCHEDULE_PIPE ? SPARE_SHARE : s->recompute ? AGAIN_SHARE : 0;
 }
 
-/* Rows of training and of an evaluation. An evaluation reuses the blocks that training has left free. */
+/* Rows of training and of an evaluation. An evaluation reuses free blocks of training. */
 static void term_rows(const struct sl_row_basis *basis, struct sl_memory_terms *terms)
 {
     struct sl_blocks kept = {{0}};
@@ -322,8 +322,7 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 {
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, run);
     uint64_t training = t.rows + t.samples;
-    bool trimmed =
-        t.rows - least(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* bytes that are free before an evaluation */
+    bool trimmed = t.rows - least(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* free bytes before an evaluation */
     uint64_t work =
         trimmed ? most(training, t.history + t.evaluation + t.records + t.samples) : training + t.beside + t.records;
     return t.data + t.model + t.partials + t.exchange + t.factors + most(t.loaded, work) + PROCESS_BYTES +
@@ -334,15 +333,15 @@ uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_data
 
 #define PART_SHARE 1.25                    /* size of the largest part relative to the average */
 #define READING_BYTES ((uint64_t)64 << 20) /* of a cache file in memory at a time */
-#define MESSAGE_BYTES ((uint64_t)76 << 20) /* MPI's buffers, and rows that wait to be sent */
+#define MESSAGE_BYTES ((uint64_t)76 << 20) /* MPI's buffers, and rows waiting to be sent */
 #define VERTEX_BYTES 24                    /* ids in both orders, training vertices, lists of the halo */
 
 /* A rank's fractions of the whole run. */
 struct rank_shares {
     double pes;                     /* PEs */
     double steps;                   /* rows and edges of the steps of its PEs */
-    double vertices, edges, values; /* of the parts it owns; values: entries of sparse features */
-    double scored;                  /* vertices that it evaluates */
+    double vertices, edges, values; /* of own parts; values: entries of sparse features */
+    double scored;                  /* evaluated vertices */
 };
 
 /* Entries of the sparse features of part q. */
@@ -441,7 +440,7 @@ static double portion(double share, double whole)
     return fmin(1, share) * whole;
 }
 
-/* Rows of other ranks that one layer of an evaluation reads at a time. */
+/* Rows of other ranks read by a layer of an evaluation at a time. */
 static double halo_bytes(const struct sl_model *model, size_t element, double n)
 {
     double widest = 0;
@@ -455,7 +454,7 @@ static double halo_bytes(const struct sl_model *model, size_t element, double n)
 
 /* The halo in full-graph training. All receives are submitted, and have memory, before the first row arrives: for all
  * layers of a crew, forward and backward. Several pipeline slots add the history; --recompute in one slot receives
- * rows twice. To this come rows and first-layer rows that crews send each other. */
+ * rows twice. To this come rows between crews, and first-layer rows. */
 static double pipe_halo_bytes(const struct sl_settings *s, const struct sl_model *model, const struct sl_plan *plan,
                               double n)
 {
@@ -513,7 +512,7 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
 #define CHUNKS_AT_WORK 4   /* of an evaluation: one computes, one is in StarPU's pipeline, two are transferred */
 #define GPU_MODEL_COPIES 6 /* weights, two moments, gradient sum, room for copies */
 
-/* A dataset with the members that the estimates above read. */
+/* A dataset with the members for the estimates above. */
 static struct sl_dataset outline_of(const struct sl_shards *shards)
 {
     static float some;
@@ -532,8 +531,8 @@ static double part_bytes(const struct sl_shards *shards, uint32_t n_parts)
     return fmin(1, PART_SHARE * n_parts / shards->n_parts) * parts + 12 * n;
 }
 
-/* Rows of an evaluation at the widest layer: all input rows, which every GPU needs; all output rows; working rows of
- * the chunks in progress. row_element: bytes of a number in the input rows. The other rows are counted as sl_real, an
+/* Rows of an evaluation at the widest layer: all input rows, on every GPU; all output rows; working rows of the
+ * chunks in progress. row_element: bytes of a number in the input rows. The other rows are counted as sl_real, an
  * upper bound. */
 static double gpu_evaluation_bytes(const struct sl_model *model, size_t row_element, double n)
 {
@@ -567,7 +566,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     double weights = GPU_MODEL_COPIES * parameter_bytes(&model, 0) + partials;
     double copies = n_gpus > 1 ? 2 : 1; /* of exchanged rows: packed at the sender, and received */
     if (settings->feature_cache == SL_FEATURE_CACHE_AUTO) {
-        /* This estimate decides whether there is a cache. Assume one: then a step gathers all its input rows. */
+        /* This estimate decides on the cache. Assume a cache: then a step gathers all its input rows. */
         cached.feature_cache = 1;
     }
     struct sl_row_basis basis = {.settings = &cached,
@@ -596,6 +595,6 @@ uint64_t sl_memory_need_gpu_work(const struct sl_settings *settings, const struc
         return 0;
     }
     struct sl_gpu_need need = sl_memory_need_gpu(settings, shards, run->n_gpus * sl_n_ranks());
-    /* An evaluation that fits on the GPU must not evict the caches. */
+    /* An evaluation on the GPU must not evict the caches. */
     return !run->evaluate_on_cpus && need.evaluation > need.training ? need.evaluation : need.training;
 }

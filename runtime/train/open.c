@@ -26,7 +26,7 @@
 #include "support/clock.h"
 #include "support/memory.h"
 
-#define WATCHDOG_S 300 /* default with several processes, which wait for each other */
+#define WATCHDOG_S 300 /* default with several processes */
 #define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
 
 static const struct sl_schedule_kind *const schedules[] = {
@@ -47,7 +47,7 @@ static enum sl_status decide_pipe(struct sl_settings *s, const struct sl_machine
     return sl_settings_check(s);
 }
 
-/* Decide the options that the user left open: GPUs, PEs, groups, chunks, placement. */
+/* Decide open options: GPUs, PEs, groups, chunks, placement. */
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
     uint32_t n_gpus = machine->n_gpus; /* of all ranks */
@@ -64,7 +64,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
         s->placement = machine->gpus_first && s->gpus > 1 && s->pes >= n_gpus ? SL_PLACEMENT_HOME : SL_PLACEMENT_FREE;
     }
     if (s->chunks == 0) {
-        /* Two chunks per worker. A GPU that runs alone takes all rows in one chunk. */
+        /* Two chunks per worker. A GPU without CPU workers takes all rows in one chunk. */
         uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
         s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
@@ -87,7 +87,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .low_memory = sl_n_ranks() > 1};
 }
 
-/* If the caller passes a dataset, the options that select a dataset must be unset. `cache` none is allowed. */
+/* With the caller's dataset, options for selecting a dataset must be unset. `cache` none is allowed. */
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     static const char *const names[] = {"dataset",  "data-path",          "split", "features",
@@ -135,7 +135,7 @@ done:
     return st;
 }
 
-/* held: for each part whether this rank owns it; NULL: all. */
+/* held: by part, whether this rank is an owner; NULL: of all. */
 static enum sl_status make_partition(struct sl_session *t, const bool *held)
 {
     static const char *const names[] = {"metis", "random", "none"};
@@ -232,7 +232,7 @@ done:
     return st;
 }
 
-/* Place the tables on the NUMA nodes, if there are several. */
+/* Place the tables on the NUMA nodes, if several. */
 static enum sl_status place_parts(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -245,7 +245,7 @@ static enum sl_status place_parts(struct sl_session *t)
     return SL_OK;
 }
 
-/* StarPU evicts data from a full GPU. If eviction cannot make enough room, it waits forever: so check first. */
+/* StarPU evicts data from a full GPU. If eviction cannot make enough room, StarPU waits forever: so check first. */
 static enum sl_status check_gpu_memory(struct sl_session *t)
 {
     uint64_t found = t->run.gpu_bytes;
@@ -263,7 +263,7 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     return SL_OK;
 }
 
-/* Make the plan, the struct that tasks share, and the transport. */
+/* Make the plan, the common struct of tasks, and the transport. */
 static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
@@ -349,7 +349,7 @@ done:
     return st;
 }
 
-/* Check the estimate again with the actual chunks: it depends on the number of boundary vertices. */
+/* Check the estimate again with the actual chunks: the number of boundary vertices is known now. */
 static enum sl_status check_chunks(struct sl_session *t)
 {
     struct sl_memory_run run = {.n_workers = t->machine.n_workers};
@@ -435,8 +435,8 @@ done:
     return st;
 }
 
-/* Idle workers spin. They are paused here, because METIS and the copying of tables need the cores. A worker that also
- * handles messages sleeps for short intervals (codelets/ranks.c). */
+/* Idle workers spin. Pause the workers, because METIS and the copying of tables need the cores. A worker with message
+ * handling sleeps for short intervals (codelets/ranks.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     bool pipe = t->settings->schedule == SL_SCHEDULE_PIPE;
@@ -475,8 +475,8 @@ done:
     return st;
 }
 
-/* Start the watchdog. It watches steps, evaluations, and rank 0's wait for rows of output files. It is suspended
- * while rank 0 works alone (sl_watchdog_suspend). */
+/* Start the watchdog for steps, evaluations, and rank 0's wait for rows of output files. Work of rank 0 alone
+ * suspends the watchdog (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
 {
     uint32_t asked = t->settings->watchdog;
@@ -533,7 +533,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
-    if (st != SL_OK && sl_n_ranks() == 1) { /* with several ranks, closing would wait for the others forever */
+    if (st != SL_OK && sl_n_ranks() == 1) { /* with several ranks, closing would wait forever */
         sl_session_close(t);
     }
     return st;

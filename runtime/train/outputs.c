@@ -16,7 +16,7 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* Options that determine a model's scores. They are stored in a file's metadata as option.NAME, as in checkpoints. */
+/* Options with an effect on a model's scores. Stored in a file's metadata as option.NAME, as in checkpoints. */
 static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
                                             "layers", "hidden", "norm",  "residual"};
 #define N_MODEL_OPTIONS (sizeof model_options / sizeof *model_options)
@@ -64,7 +64,7 @@ done:
     return st;
 }
 
-/* Check that a file can be made in its folder. A target that exists and is no regular file is written in place. */
+/* Check the folder of a new file. An existing target other than a regular file is written in place. */
 static enum sl_status check_target(const char *option, const char *path)
 {
     struct stat status;
@@ -155,13 +155,13 @@ done:
     return st;
 }
 
-#define WINDOW_BYTES ((size_t)4 << 20) /* of other ranks' rows that rank 0 holds at a time */
+#define WINDOW_BYTES ((size_t)4 << 20) /* of other ranks' rows at rank 0 at a time */
 
 /* Transfer of rows to a file, one window of consecutive vertices at a time. */
 struct window {
     const struct sl_session *t;
     uint32_t n_columns;
-    const sl_real *rows;     /* of the vertices that this rank evaluates */
+    const sl_real *rows;     /* of the vertices evaluated by this rank */
     uint32_t n_rows;         /* of a window */
     uint32_t end;            /* of the current window */
     sl_real *mine, *all;     /* rows of this rank; at rank 0 of all ranks, rank by rank */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Broadcasts from rank 0, and comparisons with them. */
+ * Broadcasts from rank 0, and comparisons. */
 #include "runtime/train/ranks.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 /* ---- limits ---- */
 
-/* Ranks that share a stage need at least one way each. */
+/* Ranks of a common stage need at least one way each. */
 static enum sl_status check_pipe(const struct sl_settings *s, uint32_t n)
 {
     uint32_t most =

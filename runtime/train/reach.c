@@ -70,7 +70,7 @@ static uint64_t place(double k, double first, double n, double n_drawn)
 }
 
 /* Sample in-neighbours of one vertex: `fanout` of them, evenly spaced from a random start. With LABOR each
- * in-neighbour has its own uniform number, the same for all vertices that sample it. Returns the number of edges. */
+ * in-neighbour has its own uniform number, the same for all sampling vertices. Returns the number of edges. */
 static double draw(struct trial *t, sl_vertex v, uint32_t hop)
 {
     const sl_vertex *sources = t->graph->sources + t->graph->offsets[v];

@@ -51,7 +51,7 @@ double sl_blocks_bytes(const struct sl_blocks *blocks)
     return bytes;
 }
 
-/* The blocks in `wanted` that no block in `there` can serve. */
+/* The blocks in `wanted` without a matching block in `there`. */
 static struct sl_blocks unserved(const struct sl_blocks *wanted, const struct sl_blocks *there, bool near)
 {
     struct sl_blocks left = *there;
@@ -74,7 +74,7 @@ double sl_blocks_unserved(const struct sl_blocks *wanted, const struct sl_blocks
     return sl_blocks_bytes(&missing);
 }
 
-/* Add the blocks of another moment. Blocks counted before are free then and serve as far as they fit. */
+/* Add the blocks of another moment. Blocks counted before are free at this moment and serve as far as possible. */
 static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, bool near)
 {
     struct sl_blocks missing = unserved(moment, to, near);
@@ -83,8 +83,8 @@ static void add_moment(struct sl_blocks *to, const struct sl_blocks *moment, boo
 
 /* ---- a step ---- */
 
-/* Fraction of a step's input rows that are still alive while the next step in the same slot gathers. It applies to as
- * many PEs as there are workers, because a worker gathers for one PE at a time. */
+/* Fraction of a step's input rows still alive while the next step in the same slot gathers. Counted for one PE per
+ * worker, because a worker gathers for one PE at a time. */
 #define LATE 0.5
 
 /* A count of rows with permanent handles (kept), or of the other rows. */
@@ -144,7 +144,7 @@ static void add_rows(struct tally *t, uint32_t level, double width, size_t eleme
     add_rows_cut(t, level, level, width, element);
 }
 
-/* Bytes of a number in rows that --precision applies to. */
+/* Bytes of a number in rows of --precision. */
 static size_t row_element(const struct sl_row_basis *basis)
 {
     return sl_settings_row_element(basis->settings);
@@ -160,13 +160,13 @@ static bool attends(const struct sl_layer *layer)
     return layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* Whether the first layer's sums need no weight. They are computed as soon as the input rows are gathered. */
+/* Whether the first layer's sums need no weight. Such sums are computed as soon as the input rows are gathered. */
 static bool sums_ahead(const struct sl_layer *first)
 {
     return aggregates(first) && !first->training.project_first && !first->activates_input;
 }
 
-/* Add the rows that exist before a layer's weights are read. */
+/* Add the rows made before a layer's weights are read. */
 static void add_ahead(struct tally *t)
 {
     const struct sl_layer *first = &t->basis->model->layer[0];
@@ -180,14 +180,14 @@ static void add_ahead(struct tally *t)
     }
 }
 
-/* Whether a layer's output before the activation is released after it: without a norm the backward pass does not read
- * it. */
+/* Whether a layer's output before the activation is released after the activation. Without a norm the backward pass
+ * does not need it. */
 static bool is_passing(const struct sl_layer *layer)
 {
     return layer->hidden && layer->norm == SL_NORM_NONE;
 }
 
-/* Add the forward rows of a layer that its backward pass reads. */
+/* Add the forward rows of a layer for its backward pass. */
 static void add_forward(struct tally *t, const struct sl_layer *layer)
 {
     const size_t real = sizeof(sl_real);
@@ -204,7 +204,7 @@ static void add_forward(struct tally *t, const struct sl_layer *layer)
     add_rows(t, layer->level, width_if(attends(layer), layer->n_heads), real);
 }
 
-/* Add the rows that are released during the forward pass: projected rows after the sum, and the output before the
+/* Add the rows released during the forward pass: projected rows after the sum, and the output before the
  * activation. */
 static void add_passing(struct tally *t, const struct sl_layer *layer)
 {
@@ -228,7 +228,7 @@ static void add_backward(struct tally *t, const struct sl_layer *layer)
     add_rows(t, layer->level, width_if(attends(layer), 4 * layer->n_heads), real);
 }
 
-/* Add the gradients that later layers return to the first layer's output. */
+/* Add the gradients from later layers for the first layer's output. */
 static void add_initial(struct tally *t)
 {
     const struct sl_model *model = t->basis->model;
@@ -250,8 +250,8 @@ static void count_kept(const struct sl_row_basis *basis, struct sl_blocks *to)
     add_all(to, &t.blocks, basis->settings->depth);
 }
 
-/* The other rows of one step. Each layer has two moments, forward and backward. A moment adds the blocks that blocks
- * of earlier moments cannot serve. */
+/* The other rows of one step. Each layer has two moments, forward and backward. A moment adds blocks not served by
+ * earlier moments. */
 static void count_passing(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     const struct sl_model *model = basis->model;
@@ -316,7 +316,7 @@ static void add_parts(const struct sl_row_basis *basis, double width, size_t ele
     double pes = basis->settings->pes;
     double bytes = ceil(basis->n_vertices / pes) * width * (double)element;
     bool near = basis->settings->recompute || row_element(basis) == sizeof(sl_bf16);
-    /* Blocks pass from chunk to chunk and grow to the largest; with --recompute there are spare blocks. */
+    /* Blocks pass from chunk to chunk and grow to the largest; --recompute has spare blocks. */
     double touched = basis->settings->recompute ? bytes : UNEVEN * bytes;
     if (width == 0) {
         return;
@@ -330,16 +330,15 @@ static void add_parts(const struct sl_row_basis *basis, double width, size_t ele
     }
 }
 
-/* Fractions of the rows of all chunks that are alive. */
+/* Alive fractions of the rows of all chunks. */
 struct row_shares {
     double outputs; /* of each layer's output */
-    double sent;    /* of rows that travel */
+    double sent;    /* of travelling rows */
     double packed;  /* of boundary rows, sent to other chunks and received */
-    double back;    /* of other rows that the backward pass reads */
+    double back;    /* of other rows for the backward pass */
 };
 
-/* Add a layer's output, its travelling rows if they are separate rows, and other rows that the backward pass
- * reads. */
+/* Add a layer's output, its travelling rows if separate, and other rows for the backward pass. */
 static void add_layer(const struct sl_row_basis *basis, const struct sl_layer *layer, const struct row_shares *shares,
                       struct sl_blocks *to)
 {
@@ -364,16 +363,16 @@ static double n_segments(const struct sl_settings *s, const struct sl_model *mod
     return s->stages * ceil(ceil((double)model->n_layers / s->stages) / ceil(sqrt(model->n_layers)));
 }
 
-/* The fraction of the rows that is recomputed and alive at a time. With several slots: the rows of two slots, but at
- * most one segment of each slot. In exact mode: one segment and the next. */
+/* The fraction of recomputed rows alive at a time. With several slots: the rows of two slots, but at most one segment
+ * of each slot. In exact mode: one segment and the next. */
 static double share_again(const struct sl_settings *s, const struct sl_model *model, double slots)
 {
     double segments = s->stages + ceil(sqrt(model->n_layers));
     return slots > 1 ? fmin(1 / n_segments(s, model), 2 / slots) : 1 / fmax(1, segments / 2);
 }
 
-/* The most arrays of boundary rows at a time. One is for travelling rows, later for their gradients. Another is for
- * the history, or for the sums of the epoch that replaces it (sl_pipe_keeps_sums). */
+/* The most arrays of boundary rows at a time. One is for travelling rows, later for their gradients. A second is
+ * for the history, or for the sums of the replacing epoch (sl_pipe_keeps_sums). */
 static double n_packed(const struct sl_settings *s)
 {
     return s->epochs >= s->history_every ? 2 : 1;
@@ -404,7 +403,7 @@ static void gradient_widths(const struct sl_row_basis *basis, const struct sl_la
     widths[4] = layer->activates_input ? layer->n_in : 0;
 }
 
-/* The width of gradients along edges, which are rounded if rows are bf16. */
+/* The width of gradients along edges; rounded if rows are bf16. */
 static double rounded_width(const struct sl_row_basis *basis, const struct sl_layer *layer)
 {
     return row_element(basis) == sizeof(sl_bf16) && aggregates(layer) ? layer->training.travels : 0;
@@ -418,8 +417,8 @@ static void add_gradient(const struct sl_row_basis *basis, double width, size_t 
     add_parts(basis, width, element, kept ? 1 : share_in_hand(basis), kept ? all : in_hand);
 }
 
-/* Add permanent gradients of all layers and the most other gradients of one layer. With bf16 also the gradients that
- * travel. */
+/* Add permanent gradients of all layers and the most other gradients of one layer. With bf16 also travelling
+ * gradients. */
 static void add_gradients(const struct sl_row_basis *basis, struct sl_blocks *to)
 {
     struct sl_blocks passing = {{0}};
@@ -521,8 +520,8 @@ static void add_chunks(const struct sl_row_basis *basis, bool all, double row_by
     }
 }
 
-/* Add all rows that layer i sums, except features, which are read in place; and the start values of the sums, if
- * there are any. */
+/* Add all summed rows of layer i, and the start values of the sums, if any. Features are read in place and not
+ * counted. */
 static void add_waiting(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     const struct sl_layer *layer = &basis->model->layer[i];
@@ -551,8 +550,8 @@ static void add_work(const struct sl_row_basis *basis, uint32_t i, struct sl_blo
     add_chunks(basis, false, width_if(attends(layer), layer->n_heads * real), to);
 }
 
-/* Add start values from the first layer's output. They depend on nothing else, so a free worker computes them early,
- * for all later layers. */
+/* Add start values from the first layer's output. Without other dependencies, a free worker computes start values
+ * early, for all later layers. */
 static void add_begun(const struct sl_row_basis *basis, uint32_t i, struct sl_blocks *to)
 {
     for (uint32_t k = i + 1; k < basis->model->n_layers; k++) {

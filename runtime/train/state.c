@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The contents of checkpoints, and the options that must not change. */
+ * The contents of checkpoints, and fixed options. */
 #include "runtime/train/state.h"
 
 #include <inttypes.h>
@@ -14,12 +14,12 @@
 #include "support/decimal.h"
 #include "support/memory.h"
 
-/* Options that must not change if a run is to continue exactly: the data, the model, and the order of additions.
- * `transport` is among them because nccl adds gradients by GPU, other transports by PE. `means` fastest may use
+/* A run continues exactly only if these options stay the same: the data, the model, and the order of additions.
+ * `transport` belongs to the order: nccl adds gradients by GPU, other transports by PE. `means` fastest may use
  * cuSPARSE's order. `epochs` sets the length of the learning rate schedule.
  *
- * Options that may change:
- * - where and when tasks run, and where rows lie (sched, placement, depth, feature-cache): every sum has a fixed
+ * Free options:
+ * - place and time of tasks, and place of rows (sched, placement, depth, feature-cache): every sum has a fixed
  * order.
  * - observation and the end of the run (eval-every, patience, the output group).
  * - load: the checkpoint brings the weights.
@@ -71,7 +71,7 @@ static const char *const fixed_options[] = {"dataset",
 #define N_FIXED (sizeof fixed_options / sizeof *fixed_options)
 #define N_NUMBERS 12
 
-/* Sizes of the dataset, which are compared as well as its name. */
+/* Sizes of the dataset, compared in addition to its name. */
 static const char *const size_names[] = {"vertices", "edges", "features", "training_vertices"};
 #define N_SIZES (sizeof size_names / sizeof *size_names)
 
@@ -255,14 +255,14 @@ done:
 
 /* ---- resuming ---- */
 
-/* Whether an option is left open (0), so that the checkpoint decides it. */
+/* Whether an option is left open (0): the checkpoint then decides. */
 static bool left_open(const struct sl_settings *s, const char *name)
 {
     return (strcmp(name, "pes") == 0 && s->pes == 0) || (strcmp(name, "group-size") == 0 && s->group_size == 0) ||
            (strcmp(name, "chunks") == 0 && (s->schedule == SL_SCHEDULE_PIPE ? s->graph_chunks : s->chunks) == 0);
 }
 
-/* lr-schedule is compared before epochs (fixed_options), so it equals the checkpoint's here. */
+/* lr-schedule is compared before epochs (fixed_options) and equals the checkpoint's here. */
 static bool may_change(const struct sl_settings *s, const char *name)
 {
     return strcmp(name, "epochs") == 0 && s->lr_schedule == SL_LR_NONE;
