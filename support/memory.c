@@ -63,7 +63,14 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
         return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", name, count,
                        size);
     }
-    char *start = rationed() ? NULL : zero ? calloc(1, room) : malloc(room);
+    char *start;
+    if (rationed()) {
+        start = NULL;
+    } else if (zero) {
+        start = calloc(1, room);
+    } else {
+        start = malloc(room);
+    }
     if (start == NULL) {
         return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width",
                        name, bytes);

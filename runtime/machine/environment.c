@@ -97,7 +97,10 @@ enum sl_status sl_environment_check(bool traced)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == SL_OK; i++) {
         st = check_number(&numbers[i]);
     }
-    return st == SL_OK && (traced || getenv(buffer.name) != NULL) ? check_number(&buffer) : st;
+    if (st == SL_OK && (traced || getenv(buffer.name) != NULL)) {
+        st = check_number(&buffer);
+    }
+    return st;
 }
 
 /* -1: not set, empty, or -1. */
@@ -213,7 +216,11 @@ void sl_environment_home_restore(struct sl_environment_home *home)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         if (home->set) {
-            home->kept[i] != NULL ? setenv(home_names[i], home->kept[i], 1) : unsetenv(home_names[i]);
+            if (home->kept[i] != NULL) {
+                setenv(home_names[i], home->kept[i], 1);
+            } else {
+                unsetenv(home_names[i]);
+            }
         }
         sl_free(home->kept[i]);
         home->kept[i] = NULL;

@@ -156,7 +156,10 @@ static const char *wanted_sched(const struct sl_settings *settings, uint32_t n_g
     if (settings->sched != NULL) {
         return settings->sched;
     }
-    return inherited != NULL && inherited[0] != '\0' ? inherited : n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
+    if (inherited != NULL && inherited[0] != '\0') {
+        return inherited;
+    }
+    return n_gpus > 0 ? DEFAULT_SCHED_GPUS : DEFAULT_SCHED;
 }
 
 /* With NCCL, load all kernels when CUDA starts, unless the user has set the variable. A lazily loaded kernel may wait
@@ -230,7 +233,10 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
 {
     uint32_t unasked = machine->n_gpus > 0 ? 1 : share_of(&machine->topology);
     uint32_t named = sl_environment_cpus();
-    *out = settings->cpus > 0 ? settings->cpus : named > 0 ? named : unasked;
+    *out = named > 0 ? named : unasked;
+    if (settings->cpus > 0) {
+        *out = settings->cpus;
+    }
     if (*out > STARPU_MAXCPUS) {
         return sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
                        settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
@@ -339,14 +345,16 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     sl_environment_home_restore(&machine.home);
     if (error != 0) {
         const char *reserved = getenv("STARPU_RESERVE_NCPU");
-        st =
-            error == -ENODEV && reserved != NULL
-                ? sl_fail(SL_ENODEV,
-                          "$STARPU_RESERVE_NCPU: found %.20s, which leaves no worker of %u; expected fewer, or no such "
-                          "variable",
-                          reserved, n_cpus)
-            : error == -ENODEV ? sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus")
-                               : sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        if (error != -ENODEV) {
+            st = sl_fail(SL_ESTARPU, "StarPU did not start (%s)", strerror(-error));
+        } else if (reserved != NULL) {
+            st = sl_fail(SL_ENODEV,
+                         "$STARPU_RESERVE_NCPU: found %.20s, which leaves no worker of %u; expected fewer, or no such "
+                         "variable",
+                         reserved, n_cpus);
+        } else {
+            st = sl_fail(SL_ENODEV, "StarPU found no worker: ask for at least one with --cpus");
+        }
         goto no_pool;
     }
     SL_TRY(st, set_up_workers(&machine), stop);

@@ -158,8 +158,14 @@ static struct header *cut_block(unsigned class, size_t bytes)
 static struct header *fresh_block(unsigned class, size_t bytes)
 {
     bool beside = bytes + LINE_BYTES < HUGE_PAGE && !lends_near && keeps;
-    struct header *header = beside ? cut_block(class, bytes) : NULL;
-    return header != NULL ? header : own_block(class, bytes);
+    struct header *header = NULL;
+    if (beside) {
+        header = cut_block(class, bytes);
+    }
+    if (header == NULL) {
+        header = own_block(class, bytes);
+    }
+    return header;
 }
 
 /* Mark a block as used. Only used blocks may take huge pages: otherwise the header of an unused block would take a
@@ -402,7 +408,10 @@ static __attribute__((unused)) int system_malloc(unsigned node, void **out, size
     (void)node;
     (void)flags;
     *out = malloc(bytes);
-    return *out == NULL ? without_memory(bytes, out) : 0;
+    if (*out == NULL) {
+        return without_memory(bytes, out);
+    }
+    return 0;
 }
 
 static __attribute__((unused)) int system_free(unsigned node, void *block, size_t bytes, int flags)

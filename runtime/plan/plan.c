@@ -79,14 +79,18 @@ struct sl_plan sl_plan_of_crew(const struct sl_plan *plan)
 
 uint32_t sl_plan_rank(const struct sl_plan *plan, uint32_t p)
 {
-    return plan->n_ways > 0 ? rank_of_chunk(plan, plan->first_crew + p / plan->n_parts, p % plan->n_parts)
-                            : sl_spread(p, plan->n_pes, plan->n_ranks);
+    if (plan->n_ways == 0) {
+        return sl_spread(p, plan->n_pes, plan->n_ranks);
+    }
+    return rank_of_chunk(plan, plan->first_crew + p / plan->n_parts, p % plan->n_parts);
 }
 
 uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank)
 {
-    return plan->n_ways > 0 ? clamp(first_chunk(plan, rank), plan->first_crew * plan->n_parts, plan->n_pes)
-                            : first_of(rank, plan->n_pes, plan->n_ranks);
+    if (plan->n_ways == 0) {
+        return first_of(rank, plan->n_pes, plan->n_ranks);
+    }
+    return clamp(first_chunk(plan, rank), plan->first_crew * plan->n_parts, plan->n_pes);
 }
 
 bool sl_plan_holds(const struct sl_plan *plan, uint32_t q)

@@ -374,10 +374,14 @@ static enum sl_status check_model(const struct sl_settings *s)
     bool gat = s->model == SL_MODEL_GAT;
     bool gcnii = s->model == SL_MODEL_GCNII;
     bool resgcn = s->model == SL_MODEL_RESGCN;
-    const char *other = !gat && s->heads != HEADS       ? "heads"
-                        : !gcnii && s->alpha != ALPHA   ? "alpha"
-                        : !gcnii && s->lambda != LAMBDA ? "lambda"
-                                                        : NULL;
+    const char *other = NULL;
+    if (!gat && s->heads != HEADS) {
+        other = "heads";
+    } else if (!gcnii && s->alpha != ALPHA) {
+        other = "alpha";
+    } else if (!gcnii && s->lambda != LAMBDA) {
+        other = "lambda";
+    }
     if (other != NULL) {
         return sl_fail(SL_EINVAL, "--%s: expected --model %s with it; the others have no such number", other,
                        other[0] == 'h' ? "gat" : "gcnii");
@@ -439,10 +443,14 @@ static enum sl_status check_gossip(const struct sl_settings *s)
     uint32_t n = s->pes == 0 ? 0 : s->pes / s->group_size;
     uint32_t local = s->gossip_local_size;
     if (s->sync == SL_SYNC_ALLREDUCE) {
-        const char *given = s->gossip_average_every > 0 ? "gossip-average-every"
-                            : local > 1                 ? "gossip-local-size"
-                            : s->gossip_ring            ? "gossip-ring"
-                                                        : NULL;
+        const char *given = NULL;
+        if (s->gossip_average_every > 0) {
+            given = "gossip-average-every";
+        } else if (local > 1) {
+            given = "gossip-local-size";
+        } else if (s->gossip_ring) {
+            given = "gossip-ring";
+        }
         if (given != NULL) {
             return sl_fail(SL_EINVAL, "--%s: expected --sync dissemination or cube with it", given);
         }
@@ -569,7 +577,10 @@ static void name_standard_output(struct sl_settings *s)
 static enum sl_status check_stages(struct sl_settings *s)
 {
     if (s->stages == 0) {
-        s->stages = s->n_stages_cut > 0 ? s->n_stages_cut + 1 : s->layers > 1 ? 2 : 1;
+        s->stages = s->layers > 1 ? 2 : 1;
+        if (s->n_stages_cut > 0) {
+            s->stages = s->n_stages_cut + 1;
+        }
     }
     if (s->stages > s->layers) {
         return sl_fail(SL_EINVAL, "--stages: found %u, expected at most one for each layer, and --layers is %u",
@@ -592,7 +603,10 @@ static enum sl_status check_stages(struct sl_settings *s)
 
 static enum sl_status check_pipe(struct sl_settings *s)
 {
-    enum sl_status st = s->schedule == SL_SCHEDULE_PIPE ? check_stages(s) : SL_OK;
+    enum sl_status st = SL_OK;
+    if (s->schedule == SL_SCHEDULE_PIPE) {
+        st = check_stages(s);
+    }
     if (s->schedule != SL_SCHEDULE_PIPE || st != SL_OK) {
         return st;
     }

@@ -365,7 +365,10 @@ done:
 
 static bool stopped(struct sl_session *t)
 {
-    return t->plan.n_ranks == 1 ? asked_to_stop(t) : t->run.stop_agreed;
+    if (t->plan.n_ranks == 1) {
+        return asked_to_stop(t);
+    }
+    return t->run.stop_agreed;
 }
 
 static bool patient(const struct sl_session *t)

@@ -121,7 +121,9 @@ static double exchange_bytes(const struct sl_settings *s, const struct sl_model 
         double bytes = rows * layer->training.travels * (double)sl_settings_row_element(s);
         bool goes = run->team == 1 && bytes > handles * SL_KEPT_BYTES;
         double least = handles * SL_POOL_SMALLEST_BYTES;
-        passing = goes ? fmax(passing, bytes + (s->pes > run->n_workers ? before : 0)) : passing;
+        if (goes) {
+            passing = fmax(passing, bytes + (s->pes > run->n_workers ? before : 0));
+        }
         before = goes ? bytes : 0;
         if (aggregates(layer) && !goes) {
             kept += (back ? 2 : 1) * fmax(1.25 * bytes, least);
@@ -228,7 +230,10 @@ static double record_bytes(const struct sl_row_basis *basis)
 /* Full-graph epochs are all alike and need no margin. */
 static double spare_share(const struct sl_settings *s)
 {
-    return s->schedule != SL_SCHEDULE_PIPE ? SPARE_SHARE : s->recompute ? AGAIN_SHARE : 0;
+    if (s->schedule != SL_SCHEDULE_PIPE) {
+        return SPARE_SHARE;
+    }
+    return s->recompute ? AGAIN_SHARE : 0;
 }
 
 /* Rows of training and of an evaluation. An evaluation reuses free blocks of training. */

@@ -55,7 +55,8 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
     SL_TRY(st, sl_ranks_add_up(1, &n_gpus), done);
     s->gpus = machine->n_gpus;
     if (s->pes == 0) {
-        s->pes = n_gpus > 0 ? n_gpus : machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
+        s->pes = n_gpus > 0 ? n_gpus : on_cpus;
         s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
@@ -480,7 +481,8 @@ done:
 static enum sl_status watch(const struct sl_session *t)
 {
     uint32_t asked = t->settings->watchdog;
-    uint32_t seconds = asked != SL_WATCHDOG_AUTO ? asked : t->plan.n_ranks > 1 ? WATCHDOG_S : 0;
+    uint32_t automatic = t->plan.n_ranks > 1 ? WATCHDOG_S : 0;
+    uint32_t seconds = asked != SL_WATCHDOG_AUTO ? asked : automatic;
     void (*lost)(void) = sl_ranks_failure_hook();
     enum sl_status st = SL_OK;
     if (seconds > 0 && lost != NULL) {

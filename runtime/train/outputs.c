@@ -75,7 +75,7 @@ static enum sl_status check_target(const char *option, const char *path)
     if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return SL_OK;
     }
-    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    int length = slash == NULL || slash == path ? 1 : (int)(slash - path);
     SL_TRY(st, sl_format(&folder, "%.*s", length, slash == NULL ? "." : path), done);
     if ((exists && S_ISDIR(status.st_mode)) || !sl_folder_writable(folder)) {
         st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option, path);

@@ -32,7 +32,10 @@ enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 {
     uint32_t n = sl_ranks_started();
     bool pipe = s->schedule == SL_SCHEDULE_PIPE;
-    enum sl_status st = pipe && n > 1 ? check_pipe(s, n) : SL_OK;
+    enum sl_status st = SL_OK;
+    if (pipe && n > 1) {
+        st = check_pipe(s, n);
+    }
     if (n > SL_MAX_PES) {
         return sl_fail(SL_EINVAL, "found %u processes of one run, expected at most %u", n, SL_MAX_PES);
     }
@@ -49,7 +52,10 @@ enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 enum sl_status sl_process_join(const struct sl_settings *settings)
 {
     enum sl_status st = sl_ranks_check_settings(settings);
-    return st == SL_OK ? sl_ranks_open() : st;
+    if (st != SL_OK) {
+        return st;
+    }
+    return sl_ranks_open();
 }
 
 /* ---- options ---- */

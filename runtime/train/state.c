@@ -319,7 +319,10 @@ static enum sl_status match_sizes(const struct sl_session *t, const struct sl_te
     for (size_t i = 0; i < N_SIZES; i++) {
         uint64_t then = size_of(t, i);
         bool known = sl_tensors_metadata(checkpoint, size_names[i]) != NULL; /* older checkpoints lack sizes */
-        enum sl_status st = known ? sl_checkpoint_whole(checkpoint, size_names[i], &then) : SL_OK;
+        enum sl_status st = SL_OK;
+        if (known) {
+            st = sl_checkpoint_whole(checkpoint, size_names[i], &then);
+        }
         if (st == SL_OK && then != size_of(t, i)) {
             st = sl_fail(SL_EINVAL,
                          "dataset %s: found %" PRIu64 " %s, expected %" PRIu64 ", as in the run that %.200s is of",
