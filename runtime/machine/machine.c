@@ -64,7 +64,12 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
 /* Set a variable; value NULL: remove the variable. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
-    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
+    int error;
+    if (value != NULL) {
+        error = setenv(name, value, 1);
+    } else {
+        error = unsetenv(name);
+    }
     if (error != 0) {
         return sl_fail(SL_ENOMEM, "no memory to set the environment");
     }
