@@ -102,7 +102,8 @@ static void test_place(void **state)
     assert_int_equal(hwloc_topology_load(topology), 0);
     assert_true(bound_to(topology, memory, bytes, &policy));
     assert_int_equal(policy, HWLOC_MEMBIND_BIND);
-    const struct sl_memory_range spread[] = {{memory, bytes, SL_NUMA_ALL}, {memory, 0, 0}}; /* and nothing, which is there */
+    const struct sl_memory_range spread[] = {{memory, bytes, SL_NUMA_ALL},
+                                             {memory, 0, 0}}; /* and nothing, which is there */
     assert_int_equal(sl_topology_place(spread, 2), 2);
     assert_true(bound_to(topology, memory, bytes, &policy));
     assert_int_equal(policy, HWLOC_MEMBIND_INTERLEAVE);
