@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partition/dataset.h"
 #include "partition/features.h"
-#include "partition/load.h"
 #include "support/memory.h"
 
 #define MOST_NAME 63 /* bytes */

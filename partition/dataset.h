@@ -52,4 +52,7 @@ struct sl_dataset {
  * Of others nothing. */
 void sl_dataset_drop_pages(const struct sl_dataset *dataset);
 
+/* Release all of it and empty the struct; an empty one is allowed. */
+void sl_dataset_free(struct sl_dataset *dataset);
+
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "partition/cache.h"
@@ -364,27 +363,4 @@ done:
     sl_free(file);
     free_origin(&origin);
     return st;
-}
-
-void sl_dataset_drop_pages(const struct sl_dataset *dataset)
-{
-    if (dataset->low_memory) {
-        sl_file_forget(dataset->mapping, dataset->mapping_bytes);
-    }
-}
-
-void sl_dataset_free(struct sl_dataset *dataset)
-{
-    if (dataset->mapping != NULL) {
-        munmap(dataset->mapping, dataset->mapping_bytes);
-    } else {
-        dataset->features.dense = dataset->features.dense == dataset->lent ? NULL : dataset->features.dense;
-        sl_graph_free(&dataset->graph);
-        sl_features_free(&dataset->features);
-        sl_free(dataset->labels);
-        sl_free(dataset->train.ids);
-        sl_free(dataset->valid.ids);
-        sl_free(dataset->test.ids);
-    }
-    *dataset = (struct sl_dataset){0};
 }

@@ -44,7 +44,4 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
  * is to be no cache. As sl_dataset_load fails where there is no such dataset. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
 
-/* Release all of it and empty the struct; an empty one is allowed. */
-void sl_dataset_free(struct sl_dataset *dataset);
-
 #endif

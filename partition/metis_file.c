@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/lines.h"
 #include "partition/number.h"
 #include "support/file.h"
 #include "support/memory.h"
 
-#define MAX_PARTS 65535
 #define MAX_CONSTRAINTS 64
 
 /* A .graph file being read, line by line. */
@@ -230,45 +228,6 @@ enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out)
     st = read_all(&reader, out);
     sl_file_unmap(&map);
     return st;
-}
-
-/* ---- Reading parts ----------------------------------------------------------------------------------------------- */
-
-static enum sl_status part_lines(void *context, const struct sl_lines *lines)
-{
-    uint32_t *parts = context;
-    const char *p = lines->text;
-    for (uint64_t i = 0; i < lines->n_lines; i++) {
-        const char *newline = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
-        uint64_t part;
-        const char *stop = sl_number_u64(p, newline, &part);
-        if (stop == NULL || skip_blanks(stop, newline) != newline || part >= MAX_PARTS) {
-            return sl_fail(SL_EFILE, "%s:%llu: expected a part, 0 to %d", lines->path,
-                           (unsigned long long)(lines->first_line + i + 1), MAX_PARTS - 1);
-        }
-        parts[lines->first_line + i] = (uint32_t)part;
-        p = newline + 1;
-    }
-    return SL_OK;
-}
-
-enum sl_status sl_metis_read_parts(const char *path, uint32_t n_vertices, uint32_t *parts, uint32_t *n_parts_out)
-{
-    uint64_t found;
-    uint32_t most = 0;
-    enum sl_status st = sl_lines_read(path, n_vertices, part_lines, parts, &found);
-    if (st == SL_OK && found != n_vertices) {
-        st = sl_fail(SL_EFILE, "%s: expected the parts of %u vertices, found %llu lines", path, n_vertices,
-                     (unsigned long long)found);
-    }
-    if (st != SL_OK) {
-        return st;
-    }
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        most = parts[v] + 1 > most ? parts[v] + 1 : most;
-    }
-    *n_parts_out = most;
-    return SL_OK;
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */

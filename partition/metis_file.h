@@ -21,11 +21,7 @@ enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out);
  * SL_EINVAL: an edge's reverse is missing. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph);
 
-/* Read the parts of n_vertices vertices, each below 65535, into parts[n_vertices]; *n_parts_out gets the largest + 1.
- * SL_EIO, SL_EFILE, SL_ENOMEM. */
-enum sl_status sl_metis_read_parts(const char *path, uint32_t n_vertices, uint32_t *parts, uint32_t *n_parts_out);
-
-/* Write them. The file is replaced atomically. SL_EIO, SL_ENOMEM. */
+/* Write the part of each of n_vertices vertices, one a line. The file is replaced atomically. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_metis_write_parts(const char *path, uint32_t n_vertices, const uint32_t *parts);
 
 #endif

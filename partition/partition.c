@@ -331,21 +331,6 @@ undo:
     return st;
 }
 
-enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
-                               struct sl_partition *out)
-{
-    const struct deal deal = {.n_parts = n_parts, .n_pieces = n_parts};
-    uint32_t *own;
-    enum sl_status st;
-    *out = (struct sl_partition){0};
-    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *own, "parts", &own), done);
-    memcpy(own, parts, dataset->graph.n_vertices * sizeof *own);
-    st = make_of(dataset, &deal, own, out);
-    sl_free(own);
-done:
-    return st;
-}
-
 static enum sl_status make(const struct sl_dataset *dataset, enum sl_partition_method method, const struct deal *deal,
                            uint64_t seed, const char *cache_file, struct sl_partition *out)
 {

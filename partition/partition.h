@@ -77,11 +77,6 @@ static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_part
     return low;
 }
 
-/* The partition that sl_partition_make would make, for parts that are given: parts[v] < n_parts of each vertex. SL_ENOMEM. On failure
- * *out is empty. */
-enum sl_status sl_partition_of(const struct sl_dataset *dataset, uint32_t n_parts, const uint32_t *parts,
-                               struct sl_partition *out);
-
 /* Release all of it and empty the struct; an empty one is allowed. */
 void sl_partition_free(struct sl_partition *partition);
 

@@ -100,9 +100,7 @@ static void test_held(void **state)
     struct sl_dataset dataset = {.graph.n_vertices = N_LARGE, .features = {.n_rows = N_LARGE, .n_columns = 3}};
     struct sl_partition partition;
     struct sl_shards shards;
-    uint32_t *parts;
     (void)state;
-    expect_ok(sl_alloc_zero(N_LARGE, sizeof *parts, "parts", &parts));
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.graph.offsets));
     expect_ok(sl_alloc_zero(1, sizeof(sl_vertex), "sources", &dataset.graph.sources));
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.features.offsets));
@@ -110,10 +108,9 @@ static void test_held(void **state)
     expect_ok(sl_alloc_zero(N_LARGE, sizeof(float), "values", &dataset.features.values));
     expect_ok(sl_alloc_zero(N_LARGE, sizeof(int32_t), "labels", &dataset.labels));
     for (uint32_t v = 0; v < N_LARGE; v++) {
-        parts[v] = v >= N_LARGE / 2;
         dataset.features.offsets[v + 1] = v + 1;
     }
-    expect_ok(sl_partition_of(&dataset, 2, parts, &partition));
+    expect_ok(sl_partition_make(&dataset, SL_PARTITION_NONE, 2, 1, NULL, &partition));
     expect_ok(sl_shards_open_held(&dataset, &partition, false, sizeof(sl_real), held, &shards));
     const uint64_t *offsets = shards.sparse_offsets;
     assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
@@ -122,7 +119,6 @@ static void test_held(void **state)
     sl_shards_close(&shards);
     sl_partition_free(&partition);
     sl_dataset_free(&dataset);
-    sl_free(parts);
 }
 
 static void test_place(void **state)

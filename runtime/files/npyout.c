@@ -56,22 +56,3 @@ free_line:
 done:
     return st;
 }
-
-struct block {
-    const sl_real *rows;
-    size_t ld;
-    const sl_vertex *order;
-};
-
-static const sl_real *block_row(void *context, uint64_t row)
-{
-    const struct block *block = context;
-    return block->rows + block->ld * (block->order != NULL ? block->order[row] : row);
-}
-
-enum sl_status sl_npy_write_block(const char *path, uint64_t n_rows, uint32_t n_columns, const sl_real *block,
-                                  size_t ld, const sl_vertex *order)
-{
-    struct block context = {.rows = block, .ld = ld, .order = order};
-    return sl_npy_write(path, n_rows, n_columns, block_row, &context);
-}

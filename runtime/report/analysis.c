@@ -10,7 +10,8 @@
 
 #include "support/memory.h"
 
-bool sl_analysis_is_compute(uint32_t stage)
+/* Stages of foreign tasks count as compute. */
+static bool is_compute(uint32_t stage)
 {
     return sl_stage_is_compute(stage) || stage >= SL_N_STAGES;
 }
@@ -95,7 +96,7 @@ static enum sl_status compute_spans(const struct sl_trace_data *data, bool known
     enum sl_status st = sl_alloc(data->n_states, sizeof *span, "spans of compute", &span);
     for (size_t i = 0; st == SL_OK && i < data->n_states; i++) {
         const struct sl_trace_state *state = &data->state[i];
-        if (state->kind == SL_TRACE_BUSY && sl_analysis_is_compute(state->stage) && (state->ours || !known)) {
+        if (state->kind == SL_TRACE_BUSY && is_compute(state->stage) && (state->ours || !known)) {
             span[n++] = (struct span){state->start_s, state->end_s, state->step};
         }
     }

@@ -75,7 +75,4 @@ void sl_analysis_free(struct sl_analysis *analysis);
  * A rule whose bound is under a thousandth of the makespan says nothing. */
 void sl_analysis_advise(struct sl_analysis *analysis);
 
-/* Whether a stage counts as compute: aggregate, dense, loss, backward, sync, optimise; foreign stages all do. */
-bool sl_analysis_is_compute(uint32_t stage);
-
 #endif

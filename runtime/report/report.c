@@ -312,7 +312,8 @@ static void put_all(const struct sl_analysis *a, const struct table *t)
     put_path(a, t);
 }
 
-void sl_report_print(const struct sl_analysis *analysis, FILE *stream)
+/* The text of report.txt. */
+static void print_report(const struct sl_analysis *analysis, FILE *stream)
 {
     struct table text = {.stream = stream};
     put_summary(analysis, &text);
@@ -341,7 +342,7 @@ done:
 
 static enum sl_status print_text(const struct sl_analysis *a, FILE *stream)
 {
-    sl_report_print(a, stream);
+    print_report(a, stream);
     return SL_OK;
 }
 

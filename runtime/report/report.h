@@ -6,19 +6,12 @@
 #ifndef SL_RUNTIME_REPORT_REPORT_H
 #define SL_RUNTIME_REPORT_REPORT_H
 
-#include <stdio.h>
-
 #include "support/status.h"
-
-struct sl_analysis;
 
 /* Read a traced folder (sl_trace_read) and write into it report.txt, report.html (one page, which needs no other file),
  * timeline.svg and dag.dot (runtime/report/timeline.h); and, where the program ViTE is installed and paje.trace is there, vite.svg,
  * the same trace as ViTE draws it, which is given up quietly where ViTE fails or takes over half a minute.
  * The statuses of sl_trace_read and sl_analysis_make; SL_EIO: a file cannot be written. Files are replaced whole. */
 enum sl_status sl_report_write(const char *folder);
-
-/* The text of report.txt. */
-void sl_report_print(const struct sl_analysis *analysis, FILE *stream);
 
 #endif

@@ -153,7 +153,8 @@ static size_t middle_of(const struct step *step, size_t n)
     return n;
 }
 
-bool sl_timeline_middle_step(const struct sl_trace_data *data, uint64_t *step_out)
+/* The middle one of the steps whose loss is in the trace. False: there is none. */
+static bool find_middle_step(const struct sl_trace_data *data, uint64_t *step_out)
 {
     struct step *step;
     size_t n;
@@ -609,7 +610,7 @@ static enum sl_status dag_open(const struct sl_analysis *a, FILE *stream, struct
 {
     const struct sl_trace_data *data = a->data;
     uint64_t step = 0;
-    bool stepped = sl_timeline_middle_step(data, &step);
+    bool stepped = find_middle_step(data, &step);
     uint32_t n_shown = 0;
     enum sl_status st;
     *dag = (struct dag){.data = data, .stream = stream};

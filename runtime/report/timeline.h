@@ -17,10 +17,6 @@
  * so that it can stand inside a page. SL_ENOMEM. Errors of the stream are the caller's to see. */
 enum sl_status sl_timeline_write(const struct sl_analysis *analysis, FILE *stream);
 
-/* The middle one of the steps whose loss is in the trace: the one that sl_timeline_write and sl_dag_write show. False: there is
- * none. */
-bool sl_timeline_middle_step(const struct sl_trace_data *data, uint64_t *step_out);
-
 /* Write the middle step's tasks and the dependencies among them as a Graphviz graph; those on the trace's critical path have a
  * red border. Of a trace without steps, the first SL_DAG_MAX_TASKS tasks. SL_ENOMEM. */
 #define SL_DAG_MAX_TASKS 500
