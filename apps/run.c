@@ -24,17 +24,17 @@ static int complain(const char *program, int code)
 
 /* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells; so does the first
  * thread, a worker or the one that trains. */
-static const char *name_of_program;
+static const char *program_name;
 
 static void end_all(void)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (sl_process_count() > 1) {
-        while (atomic_flag_test_and_set(&told)) {
+        while (atomic_flag_test_and_set(&reported)) {
             pause(); /* all end */
         }
         nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : MOMENT_NS}, NULL);
-        fprintf(stderr, "%s: rank %u: %s\n", name_of_program, sl_process_number(), sl_message());
+        fprintf(stderr, "%s: rank %u: %s\n", program_name, sl_process_number(), sl_message());
         fflush(stderr);
         sl_process_abort(EXIT_FAILED);
     }
@@ -44,22 +44,22 @@ static void end_all(void)
 static void give_up(void)
 {
     end_all();
-    fprintf(stderr, "%s: %s\n", name_of_program, sl_message());
+    fprintf(stderr, "%s: %s\n", program_name, sl_message());
     _exit(EXIT_FAILED);
 }
 
 /* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
-static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool talk)
+static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool verbose)
 {
     if (st != SL_OK || !traced) {
         sl_trace_discard(folder);
-        if (st == SL_OK && talk) {
+        if (st == SL_OK && verbose) {
             printf("trace     none: the run ended before the steps to trace\n");
         }
         return st;
     }
     st = sl_trace_finish(folder);
-    if (st == SL_OK && talk) {
+    if (st == SL_OK && verbose) {
         printf("trace     %s/report.html, report.txt, timeline.svg, paje.trace\n", folder);
     }
     return st;
@@ -89,8 +89,8 @@ done:
     bool traced = sl_session_traced(session);
     sl_session_close(session);
     if (sl_settings_get(settings, "trace", folder, sizeof folder) == SL_OK && folder[0] != '\0') {
-        bool talk = sl_process_number() == 0 && !is_set(settings, "quiet") && !is_set(settings, "json");
-        st = finish_trace(folder, st, traced, talk);
+        bool verbose = sl_process_number() == 0 && !is_set(settings, "quiet") && !is_set(settings, "json");
+        st = finish_trace(folder, st, traced, verbose);
     }
     return st;
 }
@@ -111,7 +111,7 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     bool runs = false;
     int code = EXIT_GOOD;
     sl_streams_open();
-    name_of_program = program;
+    program_name = program;
     sl_process_on_failure(give_up);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);

@@ -445,7 +445,7 @@ static enum sl_status load(const struct settings *settings, struct sl_dataset *o
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* What all ranks did together: a failure of one ends all, as the others wait for what it would have sent. */
-static enum sl_status of_all(enum sl_status st)
+static enum sl_status end_all_if_failed(enum sl_status st)
 {
     if (st != SL_OK && sl_process_count() > 1) {
         fprintf(stderr, "starling_data: rank %u: %s\n", sl_process_number(), sl_message());
@@ -483,7 +483,7 @@ static enum sl_status run_info(const struct settings *settings)
     struct sl_dataset dataset;
     struct sl_statistics statistics;
     if (settings->dataset == NULL) {
-        return of_all(sl_info_print(stdout));
+        return end_all_if_failed(sl_info_print(stdout));
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {
@@ -552,7 +552,7 @@ static uint32_t scale(uint32_t part, uint32_t whole, uint32_t n)
     return (uint32_t)((uint64_t)part * n / whole);
 }
 
-static bool given(const struct sl_option_table *table, const struct sl_option_parse *parse, const char *name)
+static bool is_given(const struct sl_option_table *table, const struct sl_option_parse *parse, const char *name)
 {
     return parse->sources[sl_option_find(table, name) - table->options] != SL_FROM_DEFAULT;
 }
@@ -562,7 +562,7 @@ static void change_recipe(const struct settings *settings, const struct sl_optio
                           struct sl_recipe *recipe)
 {
     const struct sl_option_table *table = &commands[COMMAND_GENERATE];
-    if (given(table, parse, "vertices")) {
+    if (is_given(table, parse, "vertices")) {
         uint32_t old = recipe->n_vertices;
         uint32_t n = settings->vertices;
         recipe->n_vertices = n;
@@ -571,10 +571,10 @@ static void change_recipe(const struct settings *settings, const struct sl_optio
         recipe->n_valid = scale(recipe->n_valid, old, n);
         recipe->n_test = scale(recipe->n_test, old, n);
     }
-    recipe->n_edges = given(table, parse, "edges") ? settings->edges : recipe->n_edges;
-    recipe->n_features = given(table, parse, "features") ? settings->n_features : recipe->n_features;
-    recipe->n_classes = given(table, parse, "classes") ? settings->classes : recipe->n_classes;
-    recipe->homophily = given(table, parse, "homophily") ? settings->homophily : recipe->homophily;
+    recipe->n_edges = is_given(table, parse, "edges") ? settings->edges : recipe->n_edges;
+    recipe->n_features = is_given(table, parse, "features") ? settings->n_features : recipe->n_features;
+    recipe->n_classes = is_given(table, parse, "classes") ? settings->classes : recipe->n_classes;
+    recipe->homophily = is_given(table, parse, "homophily") ? settings->homophily : recipe->homophily;
     recipe->sparse = settings->sparse;
     recipe->seed = settings->seed;
 }
@@ -686,16 +686,16 @@ static struct sl_cluster cluster_of(const struct settings *s)
 static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
 {
     const struct sl_option_table *table = &commands[COMMAND_PROJECT];
-    between->latency_s = given(table, parse, "latency") ? between->latency_s : measured->latency_s;
-    between->message_s = given(table, parse, "message-time") ? between->message_s : measured->message_s;
-    between->bytes_per_s = given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
+    between->latency_s = is_given(table, parse, "latency") ? between->latency_s : measured->latency_s;
+    between->message_s = is_given(table, parse, "message-time") ? between->message_s : measured->message_s;
+    between->bytes_per_s = is_given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
 }
 
 /* Of several ranks all measure. */
 static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
 {
     struct sl_link measured;
-    enum sl_status st = of_all(sl_messages_measure(&measured));
+    enum sl_status st = end_all_if_failed(sl_messages_measure(&measured));
     if (st == SL_OK) {
         take_link(parse, &measured, between);
     }
@@ -742,7 +742,7 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
         return sl_ranks_open();
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        if (!given(&commands[COMMAND_PROJECT], parse, needed[i])) {
+        if (!is_given(&commands[COMMAND_PROJECT], parse, needed[i])) {
             return sl_fail(SL_EINVAL,
                            "--%s: project needs to know it; give it, or measure it between two ranks: mpirun -np 2 "
                            "starling_data project ..",

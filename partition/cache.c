@@ -45,7 +45,7 @@ struct header {
     uint32_t synthetic;
     uint64_t key;
     uint64_t file_bytes;
-    uint64_t place[N_SECTIONS];
+    uint64_t offset[N_SECTIONS];
     uint64_t bytes[N_SECTIONS];
     uint64_t checksum[N_SECTIONS];
     uint64_t n_edges;
@@ -126,17 +126,17 @@ static void add(struct draft *draft, enum section section, const void *data, uin
 static void finish(struct draft *draft)
 {
     struct header *header = &draft->header;
-    uint64_t at = sizeof *header;
+    uint64_t offset = sizeof *header;
     for (int i = 0; i < N_SECTIONS; i++) {
         if (draft->data[i] == NULL) {
             continue;
         }
-        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        header->place[i] = at;
-        at += header->bytes[i];
+        offset = (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        header->offset[i] = offset;
+        offset += header->bytes[i];
         header->checksum[i] = array_checksum(0, draft->data[i], header->bytes[i], false);
     }
-    header->file_bytes = at;
+    header->file_bytes = offset;
     header->header_checksum = header_checksum(header);
 }
 
@@ -144,7 +144,7 @@ static bool put_sections(struct sl_writer *writer, const struct draft *draft)
 {
     static const char zeros[ALIGNMENT];
     const struct header *header = &draft->header;
-    uint64_t at = sizeof *header;
+    uint64_t offset = sizeof *header;
     if (sl_writer_put(writer, header, sizeof *header) != SL_OK) {
         return false;
     }
@@ -152,11 +152,11 @@ static bool put_sections(struct sl_writer *writer, const struct draft *draft)
         if (draft->data[i] == NULL) {
             continue;
         }
-        if (sl_writer_put(writer, zeros, header->place[i] - at) != SL_OK ||
+        if (sl_writer_put(writer, zeros, header->offset[i] - offset) != SL_OK ||
             sl_writer_put(writer, draft->data[i], header->bytes[i]) != SL_OK) {
             return false;
         }
-        at = header->place[i] + header->bytes[i];
+        offset = header->offset[i] + header->bytes[i];
     }
     return true;
 }
@@ -259,12 +259,12 @@ static const void *section(const struct reading *file, enum section which, uint6
 {
     const struct header *header = &file->header;
     uint64_t bytes;
-    uint64_t place = header->place[which];
-    if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || place < sizeof *header ||
-        place % ALIGNMENT != 0 || place > file->map.bytes || bytes > file->map.bytes - place) {
+    uint64_t offset = header->offset[which];
+    if (__builtin_mul_overflow(count, size, &bytes) || header->bytes[which] != bytes || offset < sizeof *header ||
+        offset % ALIGNMENT != 0 || offset > file->map.bytes || bytes > file->map.bytes - offset) {
         return NULL;
     }
-    const unsigned char *data = file->map.data + place;
+    const unsigned char *data = file->map.data + offset;
     return array_checksum(0, data, bytes, file->low_memory) == header->checksum[which] ? data : NULL;
 }
 
@@ -340,7 +340,7 @@ static bool read_features(const struct reading *file, struct sl_features *featur
     uint64_t n = header->n_vertices;
     uint64_t n_nonzeros = header->n_nonzeros;
     struct sl_features read = {.n_rows = header->n_vertices, .n_columns = header->n_columns};
-    if (header->place[SECTION_DENSE] != 0) {
+    if (header->offset[SECTION_DENSE] != 0) {
         read.dense = (float *)section(file, SECTION_DENSE, n * header->n_columns, sizeof *read.dense);
         *features = read;
         return read.dense != NULL;

@@ -31,13 +31,13 @@ static const char *line_end(const struct sl_lines *lines, const char *p, const c
 }
 
 /* The message for line `n` of the block: what was expected, and the text that was found at `at`. */
-static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *at, const char *end,
+static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *start, const char *end,
                                const char *expected)
 {
     char found[41];
     size_t length = 0;
-    for (; length < sizeof found - 1 && at + length < end; length++) {
-        char c = at[length];
+    for (; length < sizeof found - 1 && start + length < end; length++) {
+        char c = start[length];
         found[length] = c >= ' ' && c < 127 ? c : '?';
     }
     found[length] = '\0';
@@ -283,11 +283,11 @@ static void free_pieces(struct piece *piece)
 }
 
 static enum sl_status bad_value(const struct feature_table *table, const struct sl_lines *lines, uint64_t i,
-                                const char *at, const char *end)
+                                const char *start, const char *end)
 {
     char expected[64];
     snprintf(expected, sizeof expected, "%u finite numbers separated by commas", table->features.n_columns);
-    return bad_line(lines, i, at, end, expected);
+    return bad_line(lines, i, start, end, expected);
 }
 
 /* Read value `c` of `n` at `p`, and what separates it from the next; NULL where the line does not go on as it
@@ -316,10 +316,10 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
         float *row = table->features.dense + (lines->first_line + i) * n;
         const char *end = line_end(lines, p, &next);
         for (uint32_t c = 0; c < n; c++) {
-            const char *at = p;
+            const char *start = p;
             p = read_value(p, end, c, n, &row[c]);
             if (p == NULL) {
-                return bad_value(table, lines, i, at, end);
+                return bad_value(table, lines, i, start, end);
             }
         }
     }
@@ -346,14 +346,14 @@ static enum sl_status csr_line(struct feature_table *table, const struct sl_line
     uint32_t n = table->features.n_columns;
     for (uint32_t c = 0; c < n; c++) {
         float x;
-        const char *at = p;
+        const char *start = p;
         if (p + 1 < end && *p == '0' && p[1] == ',' && c + 1 < n) {
             p += 2; /* nearly all of a bag of words */
             continue;
         }
         p = read_value(p, end, c, n, &x);
         if (p == NULL) {
-            return bad_value(table, lines, i, at, end);
+            return bad_value(table, lines, i, start, end);
         }
         if (x == 0) {
             continue;

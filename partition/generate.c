@@ -85,11 +85,11 @@ static inline double unit(uint32_t bits)
     return (bits + 0.5) * 0x1p-32;
 }
 
-static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint32_t item, uint32_t draw)
+static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint32_t item, uint32_t index)
 {
-    struct sl_draw where = draw_for(recipe, choice);
+    struct sl_draw draw = draw_for(recipe, choice);
     uint32_t r[4];
-    sl_random4(&where, item, draw, r);
+    sl_random4(&draw, item, index, r);
     return unit(r[0]);
 }
 
@@ -118,7 +118,7 @@ static int compare_tickets(const void *a, const void *b)
 /* The numbers 0 .. n - 1 in random order (sl_free). */
 static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice, uint32_t n, uint32_t **out)
 {
-    struct sl_draw where = draw_for(recipe, choice);
+    struct sl_draw draw = draw_for(recipe, choice);
     struct ticket *tickets;
     uint32_t *order = NULL;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
@@ -126,7 +126,7 @@ static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice
         return st;
     }
     for (uint32_t i = 0; i < n; i++) {
-        tickets[i] = (struct ticket){.hash = sl_random_u64(&where, i, 0), .item = i};
+        tickets[i] = (struct ticket){.hash = sl_random_u64(&draw, i, 0), .item = i};
     }
     qsort(tickets, n, sizeof *tickets, compare_tickets);
     st = sl_alloc(n, sizeof *order, "the generator's order", &order);
@@ -204,15 +204,15 @@ static struct home find_home(const struct world *world, uint32_t place)
 static void set_labels(struct world *world, int32_t *labels)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_draw where = draw_for(r, CHOICE_STRAY);
+    struct sl_draw draw = draw_for(r, CHOICE_STRAY);
     double share = fmin(MAX_STRAYS, STRAYS_PER_MIXING * (1 - r->homophily));
     for (uint32_t v = 0; v < r->n_vertices; v++) {
-        uint32_t draw[4];
+        uint32_t random[4];
         uint32_t home = find_range(world->class_first, r->n_classes, world->places[v]);
         uint32_t other;
-        sl_random4(&where, v, 0, draw);
-        other = find_range(world->class_first, r->n_classes, sl_random_below(draw[1], r->n_vertices));
-        world->stray[v] = unit(draw[0]) < share && other != home;
+        sl_random4(&draw, v, 0, random);
+        other = find_range(world->class_first, r->n_classes, sl_random_below(random[1], r->n_vertices));
+        world->stray[v] = unit(random[0]) < share && other != home;
         labels[v] = (int32_t)(world->stray[v] ? other : home);
     }
 }
@@ -324,8 +324,8 @@ static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, do
 static uint32_t pick_partner(const struct world *world, const struct home *home, uint32_t j, double u)
 {
     uint32_t n = world->recipe->n_vertices;
-    double where = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
-    struct home partner = find_home(world, pick(world, 0, n, where));
+    double popular = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
+    struct home partner = find_home(world, pick(world, 0, n, popular));
     return partner.class != home->class ? pick(world, partner.topic_begin, partner.topic_end, u) : pick(world, 0, n, u);
 }
 
@@ -360,20 +360,20 @@ static sl_vertex choose_target(const struct world *world, sl_vertex v, const str
                                const sl_vertex *targets, uint32_t i)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_draw where = draw_for(r, CHOICE_EDGE);
+    struct sl_draw draw = draw_for(r, CHOICE_EDGE);
     double kind = 0;
     for (uint32_t attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         uint32_t random[4];
-        sl_random4(&where, v, i * MAX_ATTEMPTS + attempt, random);
+        sl_random4(&draw, v, i * MAX_ATTEMPTS + attempt, random);
         kind = attempt % SAME_KIND == 0 ? unit(random[0]) : kind;
         sl_vertex target = world->vertices[propose(world, home, kind, random)];
         if (!taken(targets, i, v, target)) {
             return target;
         }
     }
-    where = draw_for(r, CHOICE_FREE);
+    draw = draw_for(r, CHOICE_FREE);
     uint32_t random[4];
-    sl_random4(&where, v, i, random);
+    sl_random4(&draw, v, i, random);
     sl_vertex target = sl_random_below(random[0], r->n_vertices);
     while (taken(targets, i, v, target)) {
         target = target + 1 < r->n_vertices ? target + 1 : 0;
@@ -406,11 +406,11 @@ static void make_edges(void *context, uint64_t begin, uint64_t end)
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
 
 /* Add signal times a normal number to out[0 .. n). */
-static void add_normals(const struct sl_draw *where, uint32_t item, double signal, uint32_t n, float *out)
+static void add_normals(const struct sl_draw *draw, uint32_t item, double signal, uint32_t n, float *out)
 {
     for (uint32_t i = 0; i < n; i += 4) {
         uint32_t random[4];
-        sl_random4(where, item, i / 4, random);
+        sl_random4(draw, item, i / 4, random);
         for (uint32_t k = 0; k < 4 && i + k < n; k++) {
             out[i + k] += (float)(signal * sl_normal_quantile(unit(random[k])));
         }
@@ -420,11 +420,11 @@ static void add_normals(const struct sl_draw *where, uint32_t item, double signa
 static enum sl_status make_centres(const struct sl_recipe *recipe, enum choice choice, uint32_t n, double signal,
                                    float **out)
 {
-    struct sl_draw where = draw_for(recipe, choice);
+    struct sl_draw draw = draw_for(recipe, choice);
     uint32_t n_features = recipe->n_features;
     enum sl_status st = sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out);
     for (uint32_t i = 0; st == SL_OK && i < n; i++) {
-        add_normals(&where, i, signal, n_features, *out + (size_t)i * n_features);
+        add_normals(&draw, i, signal, n_features, *out + (size_t)i * n_features);
     }
     return st;
 }
@@ -434,7 +434,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
     const struct job *job = context;
     const struct world *world = job->world;
     size_t n = world->recipe->n_features;
-    struct sl_draw where = draw_for(world->recipe, CHOICE_NOISE);
+    struct sl_draw draw = draw_for(world->recipe, CHOICE_NOISE);
     for (uint64_t v = begin; v < end; v++) {
         struct home home = find_home(world, world->places[v]);
         const float *class_centre = world->class_centres + home.class * n;
@@ -443,7 +443,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
         for (size_t i = 0; i < n; i++) {
             row[i] = class_centre[i] + topic_centre[i];
         }
-        add_normals(&where, (uint32_t)v, 1, (uint32_t)n, row);
+        add_normals(&draw, (uint32_t)v, 1, (uint32_t)n, row);
         for (size_t i = 0; i < n; i++) {
             row[i] = (float)((double)lrint(row[i] * ROUNDING) / ROUNDING);
         }
@@ -470,9 +470,9 @@ done:
 /* Word `rank` of a vocabulary: of topic t (t < number of topics), or of class c (after the topics). */
 static uint32_t vocabulary_word(const struct sl_recipe *recipe, uint32_t vocabulary, uint32_t rank)
 {
-    struct sl_draw where = draw_for(recipe, CHOICE_VOCABULARY);
+    struct sl_draw draw = draw_for(recipe, CHOICE_VOCABULARY);
     uint32_t random[4];
-    sl_random4(&where, vocabulary, rank, random);
+    sl_random4(&draw, vocabulary, rank, random);
     return sl_random_below(random[0], recipe->n_features);
 }
 
@@ -500,13 +500,13 @@ static int compare_words(const void *a, const void *b)
 /* The words of a vertex, sorted and different. Returns how many. */
 static uint32_t choose_words(const struct world *world, sl_vertex v, uint32_t words[MAX_WORDS])
 {
-    struct sl_draw where = draw_for(world->recipe, CHOICE_WORDS);
+    struct sl_draw draw = draw_for(world->recipe, CHOICE_WORDS);
     struct home home = find_home(world, world->places[v]);
     uint32_t random[4];
-    sl_random4(&where, v, 0, random);
+    sl_random4(&draw, v, 0, random);
     uint32_t n = MIN_WORDS + sl_random_below(random[0], MAX_WORDS - MIN_WORDS + 1);
     for (uint32_t i = 0; i < n; i++) {
-        sl_random4(&where, v, i + 1, random);
+        sl_random4(&draw, v, i + 1, random);
         words[i] = choose_word(world, &home, random);
     }
     qsort(words, n, sizeof *words, compare_words);

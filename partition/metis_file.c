@@ -59,15 +59,15 @@ static const char *skip_blanks(const char *p, const char *stop)
 /* Read the next number of a line. Returns 1, or 0 at the line's end, or -1 where something else stands there. */
 static int next_number(const char **p, const char *stop, uint64_t *out)
 {
-    const char *at = skip_blanks(*p, stop);
-    if (at == stop) {
+    const char *next = skip_blanks(*p, stop);
+    if (next == stop) {
         return 0;
     }
-    at = sl_number_u64(at, stop, out);
-    if (at == NULL || (at < stop && *at != ' ' && *at != '\t' && *at != '\r')) {
+    next = sl_number_u64(next, stop, out);
+    if (next == NULL || (next < stop && *next != ' ' && *next != '\t' && *next != '\r')) {
         return -1;
     }
-    *p = at;
+    *p = next;
     return 1;
 }
 

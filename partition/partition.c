@@ -64,7 +64,7 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
                                        uint32_t *parts)
 {
     uint32_t n = dataset->graph.n_vertices;
-    struct sl_draw where = {
+    struct sl_draw draw = {
         .seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255}; /* apart from the datasets it makes */
     struct ticket *tickets;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
@@ -72,7 +72,7 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
         return st;
     }
     for (uint32_t v = 0; v < n; v++) {
-        tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&where, v, 0)};
+        tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&draw, v, 0)};
     }
     mark(tickets, &dataset->train, STRATUM_TRAIN);
     mark(tickets, &dataset->valid, STRATUM_VALID);
@@ -97,8 +97,8 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
 }
 
 /* Choose, or read what was chosen before. A file that cannot be written is no failure: the parts are there. */
-static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                       uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
+static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                     uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
 {
     uint64_t key = cache_file == NULL ? 0 : sl_cache_parts_key(dataset, (int)method, n_parts, seed);
     if (cache_file != NULL && sl_cache_read_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts)) {
@@ -116,7 +116,7 @@ static enum sl_status choose_or_recall(const struct sl_dataset *dataset, enum sl
 #define NO_ID UINT32_MAX
 
 /* Vertex v is the next of its piece; next[k]: the next id of piece k. */
-static void take(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_partition *partition)
+static void assign_id(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_partition *partition)
 {
     uint32_t id = next[pieces[v]]++;
     partition->new_ids[v] = id;
@@ -124,8 +124,8 @@ static void take(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_
 }
 
 /* What can be reached from the id `from`, the last of its piece, without leaving the piece. */
-static void take_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
-                         struct sl_partition *partition)
+static void assign_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
+                           struct sl_partition *partition)
 {
     uint32_t piece = pieces[partition->dataset_ids[from]];
     for (uint32_t id = from; id < next[piece]; id++) {
@@ -133,7 +133,7 @@ static void take_reached(const struct sl_graph *graph, const uint32_t *pieces, u
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
             sl_vertex u = graph->sources[i];
             if (pieces[u] == piece && partition->new_ids[u] == NO_ID) {
-                take(pieces, u, next, partition);
+                assign_id(pieces, u, next, partition);
             }
         }
     }
@@ -156,9 +156,9 @@ static void number(const struct sl_graph *graph, const uint32_t *pieces, bool br
         if (partition->new_ids[v] != NO_ID) {
             continue;
         }
-        take(pieces, v, next, partition);
+        assign_id(pieces, v, next, partition);
         if (breadth_first) {
-            take_reached(graph, pieces, partition->new_ids[v], next, partition);
+            assign_reached(graph, pieces, partition->new_ids[v], next, partition);
         }
     }
     /* Each entry has moved to where the next piece starts. */
@@ -259,7 +259,8 @@ static double list_balance(const struct sl_ids *ids, const uint32_t *parts, uint
     return largest_over_mean(loads, n_parts);
 }
 
-static enum sl_status weigh(const struct sl_dataset *dataset, const uint32_t *parts, struct sl_partition *partition)
+static enum sl_status set_balance(const struct sl_dataset *dataset, const uint32_t *parts,
+                                  struct sl_partition *partition)
 {
     uint32_t n_parts = partition->n_parts;
     const uint32_t *first = partition->first;
@@ -304,47 +305,48 @@ done:
 }
 
 /* How the vertices are dealt. */
-struct deal {
+struct layout {
     uint32_t n_parts, n_pieces;
     bool breadth_first;
     const bool *held;
 };
 
 /* parts: the piece of each vertex, then its part. */
-static enum sl_status make_of(const struct sl_dataset *dataset, const struct deal *deal, uint32_t *parts,
-                              struct sl_partition *out)
+static enum sl_status make_from_pieces(const struct sl_dataset *dataset, const struct layout *layout, uint32_t *parts,
+                                       struct sl_partition *out)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st;
     *out = (struct sl_partition){0};
-    SL_TRY(st, allocate(graph, deal->n_parts, deal->n_pieces, out), undo);
-    number(graph, parts, deal->breadth_first, out);
+    SL_TRY(st, allocate(graph, layout->n_parts, layout->n_pieces, out), undo);
+    number(graph, parts, layout->breadth_first, out);
     sl_dataset_drop_pages(dataset);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        parts[v] /= deal->n_pieces / deal->n_parts;
+        parts[v] /= layout->n_pieces / layout->n_parts;
     }
-    renumber(dataset, parts, deal->held, out);
-    SL_TRY(st, weigh(dataset, parts, out), undo);
+    renumber(dataset, parts, layout->held, out);
+    SL_TRY(st, set_balance(dataset, parts, out), undo);
     return SL_OK;
 undo:
     sl_partition_free(out);
     return st;
 }
 
-static enum sl_status make(const struct sl_dataset *dataset, enum sl_partition_method method, const struct deal *deal,
-                           uint64_t seed, const char *cache_file, struct sl_partition *out)
+static enum sl_status choose_and_make(const struct sl_dataset *dataset, enum sl_partition_method method,
+                                      const struct layout *layout, uint64_t seed, const char *cache_file,
+                                      struct sl_partition *out)
 {
     *out = (struct sl_partition){0};
     uint32_t *parts;
     enum sl_status st;
-    if (deal->n_parts == 0 || deal->n_parts > MAX_PARTS) {
-        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, deal->n_parts);
+    if (layout->n_parts == 0 || layout->n_parts > MAX_PARTS) {
+        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, layout->n_parts);
     }
     SL_TRY(st, sl_alloc_zero(dataset->graph.n_vertices, sizeof *parts, "parts", &parts), fail);
-    if (deal->n_pieces > 1) {
-        SL_TRY(st, choose_or_recall(dataset, method, deal->n_pieces, seed, cache_file, parts), free_parts);
+    if (layout->n_pieces > 1) {
+        SL_TRY(st, choose_or_read(dataset, method, layout->n_pieces, seed, cache_file, parts), free_parts);
     }
-    st = make_of(dataset, deal, parts, out);
+    st = make_from_pieces(dataset, layout, parts, out);
 free_parts:
     sl_free(parts);
 fail:
@@ -361,8 +363,8 @@ enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_
                                       uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                       struct sl_partition *out)
 {
-    const struct deal deal = {.n_parts = n_parts, .n_pieces = n_parts, .held = held};
-    return make(dataset, method, &deal, seed, cache_file, out);
+    const struct layout layout = {.n_parts = n_parts, .n_pieces = n_parts, .held = held};
+    return choose_and_make(dataset, method, &layout, seed, cache_file, out);
 }
 
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
@@ -376,11 +378,11 @@ enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enu
                                            uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                            struct sl_partition *out)
 {
-    const struct deal deal = {.n_parts = n_parts,
-                              .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
-                              .breadth_first = true,
-                              .held = held};
-    return make(dataset, method, &deal, seed, cache_file, out);
+    const struct layout layout = {.n_parts = n_parts,
+                                  .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
+                                  .breadth_first = true,
+                                  .held = held};
+    return choose_and_make(dataset, method, &layout, seed, cache_file, out);
 }
 
 void sl_partition_free(struct sl_partition *partition)

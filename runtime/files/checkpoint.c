@@ -129,7 +129,7 @@ static enum sl_status try_lock(const char *dir, const char *path, int file, bool
     return SL_OK;
 }
 
-enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *out)
+enum sl_status sl_checkpoint_acquire(const char *dir, struct sl_checkpoint_lock *out)
 {
     struct sl_checkpoint_lock lock = {.file = -1};
     enum sl_status st = sl_path_join(dir, LOCK_NAME, &lock.path);
@@ -152,7 +152,7 @@ enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *ou
     return st;
 }
 
-void sl_checkpoint_give(struct sl_checkpoint_lock *lock)
+void sl_checkpoint_release(struct sl_checkpoint_lock *lock)
 {
     if (lock->held) {
         unlink(lock->path);

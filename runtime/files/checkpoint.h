@@ -34,10 +34,10 @@ struct sl_checkpoint_lock {
 /* Take the folder `dir`, which is there, for this process, by a file DIR/lock; the system gives it free when the process ends, however
  * that comes. Where no such file can be made, or the file system knows no locks, the folder is nobody's: SL_OK with out->held false.
  * SL_EINVAL: another process has it (message: which). SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_checkpoint_take(const char *dir, struct sl_checkpoint_lock *out);
+enum sl_status sl_checkpoint_acquire(const char *dir, struct sl_checkpoint_lock *out);
 
 /* Give it free and remove the file; one that is not held, or empty, is allowed. */
-void sl_checkpoint_give(struct sl_checkpoint_lock *lock);
+void sl_checkpoint_release(struct sl_checkpoint_lock *lock);
 
 /* Whether a safetensors file that was read is a checkpoint, of whatever version. */
 bool sl_is_checkpoint(const struct sl_tensors *tensors);

@@ -167,16 +167,16 @@ static void kernel(const struct sl_analysis *a, struct sl_advice *out)
 /* Put it where its gain belongs; the smallest falls off. */
 static void insert(struct sl_analysis *a, const struct sl_advice *advice)
 {
-    uint32_t at = a->n_advice;
-    while (at > 0 && a->advice[at - 1].gain_s < advice->gain_s) {
-        at--;
+    uint32_t position = a->n_advice;
+    while (position > 0 && a->advice[position - 1].gain_s < advice->gain_s) {
+        position--;
     }
-    if (at == SL_MAX_ADVICE) {
+    if (position == SL_MAX_ADVICE) {
         return;
     }
     a->n_advice += a->n_advice < SL_MAX_ADVICE;
-    memmove(&a->advice[at + 1], &a->advice[at], (a->n_advice - at - 1) * sizeof *advice);
-    a->advice[at] = *advice;
+    memmove(&a->advice[position + 1], &a->advice[position], (a->n_advice - position - 1) * sizeof *advice);
+    a->advice[position] = *advice;
 }
 
 void sl_analysis_advise(struct sl_analysis *a)

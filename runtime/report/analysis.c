@@ -330,11 +330,11 @@ static enum sl_status count_path(struct sl_analysis *a)
         a->n_path += data->task[i].ran;
     }
     SL_TRY(st, sl_alloc(a->n_path, sizeof *a->path, "the critical path", &a->path), done);
-    size_t at = a->n_path;
+    size_t position = a->n_path;
     for (uint32_t i = last; i != NO_TASK; i = p.before[i]) {
         const struct sl_trace_task *task = &data->task[i];
         if (task->ran) {
-            a->path[--at] = i;
+            a->path[--position] = i;
             a->stage[task->stage].path_s += task->end_s - task->start_s;
         }
     }

@@ -57,11 +57,11 @@ static enum sl_status open_lines(const char *path, struct lines *out)
     enum sl_status st;
     *out = (struct lines){.path = path};
     SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
-    for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(text + at, '\n', bytes - at);
+    for (size_t offset = 0; offset < bytes;) {
+        const char *end = memchr(text + offset, '\n', bytes - offset);
         size_t next = end != NULL ? (size_t)(end - text) + 1 : bytes;
-        SL_TRY(st, take_line(out, text + at, next - at), done);
-        at = next;
+        SL_TRY(st, take_line(out, text + offset, next - offset), done);
+        offset = next;
     }
     if (out->config == NULL) {
         st = sl_fail(SL_EFILE, "%.150s: expected a file that coop_sage --metrics has written, found no line of a run",

@@ -184,14 +184,14 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
     return st != SL_OK ? st : second;
 }
 
-static bool nowhere(const struct sl_metrics *metrics)
+static bool is_closed(const struct sl_metrics *metrics)
 {
     return metrics->file == NULL && metrics->stream == NULL;
 }
 
 enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_metrics_config *c)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct member members[] = {
@@ -216,7 +216,7 @@ enum sl_status sl_metrics_config(struct sl_metrics *metrics, const struct sl_met
 
 enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint64_t step, double loss)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct member members[] = {
@@ -297,7 +297,7 @@ static json_t *cache_object(const struct sl_metrics_cache *c)
 
 enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metrics_epoch *e)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct sl_metrics_scores *s = &e->scores;
@@ -347,7 +347,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
 
 enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_metrics_summary *s)
 {
-    if (nowhere(metrics)) {
+    if (is_closed(metrics)) {
         return SL_OK;
     }
     const struct member members[] = {
@@ -384,7 +384,7 @@ static long whole_lines(FILE *file, long bytes)
 }
 
 /* Remove a last line that was cut short, from a regular file. */
-static enum sl_status mend(const char *path, FILE *file)
+static enum sl_status drop_unfinished_line(const char *path, FILE *file)
 {
     struct stat about;
     if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
@@ -406,7 +406,7 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
         if (file == NULL) {
             return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
         }
-        enum sl_status st = append ? mend(path, file) : SL_OK;
+        enum sl_status st = append ? drop_unfinished_line(path, file) : SL_OK;
         if (st != SL_OK) {
             fclose(file);
             return st;
@@ -419,7 +419,7 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
 /* ---- Going back to a checkpoint ----------------------------------------------------------------------------------- */
 
 /* Where a line lies, seen from the checkpoint. */
-enum place { NOWHERE, BEFORE, BEYOND };
+enum position { NEITHER, BEFORE, BEYOND };
 
 /* The scan of a file's lines. */
 struct scan {
@@ -439,7 +439,7 @@ static uint64_t count_in(const json_t *line, const char *key)
     return (uint64_t)json_integer_value(json_object_get(line, key));
 }
 
-static enum place place_of(const struct scan *scan, const json_t *line)
+static enum position position_of(const struct scan *scan, const json_t *line)
 {
     if (is_event(line, "step")) {
         return count_in(line, "step") < scan->n_steps ? BEFORE : BEYOND;
@@ -448,7 +448,7 @@ static enum place place_of(const struct scan *scan, const json_t *line)
         uint64_t epoch = count_in(line, "epoch");
         return epoch > 0 && epoch <= scan->n_epochs ? BEFORE : BEYOND;
     }
-    return is_event(line, "summary") ? BEYOND : NOWHERE;
+    return is_event(line, "summary") ? BEYOND : NEITHER;
 }
 
 /* A config and then the first step, or the first epoch: what stands before is of another run. */
@@ -462,27 +462,27 @@ static bool starts_run(struct scan *scan, const json_t *line)
     return starts;
 }
 
-static void scan_line(struct scan *scan, const json_t *line, size_t at)
+static void scan_line(struct scan *scan, const json_t *line, size_t offset)
 {
-    enum place place = place_of(scan, line);
-    if (starts_run(scan, line) || place == BEFORE) {
+    enum position position = position_of(scan, line);
+    if (starts_run(scan, line) || position == BEFORE) {
         scan->cut = SIZE_MAX;
     }
-    if (place == BEYOND && scan->cut == SIZE_MAX) {
-        scan->cut = at;
+    if (position == BEYOND && scan->cut == SIZE_MAX) {
+        scan->cut = offset;
     }
 }
 
 /* Lines that are no JSON are not ours. */
 static void scan_lines(struct scan *scan, const char *lines, size_t bytes)
 {
-    for (size_t at = 0; at < bytes;) {
-        const char *end = memchr(lines + at, '\n', bytes - at);
+    for (size_t offset = 0; offset < bytes;) {
+        const char *end = memchr(lines + offset, '\n', bytes - offset);
         size_t next = end != NULL ? (size_t)(end - lines) + 1 : bytes;
-        json_t *line = json_loadb(lines + at, next - at, 0, NULL);
-        scan_line(scan, line, at);
+        json_t *line = json_loadb(lines + offset, next - offset, 0, NULL);
+        scan_line(scan, line, offset);
         json_decref(line);
-        at = next;
+        offset = next;
     }
 }
 

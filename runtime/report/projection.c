@@ -53,7 +53,7 @@ static double rise(const struct curve *c, uint32_t i)
     return i == 0 ? proportional : fmin(fmax((c->y[i] - c->y[i - 1]) / (c->n[i] - c->n[i - 1]), 0), proportional);
 }
 
-static double at(const struct curve *c, double n)
+static double interpolate(const struct curve *c, double n)
 {
     uint32_t last = c->n_points - 1;
     uint32_t i = 0;
@@ -126,7 +126,7 @@ static double group_count(const struct sl_projection *p, uint32_t h, bool edges,
         add_point(&c, group_seeds(run),
                   (edges ? run->edges[h] : run->vertices[h]) / (sl_measured_steps(run) * groups_of(run)));
     }
-    return at(&c, n);
+    return interpolate(&c, n);
 }
 
 /* Of all rows those that PEs in groups of so many send each other. */
@@ -139,7 +139,7 @@ static double row_share(const struct sl_projection *p, uint32_t group_size)
             add_point(&c, run->group_size, run->row_bytes / all_rows(run, run->edges));
         }
     }
-    return group_size > 1 ? at(&c, group_size) : 0;
+    return group_size > 1 ? interpolate(&c, group_size) : 0;
 }
 
 static struct counts project_counts(const struct sl_projection *p, uint32_t n_pes, uint32_t group_size, double models)

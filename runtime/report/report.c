@@ -230,14 +230,14 @@ static void put_line(const struct table *t, const char *text)
     }
 }
 
-static void put_share(const struct table *t, const char *what, double value)
+static void put_share(const struct table *t, const char *label, double value)
 {
     char text[200];
     int width = t->page ? 0 : 58;
     if (isnan(value)) {
-        snprintf(text, sizeof text, "%-*s -", width, what);
+        snprintf(text, sizeof text, "%-*s -", width, label);
     } else {
-        snprintf(text, sizeof text, "%-*s %.4f", width, what, value);
+        snprintf(text, sizeof text, "%-*s %.4f", width, label, value);
     }
     put_line(t, text);
 }

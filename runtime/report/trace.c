@@ -241,7 +241,7 @@ static size_t n_kept(void)
 }
 
 /* A file on its way from the converter, which does not look at what becomes of its writes, through a pipe to us, who do. */
-struct passage {
+struct channel {
     int from, to; /* the pipe's ends; -1: closed */
     struct sl_writer writer;
 };
@@ -254,51 +254,51 @@ static void close_end(int *end)
     *end = -1;
 }
 
-static void passages_close(struct passage *passages)
+static void channels_close(struct channel *channels)
 {
     for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&passages[i].from);
-        close_end(&passages[i].to);
-        sl_writer_abort(&passages[i].writer);
+        close_end(&channels[i].from);
+        close_end(&channels[i].to);
+        sl_writer_abort(&channels[i].writer);
     }
 }
 
-static enum sl_status passages_open(const char *folder, struct passage *passages)
+static enum sl_status channels_open(const char *folder, struct channel *channels)
 {
     char *path = NULL;
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < n_kept(); i++) {
-        passages[i] = (struct passage){.from = -1, .to = -1};
+        channels[i] = (struct channel){.from = -1, .to = -1};
     }
     for (size_t i = 0; i < n_kept(); i++) {
         int ends[2];
         SL_TRY(st, sl_path_join(folder, kept[i], &path), failed);
-        SL_TRY(st, sl_writer_open(path, &passages[i].writer), failed);
+        SL_TRY(st, sl_writer_open(path, &channels[i].writer), failed);
         if (pipe(ends) != 0) {
             st = sl_fail(SL_EIO, "no pipe for StarPU's converter: %s", strerror(errno));
             goto failed;
         }
-        passages[i].from = ends[0];
-        passages[i].to = ends[1];
+        channels[i].from = ends[0];
+        channels[i].to = ends[1];
         sl_free(path);
         path = NULL;
     }
     return SL_OK;
 failed:
     sl_free(path);
-    passages_close(passages);
+    channels_close(channels);
     return st;
 }
 
 /* Until the converter has ended. Errors are gathered by the writers. */
-static enum sl_status pass_on(struct passage *passages)
+static enum sl_status copy_output(struct channel *channels)
 {
     static char block[1 << 16];
     struct pollfd ends[N_KEPT];
     size_t n_open = n_kept();
     for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&passages[i].to);
-        ends[i] = (struct pollfd){.fd = passages[i].from, .events = POLLIN};
+        close_end(&channels[i].to);
+        ends[i] = (struct pollfd){.fd = channels[i].from, .events = POLLIN};
     }
     while (n_open > 0) {
         if (poll(ends, n_kept(), -1) < 0 && errno != EINTR) {
@@ -307,7 +307,7 @@ static enum sl_status pass_on(struct passage *passages)
         for (size_t i = 0; i < n_kept(); i++) {
             ssize_t n = ends[i].fd >= 0 && ends[i].revents != 0 ? read(ends[i].fd, block, sizeof block) : -1;
             if (n > 0) {
-                fwrite(block, 1, (size_t)n, passages[i].writer.stream);
+                fwrite(block, 1, (size_t)n, channels[i].writer.stream);
             } else if (n == 0) {
                 ends[i].fd = -1; /* poll leaves it out */
                 n_open--;
@@ -318,14 +318,14 @@ static enum sl_status pass_on(struct passage *passages)
 }
 
 /* A path of the converter's options, which are its own to free. */
-static void direct(char **path, const char *to)
+static void set_path(char **path, const char *to)
 {
     free(*path);
     *path = strdup(to);
 }
 
 /* What is kept goes into the pipes; what is not need not be written. */
-static void direct_files(const struct passage *passages, struct starpu_fxt_options *options)
+static void set_paths(const struct channel *channels, struct starpu_fxt_options *options)
 {
     char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
                                        &options->tasks_path, &options->comms_path};
@@ -334,20 +334,20 @@ static void direct_files(const struct passage *passages, struct starpu_fxt_optio
                               &options->sched_tasks_path};
     for (size_t i = 0; i < n_kept(); i++) {
         char path[32];
-        snprintf(path, sizeof path, "/dev/fd/%d", passages[i].to);
-        direct(into_pipes[i], path);
+        snprintf(path, sizeof path, "/dev/fd/%d", channels[i].to);
+        set_path(into_pipes[i], path);
     }
     for (size_t i = n_kept(); i < N_KEPT; i++) {
-        direct(into_pipes[i], "/dev/null");
+        set_path(into_pipes[i], "/dev/null");
     }
     for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
-        direct(nowhere[i], "/dev/null");
+        set_path(nowhere[i], "/dev/null");
     }
 }
 
 /* In a child process, which ends with its parent, and whose working folder is the one to write into; what the converter says would mean
  * nothing to a user. */
-static void convert_here(pid_t parent, const char *folder, struct passage *passages)
+static void convert_here(pid_t parent, const char *folder, struct channel *channels)
 {
     struct starpu_fxt_options options;
     int nowhere = open("/dev/null", O_WRONLY);
@@ -359,8 +359,8 @@ static void convert_here(pid_t parent, const char *folder, struct passage *passa
     }
     close(nowhere);
     for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&passages[i].from);
-        close(fileno(passages[i].writer.stream));
+        close_end(&channels[i].from);
+        close(fileno(channels[i].writer.stream));
     }
     starpu_fxt_options_init(&options);
     options.ninputfiles = sl_n_ranks();
@@ -371,7 +371,7 @@ static void convert_here(pid_t parent, const char *folder, struct passage *passa
     }
     options.per_task_colour = 1;
     options.use_task_color = 1;
-    direct_files(passages, &options);
+    set_paths(channels, &options);
     starpu_fxt_generate_trace(&options);
     starpu_fxt_options_shutdown(&options);
     _exit(0);
@@ -397,31 +397,31 @@ static enum sl_status wait_for(pid_t child, const char *raw)
 
 static enum sl_status convert(const char *folder, const char *raw)
 {
-    struct passage passages[N_KEPT];
-    enum sl_status st = passages_open(folder, passages);
+    struct channel channels[N_KEPT];
+    enum sl_status st = channels_open(folder, channels);
     if (st != SL_OK) {
         return st;
     }
     pid_t self = getpid();
     pid_t child = fork();
     if (child == 0) {
-        convert_here(self, folder, passages);
+        convert_here(self, folder, channels);
     }
     if (child < 0) {
         st = sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
         goto done;
     }
-    enum sl_status passed = pass_on(passages);
-    if (passed != SL_OK) {
+    enum sl_status copied = copy_output(channels);
+    if (copied != SL_OK) {
         kill(child, SIGKILL);
     }
     SL_TRY(st, wait_for(child, raw), done);
-    SL_TRY(st, passed, done);
+    SL_TRY(st, copied, done);
     for (size_t i = 0; i < n_kept(); i++) {
-        SL_TRY(st, sl_writer_close(&passages[i].writer), done);
+        SL_TRY(st, sl_writer_close(&channels[i].writer), done);
     }
 done:
-    passages_close(passages);
+    channels_close(channels);
     return st;
 }
 
@@ -430,7 +430,7 @@ done:
 /* A definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours of 0..255 where viewers expect
  * 0..1, and defines each state again for ten scheduling contexts that we do not use: write it once, with its stage's colour.
  * False: it is something else. */
-static bool mend_state(const char *line, size_t n, FILE *stream)
+static bool fix_state(const char *line, size_t n, FILE *stream)
 {
     struct sl_trace_name name;
     const char *tab = n > 2 && line[0] == '6' && line[1] == '\t' ? memchr(line + 2, '\t', n - 2) : NULL;
@@ -474,13 +474,13 @@ static enum sl_status copy_paje(const char *from, const char *to)
     }
     SL_TRY(st, sl_writer_open(to, &writer), unmap);
     const char *text = (const char *)map.data;
-    for (size_t at = 0; at < map.bytes;) {
-        const char *end = memchr(text + at, '\n', map.bytes - at);
-        size_t n = end == NULL ? map.bytes - at : (size_t)(end - (text + at)) + 1;
-        if (!is_mark(text + at, n) && !mend_state(text + at, n, writer.stream)) {
-            fwrite(text + at, 1, n, writer.stream);
+    for (size_t offset = 0; offset < map.bytes;) {
+        const char *end = memchr(text + offset, '\n', map.bytes - offset);
+        size_t n = end == NULL ? map.bytes - offset : (size_t)(end - (text + offset)) + 1;
+        if (!is_mark(text + offset, n) && !fix_state(text + offset, n, writer.stream)) {
+            fwrite(text + offset, 1, n, writer.stream);
         }
-        at += n;
+        offset += n;
     }
     st = sl_writer_close(&writer);
 unmap:

@@ -23,34 +23,34 @@
 /* ---- names ---- */
 
 /* Skip `word` at *at; false where it is not there. */
-static bool skip(const char **at, const char *end, const char *word)
+static bool skip(const char **p, const char *end, const char *word)
 {
     size_t n = strlen(word);
-    if ((size_t)(end - *at) < n || memcmp(*at, word, n) != 0) {
+    if ((size_t)(end - *p) < n || memcmp(*p, word, n) != 0) {
         return false;
     }
-    *at += n;
+    *p += n;
     return true;
 }
 
 /* "WORD<number>", then a dot or the end. */
-static bool skip_number(const char **at, const char *end, const char *word, uint64_t *out)
+static bool skip_number(const char **p, const char *end, const char *word, uint64_t *out)
 {
-    const char *next = skip(at, end, word) ? sl_number_u64(*at, end, out) : NULL;
+    const char *next = skip(p, end, word) ? sl_number_u64(*p, end, out) : NULL;
     if (next == NULL || (next != end && *next != '.')) {
         return false;
     }
-    *at = next;
+    *p = next;
     return true;
 }
 
 /* The first of our stages that the name begins with, dot included. */
-static bool skip_stage(const char **at, const char *end, enum sl_stage *out)
+static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
 {
     for (int s = 0; s < SL_N_STAGES; s++) {
-        const char *here = *at;
-        if (skip(&here, end, sl_stage_name((enum sl_stage)s)) && skip(&here, end, ".")) {
-            *at = here;
+        const char *q = *p;
+        if (skip(&q, end, sl_stage_name((enum sl_stage)s)) && skip(&q, end, ".")) {
+            *p = q;
             *out = (enum sl_stage)s;
             return true;
         }
@@ -69,15 +69,15 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
     memcpy(copy, text, n);
     copy[n] = '\0'; /* behind which no number goes on */
     const char *end = copy + n;
-    const char *at = copy;
-    if (!skip_stage(&at, end, &out->stage) ||
-        (!skip(&at, end, "fwd.") && !skip(&at, end, "bwd.") && !skip(&at, end, "upd."))) {
+    const char *p = copy;
+    if (!skip_stage(&p, end, &out->stage) ||
+        (!skip(&p, end, "fwd.") && !skip(&p, end, "bwd.") && !skip(&p, end, "upd."))) {
         return false;
     }
-    const char *dot = memchr(at, '.', (size_t)(end - at)); /* behind the operation */
-    at = dot;
-    if (dot == NULL || !skip_number(&at, end, ".hop", &hop) || !skip_number(&at, end, ".pe", &pe) ||
-        !skip_number(&at, end, ".step", &out->step) || at != end || hop > UINT32_MAX || pe > UINT32_MAX) {
+    const char *dot = memchr(p, '.', (size_t)(end - p)); /* behind the operation */
+    p = dot;
+    if (dot == NULL || !skip_number(&p, end, ".hop", &hop) || !skip_number(&p, end, ".pe", &pe) ||
+        !skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
         return false;
     }
     out->hop = (uint32_t)hop;
@@ -124,7 +124,7 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
 
 struct lines {
     const char *path;
-    const char *at;
+    const char *p;
     const char *end;
     uint64_t number; /* of the line in hand */
 };
@@ -132,13 +132,13 @@ struct lines {
 /* The next line: false at the end. */
 static bool next_line(struct lines *lines, const char **line, const char **line_end)
 {
-    if (lines->at >= lines->end) {
+    if (lines->p >= lines->end) {
         return false;
     }
-    const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
-    *line = lines->at;
+    const char *newline = memchr(lines->p, '\n', (size_t)(lines->end - lines->p));
+    *line = lines->p;
     *line_end = newline == NULL ? lines->end : newline;
-    lines->at = *line_end + 1;
+    lines->p = *line_end + 1;
     lines->number++;
     return true;
 }
@@ -169,25 +169,25 @@ static enum sl_status unexpected(const struct lines *lines, const char *expected
                    expected, n, found);
 }
 
-static enum sl_status read_u64(const struct lines *lines, const char *at, const char *end, uint64_t *out)
+static enum sl_status read_u64(const struct lines *lines, const char *p, const char *end, uint64_t *out)
 {
-    return sl_number_u64(at, end, out) == end ? SL_OK : unexpected(lines, "a whole number", at, end);
+    return sl_number_u64(p, end, out) == end ? SL_OK : unexpected(lines, "a whole number", p, end);
 }
 
 /* Milliseconds. */
-static enum sl_status read_time(const struct lines *lines, const char *at, const char *end, double *out)
+static enum sl_status read_time(const struct lines *lines, const char *p, const char *end, double *out)
 {
-    if (sl_number_real(at, end, out) != end || !(fabs(*out) <= MAX_TIME_MS)) {
-        return unexpected(lines, "a time in milliseconds", at, end);
+    if (sl_number_real(p, end, out) != end || !(fabs(*out) <= MAX_TIME_MS)) {
+        return unexpected(lines, "a time in milliseconds", p, end);
     }
     return SL_OK;
 }
 
 /* "7", of several ranks "1_7"; NULL: neither. */
-static const char *read_job(const char *at, const char *end, uint64_t *out)
+static const char *read_job(const char *p, const char *end, uint64_t *out)
 {
     uint64_t rank = 0;
-    const char *next = sl_number_u64(at, end, out);
+    const char *next = sl_number_u64(p, end, out);
     if (next != NULL && next < end && *next == '_') {
         rank = *out;
         next = sl_number_u64(next + 1, end, out);
@@ -200,13 +200,13 @@ static const char *read_job(const char *at, const char *end, uint64_t *out)
 }
 
 /* Room for one more element. */
-static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *what)
+static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *purpose)
 {
     if (n < *capacity) {
         return SL_OK;
     }
     size_t wanted = *capacity == 0 ? FIRST_ROOM : 2 * *capacity;
-    enum sl_status st = sl_realloc(block, wanted, size, what);
+    enum sl_status st = sl_realloc(block, wanted, size, purpose);
     if (st == SL_OK) {
         *capacity = wanted;
     }
@@ -226,31 +226,31 @@ struct tasks {
     uint64_t *dep_job; /* data->n_deps */
 };
 
-static enum sl_status read_deps(const struct lines *lines, const char *at, const char *end, struct tasks *t)
+static enum sl_status read_deps(const struct lines *lines, const char *p, const char *end, struct tasks *t)
 {
     enum sl_status st = SL_OK;
-    while (at < end) {
+    while (p < end) {
         uint64_t job;
-        const char *next = read_job(at, end, &job);
+        const char *next = read_job(p, end, &job);
         if (next == NULL || (next < end && *next != ' ') || t->now.n_deps == UINT32_MAX) {
-            return unexpected(lines, "tasks' numbers", at, end);
+            return unexpected(lines, "tasks' numbers", p, end);
         }
         SL_TRY(st, make_room(&t->dep_job, t->data->n_deps, &t->dep_room, sizeof *t->dep_job, "dependencies"), done);
         t->dep_job[t->data->n_deps++] = job;
         t->now.n_deps++;
-        at = next < end ? next + 1 : end;
+        p = next < end ? next + 1 : end;
     }
 done:
     return st;
 }
 
 /* -1 stands for a process that is alone. */
-static enum sl_status read_rank(const struct lines *lines, const char *at, const char *end, uint32_t n_ranks,
+static enum sl_status read_rank(const struct lines *lines, const char *p, const char *end, uint32_t n_ranks,
                                 uint32_t *out)
 {
     uint64_t rank = 0;
-    if (at == end || (*at != '-' && (sl_number_u64(at, end, &rank) != end || rank >= n_ranks))) {
-        return unexpected(lines, "a rank", at, end);
+    if (p == end || (*p != '-' && (sl_number_u64(p, end, &rank) != end || rank >= n_ranks))) {
+        return unexpected(lines, "a rank", p, end);
     }
     *out = (uint32_t)rank;
     return SL_OK;
@@ -397,7 +397,7 @@ static enum sl_status read_tasks(const char *path, struct sl_trace_data *data, d
     data->makespan_s = -INFINITY;
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
     data->file[0] = text;
-    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    struct lines lines = {.path = path, .p = text, .end = text + bytes};
     while (next_line(&lines, &line, &end)) {
         SL_TRY(st, line == end ? end_task(&lines, &t) : read_field(&lines, line, end, &t), done);
     }
@@ -413,7 +413,7 @@ done:
 /* ---- trace.rec ---- */
 
 /* What a state is. */
-struct what {
+struct activity {
     enum sl_trace_kind kind;
     uint32_t stage;
     bool ours;
@@ -422,7 +422,7 @@ struct what {
 
 /* A worker while trace.rec is read: the state it is in, and those below. */
 struct worker {
-    struct what nested[MAX_NESTED];
+    struct activity nested[MAX_NESTED];
     uint32_t depth; /* the state in force is nested[depth] */
     bool resumed;
     double since_s;
@@ -444,7 +444,7 @@ struct states {
     size_t worker_room, state_room;
     double begin_ms;
     double last_ms;   /* the latest event */
-    bool windowed;    /* a step of ours began in it, so that it has a last mark */
+    bool has_step;    /* a step of ours began in it, so that it has a last mark */
     uint32_t n_ended; /* such marks, one of each rank */
     uint32_t rank;    /* whose events these are */
     uint32_t stride;  /* several ranks: room for the workers of each; 0: there is one */
@@ -456,22 +456,22 @@ static bool is(const char *text, const char *end, const char *word)
     return text != NULL && (size_t)(end - text) == strlen(word) && memcmp(text, word, strlen(word)) == 0;
 }
 
-static struct what what_is(struct sl_trace_data *data, const struct event *event)
+static struct activity activity_of(struct sl_trace_data *data, const struct event *event)
 {
-    struct what what = {.kind = SL_TRACE_IDLE};
+    struct activity activity = {.kind = SL_TRACE_IDLE};
     struct sl_trace_name name;
     if (is(event->category, event->category_end, "Task")) {
-        what.kind = SL_TRACE_BUSY;
+        activity.kind = SL_TRACE_BUSY;
         size_t n = (size_t)(event->name_end - event->name);
-        what.ours = sl_trace_name_parse(event->name, n, &name);
-        what.stage = what.ours ? (uint32_t)name.stage : foreign_stage(data, event->name, n);
-        what.step = what.ours ? name.step : 0;
+        activity.ours = sl_trace_name_parse(event->name, n, &name);
+        activity.stage = activity.ours ? (uint32_t)name.stage : foreign_stage(data, event->name, n);
+        activity.step = activity.ours ? name.step : 0;
     } else if (is(event->category, event->category_end, "Runtime")) {
         bool moves =
             is(event->name, event->name_end, "FetchingInput") || is(event->name, event->name_end, "PushingOutput");
-        what.kind = moves ? SL_TRACE_TRANSFER : SL_TRACE_STARPU;
+        activity.kind = moves ? SL_TRACE_TRANSFER : SL_TRACE_STARPU;
     }
-    return what;
+    return activity;
 }
 
 /* The worker's state until `now_s` goes onto the list, cut to the makespan. Before its first event in there a worker that is in
@@ -480,10 +480,10 @@ static enum sl_status close_state(struct states *s, uint32_t w, double now_s)
 {
     struct sl_trace_data *data = s->data;
     struct worker *worker = &s->worker[w];
-    const struct what *what = &worker->nested[worker->depth];
+    const struct activity *activity = &worker->nested[worker->depth];
     double start_s = fmax(worker->since_s, 0);
     double end_s = fmin(now_s, data->makespan_s);
-    bool early = worker->since_s <= 0 && what->kind != SL_TRACE_BUSY;
+    bool early = worker->since_s <= 0 && activity->kind != SL_TRACE_BUSY;
     enum sl_status st = SL_OK;
     worker->since_s = fmax(now_s, worker->since_s);
     if (end_s <= start_s) {
@@ -491,11 +491,11 @@ static enum sl_status close_state(struct states *s, uint32_t w, double now_s)
     }
     SL_TRY(st, make_room(&data->state, data->n_states, &s->state_room, sizeof *data->state, "states"), done);
     data->state[data->n_states++] = (struct sl_trace_state){.worker = w,
-                                                            .kind = early ? SL_TRACE_IDLE : what->kind,
-                                                            .stage = what->stage,
-                                                            .ours = what->ours,
+                                                            .kind = early ? SL_TRACE_IDLE : activity->kind,
+                                                            .stage = activity->stage,
+                                                            .ours = activity->ours,
                                                             .resumed = worker->resumed,
-                                                            .step = what->step,
+                                                            .step = activity->step,
                                                             .start_s = start_s,
                                                             .end_s = end_s};
 done:
@@ -533,10 +533,10 @@ static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, d
 /* The task, and its worker's state so far, become what its codelet took, with StarPU's work around it. */
 static enum sl_status cut_task(struct states *s, struct sl_trace_task *task, double start_s, double end_s)
 {
-    static const struct what starpu = {.kind = SL_TRACE_STARPU};
+    static const struct activity starpu = {.kind = SL_TRACE_STARPU};
     struct worker *worker = &s->worker[task->worker];
-    struct what *now = &worker->nested[worker->depth];
-    struct what busy = *now;
+    struct activity *now = &worker->nested[worker->depth];
+    struct activity busy = *now;
     enum sl_status st;
     task->start_s = start_s;
     task->end_s = end_s;
@@ -552,14 +552,14 @@ done:
 /* A user event: a task's mark, a step's, the last of a window; others say nothing here. */
 static enum sl_status end_mark(const struct lines *lines, struct states *s, const struct event *event)
 {
-    const char *at = event->name;
+    const char *p = event->name;
     const char *step = event->name;
     const char *rank = event->name;
     const char *end = event->name_end;
     uint64_t job;
     uint64_t ns;
-    s->windowed |= step != NULL && skip_number(&step, end, "step", &job);
-    if (is(at, end, "end")) {
+    s->has_step |= step != NULL && skip_number(&step, end, "step", &job);
+    if (is(p, end, "end")) {
         s->n_ended++;
         s->outside = s->stride > 0;
     }
@@ -567,10 +567,10 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
         s->rank = (uint32_t)job;
         s->outside = false;
     }
-    if (at == NULL || !skip(&at, end, SL_TASK_MARK)) {
+    if (p == NULL || !skip(&p, end, SL_TASK_MARK)) {
         return SL_OK;
     }
-    if (!skip_number(&at, end, "", &job) || !skip_number(&at, end, ".", &ns) || at != end || !event->has_time) {
+    if (!skip_number(&p, end, "", &job) || !skip_number(&p, end, ".", &ns) || p != end || !event->has_time) {
         return unexpected(lines, "a mark " SL_TASK_MARK "JOB.NANOSECONDS and a time", event->name, end);
     }
     double end_s = (event->time_ms - s->begin_ms) / 1e3;
@@ -610,7 +610,7 @@ static enum sl_status end_event(const struct lines *lines, struct states *s, con
         worker->depth -= worker->depth > 0;
     } else {
         worker->depth = event->type == 'P' ? worker->depth + 1 : 0;
-        worker->nested[worker->depth] = what_is(s->data, event);
+        worker->nested[worker->depth] = activity_of(s->data, event);
     }
 done:
     return st;
@@ -653,7 +653,7 @@ static int compare_states(const void *a, const void *b)
 }
 
 /* Several ranks: tasks' workers get their place among those of all. */
-static enum sl_status place_workers(struct lines lines, struct states *s)
+static enum sl_status number_workers(struct lines lines, struct states *s)
 {
     struct sl_trace_data *data = s->data;
     const char *line;
@@ -686,33 +686,33 @@ static enum sl_status name_workers(const struct states *s)
 {
     struct sl_trace_data *data = s->data;
     uint32_t n = s->stride * data->n_ranks;
-    uint32_t *place = NULL; /* 1 + the new one; 0: no worker */
+    uint32_t *new_number = NULL; /* 1 + the new one; 0: no worker */
     uint32_t n_left = 0;
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n, sizeof *place, "workers", &place), done);
+    SL_TRY(st, sl_alloc_zero(n, sizeof *new_number, "workers", &new_number), done);
     SL_TRY(st, sl_alloc(n, sizeof *data->worker, "workers", &data->worker), done);
     for (size_t i = 0; i < data->n_tasks; i++) {
-        place[data->task[i].worker] |= data->task[i].ran;
+        new_number[data->task[i].worker] |= data->task[i].ran;
     }
     for (size_t i = 0; i < data->n_states; i++) {
-        place[data->state[i].worker] = 1;
+        new_number[data->state[i].worker] = 1;
     }
     for (uint32_t w = 0; w < n; w++) {
-        if (place[w] > 0) {
+        if (new_number[w] > 0) {
             data->worker[n_left++] = (struct sl_trace_worker){w / s->stride, w % s->stride};
-            place[w] = n_left;
+            new_number[w] = n_left;
         }
     }
     for (size_t i = 0; i < data->n_tasks; i++) {
-        uint32_t w = place[data->task[i].worker];
+        uint32_t w = new_number[data->task[i].worker];
         data->task[i].worker = w > 0 ? w - 1 : 0;
     }
     for (size_t i = 0; i < data->n_states; i++) {
-        data->state[i].worker = place[data->state[i].worker] - 1;
+        data->state[i].worker = new_number[data->state[i].worker] - 1;
     }
     data->n_workers = n_left;
 done:
-    sl_free(place);
+    sl_free(new_number);
     return st;
 }
 
@@ -736,8 +736,8 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     enum sl_status st;
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
     data->file[1] = text;
-    struct lines lines = {.path = path, .at = text, .end = text + bytes};
-    SL_TRY(st, place_workers(lines, &s), done);
+    struct lines lines = {.path = path, .p = text, .end = text + bytes};
+    SL_TRY(st, number_workers(lines, &s), done);
     while (next_line(&lines, &line, &end)) {
         if (line == end) {
             SL_TRY(st, end_event(&lines, &s, &event), done);
@@ -756,7 +756,7 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     SL_TRY(st, check_end(path, text, bytes), done);
-    if (s.windowed && s.n_ended < (data->n_ranks > 1 ? data->n_ranks : 1)) {
+    if (s.has_step && s.n_ended < (data->n_ranks > 1 ? data->n_ranks : 1)) {
         st = sl_fail(
             SL_EFILE,
             "%s: expected the mark 'end' behind those of its steps, found none; it was cut short: was a disk full?",
@@ -835,7 +835,7 @@ static enum sl_status read_messages(const char *path, double begin_ms, struct sl
     size_t bytes;
     enum sl_status st;
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
-    struct lines lines = {.path = path, .at = text, .end = text + bytes};
+    struct lines lines = {.path = path, .p = text, .end = text + bytes};
     while (next_line(&lines, &line, &end)) {
         SL_TRY(st,
                line == end ? end_message(&lines, begin_ms, &m, &room, data)

@@ -211,7 +211,7 @@ static enum sl_status open_files(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     enum sl_status st;
     SL_TRY(st, sl_outputs_check(s), done);
-    st = s->checkpoint != NULL ? sl_checkpoint_take(s->checkpoint, &t->lock) : SL_OK;
+    st = s->checkpoint != NULL ? sl_checkpoint_acquire(s->checkpoint, &t->lock) : SL_OK;
 done:
     return st;
 }
@@ -527,6 +527,6 @@ void sl_session_close(struct sl_session *t)
     sl_partition_free(&t->partition);
     sl_dataset_free(&t->loaded);
     sl_free(t->best);
-    sl_checkpoint_give(&t->lock);
+    sl_checkpoint_release(&t->lock);
     sl_free(t);
 }
