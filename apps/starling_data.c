@@ -519,16 +519,20 @@ static enum sl_status run_convert(const struct settings *settings)
 {
     struct sl_dataset dataset;
     if (settings->to == FORM_CACHE) {
-        return is_metis_file(settings->dataset)
-                   ? sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset)
-                   : write_cache(settings);
+        if (is_metis_file(settings->dataset)) {
+            return sl_fail(SL_EINVAL, "%s: there is no binary copy of a bare graph", settings->dataset);
+        }
+        return write_cache(settings);
     }
     enum sl_status st = load(settings, &dataset);
     if (st != SL_OK) {
         return st;
     }
-    st = settings->to == FORM_METIS ? sl_metis_write_graph(settings->out, &dataset.graph)
-                                    : sl_raw_write_dataset(&dataset, settings->directed, settings->out);
+    if (settings->to == FORM_METIS) {
+        st = sl_metis_write_graph(settings->out, &dataset.graph);
+    } else {
+        st = sl_raw_write_dataset(&dataset, settings->directed, settings->out);
+    }
     sl_dataset_free(&dataset);
     return st;
 }
@@ -571,10 +575,18 @@ static void change_recipe(const struct settings *settings, const struct sl_optio
         recipe->n_valid = scale(recipe->n_valid, old, n);
         recipe->n_test = scale(recipe->n_test, old, n);
     }
-    recipe->n_edges = is_given(table, parse, "edges") ? settings->edges : recipe->n_edges;
-    recipe->n_features = is_given(table, parse, "features") ? settings->n_features : recipe->n_features;
-    recipe->n_classes = is_given(table, parse, "classes") ? settings->classes : recipe->n_classes;
-    recipe->homophily = is_given(table, parse, "homophily") ? settings->homophily : recipe->homophily;
+    if (is_given(table, parse, "edges")) {
+        recipe->n_edges = settings->edges;
+    }
+    if (is_given(table, parse, "features")) {
+        recipe->n_features = settings->n_features;
+    }
+    if (is_given(table, parse, "classes")) {
+        recipe->n_classes = settings->classes;
+    }
+    if (is_given(table, parse, "homophily")) {
+        recipe->homophily = settings->homophily;
+    }
     recipe->sparse = settings->sparse;
     recipe->seed = settings->seed;
 }
@@ -642,7 +654,9 @@ static enum sl_status run_partition(const struct settings *settings)
                            &partition);
     if (st == SL_OK) {
         print_partition(settings, &dataset, &partition, sl_clock_s() - start);
-        st = settings->out != NULL ? write_parts(settings->out, &partition) : SL_OK;
+        if (settings->out != NULL) {
+            st = write_parts(settings->out, &partition);
+        }
         sl_partition_free(&partition);
     }
     sl_dataset_free(&dataset);
@@ -686,9 +700,15 @@ static struct sl_cluster cluster_of(const struct settings *s)
 static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
 {
     const struct sl_option_table *table = &commands[COMMAND_PROJECT];
-    between->latency_s = is_given(table, parse, "latency") ? between->latency_s : measured->latency_s;
-    between->message_s = is_given(table, parse, "message-time") ? between->message_s : measured->message_s;
-    between->bytes_per_s = is_given(table, parse, "bandwidth") ? between->bytes_per_s : measured->bytes_per_s;
+    if (!is_given(table, parse, "latency")) {
+        between->latency_s = measured->latency_s;
+    }
+    if (!is_given(table, parse, "message-time")) {
+        between->message_s = measured->message_s;
+    }
+    if (!is_given(table, parse, "bandwidth")) {
+        between->bytes_per_s = measured->bytes_per_s;
+    }
 }
 
 /* Of several ranks all measure. */
@@ -719,9 +739,12 @@ static enum sl_status run_project(const struct settings *settings, const struct 
 {
     struct sl_projection *projection = NULL;
     struct sl_cluster cluster = cluster_of(settings);
-    enum sl_status st = sl_process_count() > 1 ? measure_link(parse, &cluster.between) : SL_OK;
-    if (st != SL_OK || sl_process_number() > 0) {
-        return st;
+    enum sl_status st = SL_OK;
+    if (sl_process_count() > 1) {
+        SL_TRY(st, measure_link(parse, &cluster.between), done);
+    }
+    if (sl_process_number() > 0) {
+        goto done;
     }
     SL_TRY(st, sl_alloc_zero(1, sizeof *projection, "runs", &projection), done);
     SL_TRY(st, sl_measured_read(runs, (uint32_t)parse->n_arguments, projection->run), done);
@@ -758,7 +781,10 @@ static enum sl_status check_command(int command, const struct sl_option_parse *p
     if (command == COMMAND_PROJECT) {
         return check_link(parse);
     }
-    return command == COMMAND_INFO && parse->n_arguments == 0 && sl_process_count() > 1 ? sl_ranks_open() : SL_OK;
+    if (command == COMMAND_INFO && parse->n_arguments == 0 && sl_process_count() > 1) {
+        return sl_ranks_open();
+    }
+    return SL_OK;
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */
@@ -773,7 +799,10 @@ static int complain(int code)
 
 static int print(const struct sl_option_table *table, enum sl_option_action action)
 {
-    return sl_option_print(table, action, PACKAGE_VERSION, stdout) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+    if (sl_option_print(table, action, PACKAGE_VERSION, stdout) != SL_OK) {
+        return complain(EXIT_FAILED);
+    }
+    return EXIT_GOOD;
 }
 
 static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse,
@@ -809,7 +838,9 @@ static int run_command(int command, int argc, char **argv)
         code = complain(EXIT_USAGE);
     } else {
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
-        code = run(command, &settings, &parse, argv + 1) == SL_OK ? EXIT_GOOD : complain(EXIT_FAILED);
+        if (run(command, &settings, &parse, argv + 1) != SL_OK) {
+            code = complain(EXIT_FAILED);
+        }
     }
     sl_option_free(table, &settings);
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {

@@ -37,14 +37,23 @@ static enum sl_status check_present(const struct sl_arrays *a)
         return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
                        a->offsets == NULL ? "none" : "both");
     }
-    const char *missing = a->n_edges > 0 && a->sources == NULL ? "sources"
-                          : a->features == NULL                ? "features"
-                          : a->labels == NULL                  ? "labels"
-                          : a->train == NULL                   ? "train"
-                          : a->n_valid > 0 && a->valid == NULL ? "valid"
-                          : a->n_test > 0 && a->test == NULL   ? "test"
-                                                               : NULL;
-    return missing == NULL ? SL_OK : sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", missing);
+    const struct {
+        const char *name;
+        bool is_missing;
+    } arrays[] = {
+        {"sources", a->n_edges > 0 && a->sources == NULL},
+        {"features", a->features == NULL},
+        {"labels", a->labels == NULL},
+        {"train", a->train == NULL},
+        {"valid", a->n_valid > 0 && a->valid == NULL},
+        {"test", a->n_test > 0 && a->test == NULL},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (arrays[i].is_missing) {
+            return sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", arrays[i].name);
+        }
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_offsets(const struct sl_arrays *a)
@@ -117,12 +126,15 @@ static enum sl_status list_set(const uint8_t *set_of, uint32_t n_vertices, uint8
 {
     enum sl_status st = sl_alloc((size_t)out->n + 1, sizeof *out->ids, "a split", &out->ids);
     uint32_t n = 0;
-    for (uint32_t v = 0; st == SL_OK && v < n_vertices; v++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < n_vertices; v++) {
         if (set_of[v] == set) {
             out->ids[n++] = v;
         }
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status mark_set(const struct sl_arrays *a, const char *name, const struct sl_ids *ids, uint8_t set,
@@ -130,12 +142,17 @@ static enum sl_status mark_set(const struct sl_arrays *a, const char *name, cons
 {
     for (uint32_t i = 0; i < ids->n; i++) {
         uint32_t v = ids->ids[i];
-        if (v >= a->n_vertices || set_of[v] != 0 || a->labels[v] < 0) {
+        const char *wrong = NULL;
+        if (v >= a->n_vertices) {
+            wrong = "is not there";
+        } else if (set_of[v] != 0) {
+            wrong = "the split has already";
+        } else if (a->labels[v] < 0) {
+            wrong = "has no label";
+        }
+        if (wrong != NULL) {
             return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with labels, each once",
-                           name, i, v,
-                           v >= a->n_vertices ? "is not there"
-                           : set_of[v] != 0   ? "the split has already"
-                                              : "has no label");
+                           name, i, v, wrong);
         }
         set_of[v] = set;
     }

@@ -265,7 +265,10 @@ static const void *section(const struct reading *file, enum section which, uint6
         return NULL;
     }
     const unsigned char *data = file->map.data + offset;
-    return array_checksum(0, data, bytes, file->low_memory) == header->checksum[which] ? data : NULL;
+    if (array_checksum(0, data, bytes, file->low_memory) != header->checksum[which]) {
+        return NULL;
+    }
+    return data;
 }
 
 /* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
@@ -365,12 +368,15 @@ static bool read_labels(const struct reading *file, struct sl_dataset *dataset)
     }
     dataset->n_classes = header->n_classes;
     dataset->labels = (int32_t *)section(file, SECTION_LABELS, header->n_vertices, sizeof *dataset->labels);
-    for (uint64_t v = 0; dataset->labels != NULL && v < header->n_vertices; v++) {
+    if (dataset->labels == NULL) {
+        return false;
+    }
+    for (uint64_t v = 0; v < header->n_vertices; v++) {
         if (dataset->labels[v] < -1 || (int64_t)dataset->labels[v] >= (int64_t)header->n_classes) {
             return false;
         }
     }
-    return dataset->labels != NULL;
+    return true;
 }
 
 static bool read_lists(const struct reading *file, struct sl_dataset *dataset)

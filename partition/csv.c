@@ -443,7 +443,10 @@ static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
             return st;
         }
     }
-    return table->features.dense != NULL ? dense_lines(table, lines) : csr_lines(table, lines);
+    if (table->features.dense != NULL) {
+        return dense_lines(table, lines);
+    }
+    return csr_lines(table, lines);
 }
 
 /* Put the pieces one behind the other. */
@@ -480,8 +483,13 @@ static enum sl_status read_features(struct feature_table *table)
     if (!table->started) { /* no rows: an empty table is dense */
         return sl_alloc(0, sizeof *table->features.dense, "features", &table->features.dense);
     }
-    st = table->features.offsets != NULL ? join_pieces(table) : SL_OK;
-    return st == SL_OK ? sl_features_settle(&table->features) : st;
+    if (table->features.offsets != NULL) {
+        st = join_pieces(table);
+    }
+    if (st == SL_OK) {
+        st = sl_features_settle(&table->features);
+    }
+    return st;
 }
 
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out)

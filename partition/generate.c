@@ -130,13 +130,13 @@ static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice
     }
     qsort(tickets, n, sizeof *tickets, compare_tickets);
     st = sl_alloc(n, sizeof *order, "the generator's order", &order);
-    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
-        order[i] = tickets[i].item;
-    }
-    sl_free(tickets);
     if (st == SL_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            order[i] = tickets[i].item;
+        }
         *out = order;
     }
+    sl_free(tickets);
     return st;
 }
 
@@ -147,7 +147,10 @@ static void set_class_sizes(const uint32_t *order, struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
     uint32_t n_classes = r->n_classes;
-    double ratio = n_classes <= 40 ? SIZE_RATIO : pow(SIZE_RATIO, 39.0 / (n_classes - 1));
+    double ratio = SIZE_RATIO;
+    if (n_classes > 40) {
+        ratio = pow(SIZE_RATIO, 39.0 / (n_classes - 1));
+    }
     double whole = (1 - pow(ratio, n_classes)) / (1 - ratio);
     double rest = (double)r->n_vertices - 2.0 * n_classes;
     double before = 0;
@@ -297,7 +300,7 @@ static void set_same_class(struct world *world)
     double a = q > by_chance ? (r->homophily - by_chance) / (q - by_chance) : 0;
     double home = (1 - PARTNER_SHARE) * chance;
     double s = (a - home) / (1 - home);
-    world->same_class = s < 0 ? 0 : s > 1 ? 1 : s;
+    world->same_class = fmin(fmax(s, 0), 1);
 }
 
 /* ---- Edges ------------------------------------------------------------------------------------------------------- */
@@ -326,7 +329,10 @@ static uint32_t pick_partner(const struct world *world, const struct home *home,
     uint32_t n = world->recipe->n_vertices;
     double popular = unit_for(world->recipe, CHOICE_PARTNER, home->topic, j);
     struct home partner = find_home(world, pick(world, 0, n, popular));
-    return partner.class != home->class ? pick(world, partner.topic_begin, partner.topic_end, u) : pick(world, 0, n, u);
+    if (partner.class == home->class) {
+        return pick(world, 0, n, u);
+    }
+    return pick(world, partner.topic_begin, partner.topic_end, u);
 }
 
 /* One attempt at the target of an edge of that kind, a number of (0, 1): a place. */
@@ -348,11 +354,12 @@ static uint32_t propose(const struct world *world, const struct home *home, doub
 
 static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex target)
 {
-    bool found = target == v;
-    for (uint64_t i = 0; i < n && !found; i++) {
-        found = targets[i] == target;
+    for (uint64_t i = 0; i < n; i++) {
+        if (targets[i] == target) {
+            return true;
+        }
     }
-    return found;
+    return target == v;
 }
 
 /* The target of v's edge number i, none of the earlier ones and not v. */
@@ -365,7 +372,9 @@ static sl_vertex choose_target(const struct world *world, sl_vertex v, const str
     for (uint32_t attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         uint32_t random[4];
         sl_random4(&draw, v, i * MAX_ATTEMPTS + attempt, random);
-        kind = attempt % SAME_KIND == 0 ? unit(random[0]) : kind;
+        if (attempt % SAME_KIND == 0) {
+            kind = unit(random[0]);
+        }
         sl_vertex target = world->vertices[propose(world, home, kind, random)];
         if (!taken(targets, i, v, target)) {
             return target;
@@ -423,7 +432,10 @@ static enum sl_status make_centres(const struct sl_recipe *recipe, enum choice c
     struct sl_draw draw = draw_for(recipe, choice);
     uint32_t n_features = recipe->n_features;
     enum sl_status st = sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out);
-    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         add_normals(&draw, i, signal, n_features, *out + (size_t)i * n_features);
     }
     return st;
@@ -632,7 +644,11 @@ enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
     SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);
     SL_TRY(st, make_world(&world, out->labels), done);
     sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
-    SL_TRY(st, recipe->sparse ? make_sparse(&world, out) : make_dense(&world, out), done);
+    if (recipe->sparse) {
+        SL_TRY(st, make_sparse(&world, out), done);
+    } else {
+        SL_TRY(st, make_dense(&world, out), done);
+    }
     st = make_split(recipe, out);
 done:
     free_world(&world);

@@ -77,7 +77,9 @@ static enum sl_status find_on_path(const char *name, char *path, char **out)
     char *rest = path;
     char *root;
     while (st == SL_OK && *out == NULL && (root = strsep(&rest, ":")) != NULL) {
-        st = root[0] != '\0' ? find_under(root, name, out) : SL_OK;
+        if (root[0] != '\0') {
+            st = find_under(root, name, out);
+        }
     }
     return st;
 }
@@ -102,7 +104,9 @@ static enum sl_status find_folder(const struct sl_dataset_options *options, char
     }
     if (*out == NULL) {
         SL_TRY(st, is_dataset(name, &here), done);
-        st = here ? sl_strdup(name, out) : SL_OK;
+        if (here) {
+            st = sl_strdup(name, out);
+        }
     }
 done:
     sl_free(path);
@@ -167,7 +171,10 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
         }
     }
     const char *features = origin->files.paths[SL_RAW_FEATURES];
-    origin->identity = features != NULL ? sum_path(sum, features) : sum;
+    if (features != NULL) {
+        sum = sum_path(sum, features);
+    }
+    origin->identity = sum;
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
 }
 
@@ -229,8 +236,10 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     char *searched = NULL;
     struct origin origin = {0};
     enum sl_status st = find_folder(options, &origin.folder, &searched);
-    if (st == SL_OK) {
-        st = origin.folder != NULL ? use_folder(options, &origin) : use_recipe(options, searched, &origin);
+    if (st == SL_OK && origin.folder != NULL) {
+        st = use_folder(options, &origin);
+    } else if (st == SL_OK) {
+        st = use_recipe(options, searched, &origin);
     }
     sl_free(searched);
     if (st != SL_OK) {
@@ -251,15 +260,21 @@ static enum sl_status users_cache(char **out)
     if (xdg != NULL && xdg[0] == '/') {
         return sl_path_join(xdg, "starling", out);
     }
-    return home != NULL && home[0] == '/' ? sl_path_join(home, ".cache/starling", out) : SL_OK;
+    if (home != NULL && home[0] == '/') {
+        return sl_path_join(home, ".cache/starling", out);
+    }
+    return SL_OK;
 }
 
 /* The folder for cache files; *out stays NULL where there is to be none. */
 static enum sl_status cache_folder(const struct sl_dataset_options *options, const struct origin *origin, char **out)
 {
     const char *given = options->cache;
+    if (given != NULL && strcmp(given, "none") == 0) {
+        return SL_OK;
+    }
     if (given != NULL && given[0] != '\0') {
-        return strcmp(given, "none") == 0 ? SL_OK : sl_strdup(given, out);
+        return sl_strdup(given, out);
     }
     if (origin->folder != NULL && sl_folder_writable(origin->folder)) {
         return sl_path_join(origin->folder, "starling-cache", out);
@@ -329,7 +344,12 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
                                     struct sl_dataset *out)
 {
     struct sl_raw raw;
-    enum sl_status st = origin->folder != NULL ? sl_raw_read(&origin->files, &raw) : sl_generate(&origin->recipe, &raw);
+    enum sl_status st;
+    if (origin->folder != NULL) {
+        st = sl_raw_read(&origin->files, &raw);
+    } else {
+        st = sl_generate(&origin->recipe, &raw);
+    }
     if (st != SL_OK) {
         return st;
     }
@@ -339,6 +359,14 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
         out->synthetic = origin->folder == NULL;
     }
     return st;
+}
+
+static bool read_cache(const char *file, bool low_memory, uint64_t key, struct sl_dataset *out)
+{
+    if (low_memory) {
+        return sl_cache_read_dataset_low_memory(file, key, out);
+    }
+    return sl_cache_read_dataset(file, key, out);
 }
 
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
@@ -351,8 +379,7 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
         return st;
     }
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
-    if (file != NULL &&
-        (options->low_memory ? sl_cache_read_dataset_low_memory : sl_cache_read_dataset)(file, origin.state, out)) {
+    if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, out), done);

@@ -80,17 +80,23 @@ static enum sl_status make_graph(const struct sl_graph *graph, struct problem *p
 {
     bool symmetric;
     enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
-    if (st != SL_OK || symmetric) {
-        return st == SL_OK ? fill_graph(graph, problem) : st;
+    if (st != SL_OK) {
+        return st;
+    }
+    if (symmetric) {
+        return fill_graph(graph, problem);
     }
     struct sl_graph both;
     st = make_undirected(graph, &both);
-    if (st == SL_OK) {
-        st = both.n_edges < IDX_MAX
-                 ? fill_graph(&both, problem)
-                 : sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph", IDXTYPEWIDTH);
-        sl_graph_free(&both);
+    if (st != SL_OK) {
+        return st;
     }
+    if (both.n_edges < IDX_MAX) {
+        st = fill_graph(&both, problem);
+    } else {
+        st = sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for this graph", IDXTYPEWIDTH);
+    }
+    sl_graph_free(&both);
     return st;
 }
 
@@ -138,7 +144,10 @@ static void start_capture(struct capture *capture)
     fflush(NULL);
     capture->file = memfd_create("metis", MFD_CLOEXEC);
     for (int i = 0; i < 2; i++) {
-        capture->kept[i] = capture->file < 0 ? -1 : dup(i + 1);
+        capture->kept[i] = -1;
+        if (capture->file >= 0) {
+            capture->kept[i] = dup(i + 1);
+        }
         if (capture->kept[i] >= 0) {
             dup2(capture->file, i + 1);
         }
@@ -156,12 +165,13 @@ static void end_capture(struct capture *capture, char *output, size_t bytes)
             close(capture->kept[i]);
         }
     }
-    ssize_t n = capture->file >= 0 ? pread(capture->file, output, bytes - 1, 0) : 0;
-    output[n > 0 ? n : 0] = '\0';
-    output[strcspn(output, "\n")] = '\0';
+    ssize_t n = 0;
     if (capture->file >= 0) {
+        n = pread(capture->file, output, bytes - 1, 0);
         close(capture->file);
     }
+    output[n > 0 ? n : 0] = '\0';
+    output[strcspn(output, "\n")] = '\0';
 }
 
 static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed)

@@ -155,7 +155,10 @@ static enum sl_status read_neighbours(struct reader *reader, sl_vertex v, const 
         reader->from[reader->n] = (sl_vertex)(neighbour - 1);
         reader->to[reader->n++] = v;
     }
-    return found == 0 ? SL_OK : bad_line(reader, "neighbours separated by blanks");
+    if (found != 0) {
+        return bad_line(reader, "neighbours separated by blanks");
+    }
+    return SL_OK;
 }
 
 static enum sl_status read_edges(struct reader *reader)
@@ -169,9 +172,11 @@ static enum sl_status read_edges(struct reader *reader)
                            (unsigned long long)reader->line + 1, (unsigned long long)reader->n_vertices,
                            (unsigned long long)v);
         }
-        enum sl_status st = there ? read_neighbours(reader, (sl_vertex)v, start, stop) : SL_OK;
-        if (st != SL_OK) {
-            return st;
+        if (there) {
+            enum sl_status st = read_neighbours(reader, (sl_vertex)v, start, stop);
+            if (st != SL_OK) {
+                return st;
+            }
         }
     }
     while (next_line(reader, &start, &stop)) {

@@ -68,7 +68,10 @@ static bool read_shape(const char *p, const char *end, struct sl_npy *out)
     out->n_items = 1;
     for (p += strspn(p, " "); *p != ')'; p += strspn(p, " ")) {
         uint64_t length;
-        p = out->n_dimensions < SL_NPY_MAX_DIMENSIONS ? sl_number_u64(p, end, &length) : NULL;
+        if (out->n_dimensions == SL_NPY_MAX_DIMENSIONS) {
+            return false;
+        }
+        p = sl_number_u64(p, end, &length);
         if (p == NULL || __builtin_mul_overflow(out->n_items, length, &out->n_items)) {
             return false;
         }
@@ -154,7 +157,10 @@ static enum sl_status parse_member(const char *path, const char *name, struct ow
     snprintf(member, sizeof member, "%s.npy", name);
     snprintf(prefix, sizeof prefix, "%.900s: %s", path, name);
     enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
-    return st == SL_OK ? parse(prefix, data, bytes, out) : st;
+    if (st == SL_OK) {
+        st = parse(prefix, data, bytes, out);
+    }
+    return st;
 }
 
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
@@ -196,9 +202,14 @@ static double half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31;
     double fraction = bits & 1023;
-    double value = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, -24)
-                                   : ldexp(1024 + fraction, exponent - 25);
+    double value;
+    if (exponent == 31) {
+        value = fraction != 0 ? NAN : INFINITY;
+    } else if (exponent == 0) {
+        value = ldexp(fraction, -24);
+    } else {
+        value = ldexp(1024 + fraction, exponent - 25);
+    }
     return bits >> 15 != 0 ? -value : value;
 }
 
@@ -397,7 +408,10 @@ static enum sl_status read_vertex_count(const char *path, uint32_t *out)
     if (st != SL_OK) {
         return st;
     }
-    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, SL_NONE) : SL_NONE;
+    uint64_t n = SL_NONE;
+    if (array.n_items == 1) {
+        n = sl_npy_whole(&array, 0, SL_NONE);
+    }
     if (n == SL_NONE) {
         st = sl_fail(SL_EFILE, "%s: num_nodes_list: expected one number below %u", path, SL_NONE);
     } else {

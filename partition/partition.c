@@ -100,13 +100,17 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
 static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_partition_method method,
                                      uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
 {
-    uint64_t key = cache_file == NULL ? 0 : sl_cache_parts_key(dataset, (int)method, n_parts, seed);
-    if (cache_file != NULL && sl_cache_read_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts)) {
+    uint32_t n_vertices = dataset->graph.n_vertices;
+    if (cache_file == NULL) {
+        return choose(dataset, method, n_parts, seed, parts);
+    }
+    uint64_t key = sl_cache_parts_key(dataset, (int)method, n_parts, seed);
+    if (sl_cache_read_parts(cache_file, key, n_vertices, n_parts, parts)) {
         return SL_OK;
     }
     enum sl_status st = choose(dataset, method, n_parts, seed, parts);
-    if (st == SL_OK && cache_file != NULL) {
-        sl_cache_write_parts(cache_file, key, dataset->graph.n_vertices, n_parts, parts);
+    if (st == SL_OK) {
+        sl_cache_write_parts(cache_file, key, n_vertices, n_parts, parts);
     }
     return st;
 }

@@ -105,7 +105,11 @@ static enum sl_status choose_split(const char *folder, const char *wanted, char 
     int n = list_folders(path, names);
     for (int i = 0; i < n; i++) {
         append_name(list, sizeof list, names[i]);
-        if (wanted != NULL ? strcmp(wanted, names[i]) == 0 : n == 1) {
+        bool is_chosen = n == 1;
+        if (wanted != NULL) {
+            is_chosen = strcmp(wanted, names[i]) == 0;
+        }
+        if (is_chosen) {
             snprintf(out, bytes, "%.63s", names[i]);
             return SL_OK;
         }
@@ -155,7 +159,12 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
 {
     static const char *const usual[] = {"raw/node-feat.csv.gz", "raw/node-feat.csv", "raw/node-feat.npy"};
     char **out = &files->paths[SL_RAW_FEATURES];
-    enum sl_status st = wanted != NULL ? find_one(folder, &wanted, 1, out) : find_one(folder, usual, 3, out);
+    enum sl_status st;
+    if (wanted != NULL) {
+        st = find_one(folder, &wanted, 1, out);
+    } else {
+        st = find_one(folder, usual, 3, out);
+    }
     if (st != SL_OK || *out != NULL) {
         return st;
     }
@@ -184,7 +193,9 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
         }
         return st;
     }
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        return st;
+    }
     SL_TRY(st, find_table(folder, "raw/num-node-list", &files->paths[SL_RAW_NODE_COUNT]), done);
     SL_TRY(st, find_table(folder, "raw/num-edge-list", &files->paths[SL_RAW_EDGE_COUNT]), done);
 done:
@@ -196,7 +207,10 @@ static enum sl_status find_labels(const char *folder, struct sl_raw_files *files
     static const char *const binary[] = {"raw/node-label.npz", "raw/node-label.npy"};
     char **out = &files->paths[SL_RAW_LABELS];
     enum sl_status st = find_one(folder, binary, 2, out);
-    return st == SL_OK && *out == NULL ? find_table(folder, "raw/node-label", out) : st;
+    if (st == SL_OK && *out == NULL) {
+        st = find_table(folder, "raw/node-label", out);
+    }
+    return st;
 }
 
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out)
@@ -334,8 +348,10 @@ static enum sl_status read_labels(const struct sl_raw_files *files, struct sl_ra
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *binary = files->paths[SL_RAW_BINARY];
-    return binary == NULL ? read_text_graph(files, raw)
-                          : sl_npy_read_graph(binary, &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+    if (binary == NULL) {
+        return read_text_graph(files, raw);
+    }
+    return sl_npy_read_graph(binary, &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
 }
 
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)

@@ -103,7 +103,10 @@ static enum sl_status open_text(const char *folder, const char *name, struct tex
     SL_TRY(st, sl_folder_make_parents(path), free_path);
     SL_TRY(st, sl_writer_open(path, &text->writer), free_path);
     int fd = dup(fileno(text->writer.stream));
-    text->file = fd < 0 ? NULL : gzdopen(fd, "wb1");
+    text->file = NULL;
+    if (fd >= 0) {
+        text->file = gzdopen(fd, "wb1");
+    }
     text->used = 0;
     text->failed = 0;
     if (text->file == NULL) {

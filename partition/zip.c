@@ -111,8 +111,9 @@ static bool read_extra64(const unsigned char *p, size_t bytes, uint64_t *unpacke
             return false;
         }
         size_t used = 4;
-        for (int i = 0; i < 3 && little(p, 2) == 1; i++) {
-            if (*numbers[i] != 0xffffffff) {
+        bool is_zip64 = little(p, 2) == 1;
+        for (int i = 0; i < 3; i++) {
+            if (!is_zip64 || *numbers[i] != 0xffffffff) {
                 continue;
             }
             if (used + 8 > 4 + length) {

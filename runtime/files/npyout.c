@@ -40,7 +40,10 @@ enum sl_status sl_npy_write(const char *path, uint64_t n_rows, uint32_t n_column
     SL_TRY(st, sl_writer_put(&writer, header, sizeof header), abort_writer);
     for (uint64_t i = 0; i < n_rows; i++) {
         const sl_real *row = fetch(context, i);
-        SL_TRY(st, row != NULL ? SL_OK : SL_EIO, abort_writer);
+        if (row == NULL) {
+            st = SL_EIO;
+            goto abort_writer;
+        }
         for (uint32_t j = 0; j < n_columns; j++) {
             line[j] = (float)row[j];
         }

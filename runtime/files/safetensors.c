@@ -74,7 +74,11 @@ struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint
                                 const void *data)
 {
     struct sl_tensor t = {.kind = kind, .shape = {rows, columns}, .data = data};
-    t.n_dims = columns > 0 ? 2 : rows > 0 ? 1 : 0;
+    if (columns > 0) {
+        t.n_dims = 2;
+    } else if (rows > 0) {
+        t.n_dims = 1;
+    }
     snprintf(t.name, sizeof t.name, "%s", name);
     return t;
 }
@@ -108,7 +112,10 @@ static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint6
 static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
 {
     json_t *shape = json_array();
-    for (uint32_t d = 0; d < t->n_dims && shape != NULL; d++) {
+    if (shape == NULL) {
+        return NULL;
+    }
+    for (uint32_t d = 0; d < t->n_dims; d++) {
         if (json_array_append_new(shape, json_integer((json_int_t)t->shape[d])) != 0) {
             json_decref(shape);
             return NULL;
@@ -137,7 +144,10 @@ static enum sl_status add(json_t *object, const char *name, json_t *value)
 static enum sl_status metadata_json(const struct sl_metadata *metadata, uint32_t n, json_t **out)
 {
     json_t *object = json_object();
-    enum sl_status st = object != NULL ? SL_OK : no_memory();
+    enum sl_status st = SL_OK;
+    if (object == NULL) {
+        return no_memory();
+    }
     for (uint32_t i = 0; i < n && st == SL_OK; i++) {
         st = add(object, metadata[i].key, json_string(metadata[i].value));
     }
@@ -258,8 +268,8 @@ static enum sl_status bad_tensor(const struct reader *r, const char *name, const
 static enum sl_status read_kind(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
     const char *dtype = json_string_value(value);
-    for (size_t k = 0; dtype != NULL && k < N_KINDS; k++) {
-        if (strcmp(dtype, kinds[k].name) == 0) {
+    for (size_t k = 0; k < N_KINDS; k++) {
+        if (dtype != NULL && strcmp(dtype, kinds[k].name) == 0) {
             t->kind = (enum sl_tensor_kind)k;
             return SL_OK;
         }
@@ -544,11 +554,6 @@ const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *ke
     return NULL;
 }
 
-static bool is_real(enum sl_tensor_kind kind)
-{
-    return kind == SL_TENSOR_F32 || kind == SL_TENSOR_F64;
-}
-
 static void widen(const char *from, uint64_t n, double *out)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -569,11 +574,15 @@ static void narrow(const char *from, uint64_t n, float *out)
 
 static bool same_shape(const struct sl_tensor *a, const struct sl_tensor *b)
 {
-    bool same = a->n_dims == b->n_dims;
-    for (uint32_t d = 0; same && d < a->n_dims; d++) {
-        same = a->shape[d] == b->shape[d];
+    if (a->n_dims != b->n_dims) {
+        return false;
     }
-    return same;
+    for (uint32_t d = 0; d < a->n_dims; d++) {
+        if (a->shape[d] != b->shape[d]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out)
@@ -594,8 +603,10 @@ enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_
     uint64_t n = entries_of(found);
     if (found->kind == wanted->kind) {
         memcpy(out, found->data, n * kinds[found->kind].bytes);
-    } else if (is_real(found->kind) && is_real(wanted->kind)) {
-        wanted->kind == SL_TENSOR_F64 ? widen(found->data, n, out) : narrow(found->data, n, out);
+    } else if (found->kind == SL_TENSOR_F32 && wanted->kind == SL_TENSOR_F64) {
+        widen(found->data, n, out);
+    } else if (found->kind == SL_TENSOR_F64 && wanted->kind == SL_TENSOR_F32) {
+        narrow(found->data, n, out);
     } else {
         return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s%s", tensors->path, wanted->name,
                        kinds[found->kind].name, kinds[wanted->kind].name,

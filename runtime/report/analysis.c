@@ -94,15 +94,18 @@ static enum sl_status compute_spans(const struct sl_trace_data *data, bool known
     struct span *span;
     size_t n = 0;
     enum sl_status st = sl_alloc(data->n_states, sizeof *span, "spans of compute", &span);
-    for (size_t i = 0; st == SL_OK && i < data->n_states; i++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < data->n_states; i++) {
         const struct sl_trace_state *state = &data->state[i];
         if (state->kind == SL_TRACE_BUSY && is_compute(state->stage) && (state->ours || !known)) {
             span[n++] = (struct span){state->start_s, state->end_s, state->step};
         }
     }
-    *out = st == SL_OK ? span : NULL;
+    *out = span;
     *n_out = n;
-    return st;
+    return SL_OK;
 }
 
 /* Sort by start and join spans that overlap; returns how many are left. */
@@ -199,7 +202,10 @@ static double covered_s(const struct sl_trace_state *state, const struct span *s
             high = middle;
         }
     }
-    return low == 0 ? 0 : inside_s(state, &span[low - 1], 1);
+    if (low == 0) {
+        return 0;
+    }
+    return inside_s(state, &span[low - 1], 1);
 }
 
 static enum sl_status count_overlap(struct sl_analysis *a)
@@ -311,9 +317,10 @@ static enum sl_status find_longest(const struct sl_trace_data *data, struct path
         }
     }
     *last_out = last;
-    return n == data->n_tasks
-               ? SL_OK
-               : sl_fail(SL_EFILE, "the trace's dependencies go round in a circle; expected one process's tasks.rec");
+    if (n < data->n_tasks) {
+        return sl_fail(SL_EFILE, "the trace's dependencies go round in a circle; expected one process's tasks.rec");
+    }
+    return SL_OK;
 }
 
 static enum sl_status count_path(struct sl_analysis *a)

@@ -167,7 +167,9 @@ enum sl_status sl_info_print(FILE *stream)
     print_versions(stream);
     print_machine(&topology, stream);
     SL_TRY(st, print_settings(stream), done);
-    st = ferror(stream) ? sl_fail(SL_EIO, "the description cannot be written") : SL_OK;
+    if (ferror(stream)) {
+        st = sl_fail(SL_EIO, "the description cannot be written");
+    }
 done:
     return st;
 }

@@ -47,7 +47,10 @@ static enum sl_status take_line(struct lines *l, const char *text, size_t bytes)
         failed = json_array_append(l->epochs, line);
     }
     json_decref(line);
-    return failed ? sl_fail(SL_ENOMEM, "%s: no memory for its epochs", l->path) : SL_OK;
+    if (failed) {
+        return sl_fail(SL_ENOMEM, "%s: no memory for its epochs", l->path);
+    }
+    return SL_OK;
 }
 
 static enum sl_status open_lines(const char *path, struct lines *out)
@@ -167,7 +170,10 @@ static enum sl_status read_epoch(const struct lines *l, const json_t *epoch, str
     const json_t *bytes = json_object_get(epoch, "bytes");
     const json_t *messages = json_object_get(epoch, "messages");
     enum sl_status st;
-    out->n_ranks = messages == NULL ? 1 : (uint32_t)json_array_size(json_object_get(messages, "seconds_of"));
+    out->n_ranks = 1;
+    if (messages != NULL) {
+        out->n_ranks = (uint32_t)json_array_size(json_object_get(messages, "seconds_of"));
+    }
     SL_TRY(st, number(l->path, epoch, "seconds", &out->seconds), done);
     SL_TRY(st, numbers(l->path, epoch, "vertices", out->layers + 1, out->vertices), done);
     SL_TRY(st, numbers(l->path, epoch, "edges", out->layers, out->edges), done);
@@ -239,14 +245,20 @@ static enum sl_status check_same(const struct lines *l, const struct lines *firs
     const json_t *theirs = json_object_get(first->config, "options");
     const char *differs = NULL;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        differs = same_member(l->config, first->config, members[i]) ? differs : members[i];
+        if (!same_member(l->config, first->config, members[i])) {
+            differs = members[i];
+        }
     }
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        differs = same_member(mine, theirs, options[i]) ? differs : options[i];
+        if (!same_member(mine, theirs, options[i])) {
+            differs = options[i];
+        }
     }
-    return differs == NULL ? SL_OK
-                           : sl_fail(SL_EINVAL, "%.100s: found another '%s' than in %.100s, expected the same", l->path,
-                                     differs, first->path);
+    if (differs != NULL) {
+        return sl_fail(SL_EINVAL, "%.100s: found another '%s' than in %.100s, expected the same", l->path, differs,
+                       first->path);
+    }
+    return SL_OK;
 }
 
 static enum sl_status measure(const struct lines *l, struct sl_measured *out)
@@ -270,8 +282,12 @@ enum sl_status sl_measured_read(const char *const *paths, uint32_t n, struct sl_
     for (uint32_t i = 1; i < n && st == SL_OK; i++) {
         struct lines more;
         st = open_lines(paths[i], &more);
-        st = st == SL_OK ? check_same(&more, &first) : st;
-        st = st == SL_OK ? measure(&more, &out[i]) : st;
+        if (st == SL_OK) {
+            st = check_same(&more, &first);
+        }
+        if (st == SL_OK) {
+            st = measure(&more, &out[i]);
+        }
         close_lines(&more);
     }
 done:

@@ -18,18 +18,27 @@
 
 static json_t *real(double value)
 {
-    return isfinite(value) ? json_real(value) : json_null();
+    if (!isfinite(value)) {
+        return json_null();
+    }
+    return json_real(value);
 }
 
 static json_t *real_if(bool there, double value)
 {
-    return there ? real(value) : json_null();
+    if (!there) {
+        return json_null();
+    }
+    return real(value);
 }
 
 /* JSON integers end at 2^63 here; a larger one (a seed) is written as a string of digits. */
 static json_t *whole(uint64_t value)
 {
-    return value <= INT64_MAX ? json_integer((json_int_t)value) : json_sprintf("%llu", (unsigned long long)value);
+    if (value > INT64_MAX) {
+        return json_sprintf("%llu", (unsigned long long)value);
+    }
+    return json_integer((json_int_t)value);
 }
 
 /* A string; bytes that are no UTF-8 (a path can hold any) become '?'. */
@@ -54,7 +63,10 @@ static json_t *text(const char *value)
 static json_t *wholes(const uint64_t *values, uint32_t n)
 {
     json_t *array = json_array();
-    for (uint32_t i = 0; i < n && array != NULL; i++) {
+    if (array == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         if (json_array_append_new(array, whole(values[i])) != 0) {
             json_decref(array);
             return NULL;
@@ -66,7 +78,10 @@ static json_t *wholes(const uint64_t *values, uint32_t n)
 static json_t *texts(const char *const *values, uint32_t n)
 {
     json_t *array = json_array();
-    for (uint32_t i = 0; i < n && array != NULL; i++) {
+    if (array == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         if (json_array_append_new(array, text(values[i])) != 0) {
             json_decref(array);
             return NULL;
@@ -114,7 +129,10 @@ static json_t *options_value(const struct sl_settings *settings)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     json_t *object = json_object();
-    for (size_t i = 0; i < table->n_options && object != NULL; i++) {
+    if (object == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char name[64];
         size_t n = 0;
@@ -171,7 +189,10 @@ static enum sl_status put(FILE *stream, const char *line)
 /* Write a line and release it; NULL: there was no memory to make it. */
 static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
 {
-    char *dump = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    char *dump = NULL;
+    if (line != NULL) {
+        dump = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    }
     json_decref(line);
     if (dump == NULL) {
         return sl_fail(SL_ENOMEM, "a line of metrics: no memory");
@@ -394,7 +415,10 @@ static enum sl_status drop_unfinished_line(const char *path, FILE *file)
     if (end < (long)about.st_size && ftruncate(fileno(file), end) != 0) {
         return sl_fail(SL_EIO, "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
     }
-    return fseek(file, 0, SEEK_END) == 0 ? SL_OK : sl_fail(SL_EIO, "%s: cannot append: %s", path, strerror(errno));
+    if (fseek(file, 0, SEEK_END) != 0) {
+        return sl_fail(SL_EIO, "%s: cannot append: %s", path, strerror(errno));
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out)
@@ -406,7 +430,10 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
         if (file == NULL) {
             return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
         }
-        enum sl_status st = append ? drop_unfinished_line(path, file) : SL_OK;
+        enum sl_status st = SL_OK;
+        if (append) {
+            st = drop_unfinished_line(path, file);
+        }
         if (st != SL_OK) {
             fclose(file);
             return st;

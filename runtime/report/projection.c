@@ -50,7 +50,10 @@ static double slope(const struct curve *c, uint32_t i)
 static double rise(const struct curve *c, uint32_t i)
 {
     double proportional = c->y[i] / c->n[i];
-    return i == 0 ? proportional : fmin(fmax((c->y[i] - c->y[i - 1]) / (c->n[i] - c->n[i - 1]), 0), proportional);
+    if (i == 0) {
+        return proportional;
+    }
+    return fmin(fmax((c->y[i] - c->y[i - 1]) / (c->n[i] - c->n[i - 1]), 0), proportional);
 }
 
 static double interpolate(const struct curve *c, double n)
@@ -123,8 +126,8 @@ static double group_count(const struct sl_projection *p, uint32_t h, bool edges,
     struct curve c = {.most = edges ? p->run->n_edges : p->run->n_vertices};
     for (uint32_t i = 0; i < p->n_runs; i++) {
         const struct sl_measured *run = &p->run[i];
-        add_point(&c, group_seeds(run),
-                  (edges ? run->edges[h] : run->vertices[h]) / (sl_measured_steps(run) * groups_of(run)));
+        double count = edges ? run->edges[h] : run->vertices[h];
+        add_point(&c, group_seeds(run), count / (sl_measured_steps(run) * groups_of(run)));
     }
     return interpolate(&c, n);
 }
@@ -133,13 +136,16 @@ static double group_count(const struct sl_projection *p, uint32_t h, bool edges,
 static double row_share(const struct sl_projection *p, uint32_t group_size)
 {
     struct curve c = {.most = 1};
+    if (group_size <= 1) {
+        return 0;
+    }
     for (uint32_t i = 0; i < p->n_runs; i++) {
         const struct sl_measured *run = &p->run[i];
         if (run->group_size > 1 && run->row_bytes > 0) {
             add_point(&c, run->group_size, run->row_bytes / all_rows(run, run->edges));
         }
     }
-    return group_size > 1 ? interpolate(&c, group_size) : 0;
+    return interpolate(&c, group_size);
 }
 
 static struct counts project_counts(const struct sl_projection *p, uint32_t n_pes, uint32_t group_size, double models)
@@ -238,10 +244,15 @@ static void set_rates(struct sl_projection *p)
         const struct sl_measured *run = &p->run[i];
         struct counts c = counts_of(run);
         double factor = idle_factor(run);
-        for (int k = 0; k < SL_N_STAGES && of_one_process(run); k++) {
+        if (!of_one_process(run)) {
+            continue;
+        }
+        for (int k = 0; k < SL_N_STAGES; k++) {
             double u = units(run, &c, k);
             bool wanted = i == 0 || (k == SL_STAGE_EXCHANGE && p->rate_s[k] == 0);
-            p->rate_s[k] = wanted && u > 0 ? run->stage_s[k] * factor / u : p->rate_s[k];
+            if (wanted && u > 0) {
+                p->rate_s[k] = run->stage_s[k] * factor / u;
+            }
         }
     }
 }
@@ -265,10 +276,15 @@ static void fit_fixed(struct sl_projection *p)
         struct counts c = counts_of(run);
         double w_i = work_at_rates(p, &c);
         double x = c.pe_steps - first.pe_steps * w_i / w;
-        above += tells_of_steps(run, p->run) ? x * (run->seconds * run->n_workers - w_i) : 0;
-        below += tells_of_steps(run, p->run) ? x * x : 0;
+        if (tells_of_steps(run, p->run)) {
+            above += x * (run->seconds * run->n_workers - w_i);
+            below += x * x;
+        }
     }
-    p->fixed_s = below > 0 ? fmin(fmax(above / below, 0), w / first.pe_steps) : 0;
+    p->fixed_s = 0;
+    if (below > 0) {
+        p->fixed_s = fmin(fmax(above / below, 0), w / first.pe_steps);
+    }
 }
 
 static void set_shares(struct sl_projection *p)
@@ -320,7 +336,12 @@ static struct wiring wire(const struct sl_cluster *cluster, enum sl_project_mode
 {
     struct wiring w = {.mode = mode, .n_devices = n_devices, .per_machine = fmin(cluster->per_machine, n_devices)};
     w.n_machines = w.n_devices / w.per_machine;
-    w.group_size = mode == SL_PROJECT_COOPERATIVE ? w.n_devices : mode == SL_PROJECT_MACHINE ? w.per_machine : 1;
+    w.group_size = 1;
+    if (mode == SL_PROJECT_COOPERATIVE) {
+        w.group_size = w.n_devices;
+    } else if (mode == SL_PROJECT_MACHINE) {
+        w.group_size = w.per_machine;
+    }
     w.group_machines = fmax(w.group_size / w.per_machine, 1);
     w.elsewhere = fmax(w.group_size - w.per_machine, 0);
     w.share = w.group_size > 1 ? w.elsewhere / (w.group_size - 1) : 0;
@@ -336,10 +357,13 @@ static double step_links(const struct wiring *w, const struct sl_cluster *cluste
 {
     bool counted = w->mode != SL_PROJECT_GOSSIP && w->n_machines > 1;
     double links = 3 * layers - 1;
-    return (w->elsewhere > 0    ? links * cluster->between.latency_s
-            : w->group_size > 1 ? links * cluster->inside.latency_s
-                                : 0) +
-           (counted ? cluster->between.latency_s : 0);
+    double seconds = 0;
+    if (w->elsewhere > 0) {
+        seconds = links * cluster->between.latency_s;
+    } else if (w->group_size > 1) {
+        seconds = links * cluster->inside.latency_s;
+    }
+    return counted ? seconds + cluster->between.latency_s : seconds;
 }
 
 /* Of one machine. */
@@ -390,7 +414,10 @@ static void add_work(const struct sl_projection *p, const struct sl_cluster *clu
 {
     struct counts first = counts_of(p->run);
     double rest = 1 - p->fixed_s * first.pe_steps / work_at_rates(p, &first);
-    double serving = cluster->processors > 0 ? fmin(cluster->processors, w->n_devices) : w->n_devices;
+    double serving = w->n_devices;
+    if (cluster->processors > 0) {
+        serving = fmin(cluster->processors, serving);
+    }
     out->part_s[SL_PROJECT_WORK] = work_at_rates(p, c) * rest * cluster->slowness / serving;
     out->part_s[SL_PROJECT_FIXED] = p->fixed_s * c->pe_steps * cluster->slowness / serving;
 }
@@ -419,12 +446,12 @@ static enum sl_status check(const struct sl_projection *p, const struct sl_clust
                        "what cooperating PEs send was not measured: expected also a file of a run with --pes and "
                        "--group-size of 2 or more");
     }
-    return w->n_devices <= p->run->vertices[0]
-               ? SL_OK
-               : sl_fail(
-                     SL_EINVAL,
-                     "found %g devices for %g training vertices, expected one or more for each; name fewer --devices",
-                     w->n_devices, p->run->vertices[0]);
+    if (w->n_devices > p->run->vertices[0]) {
+        return sl_fail(SL_EINVAL,
+                       "found %g devices for %g training vertices, expected one or more for each; name fewer --devices",
+                       w->n_devices, p->run->vertices[0]);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_projection_epoch(const struct sl_projection *p, const struct sl_cluster *cluster,

@@ -169,7 +169,10 @@ static void put_ranks(const struct sl_analysis *a, const struct table *t)
         double bytes[2] = {0};
         struct sl_shares shares = {{0}};
         for (uint32_t w = 0; w < data->n_workers; w++) {
-            for (int k = 0; data->worker[w].rank == r && k < SL_TRACE_N_KINDS; k++) {
+            if (data->worker[w].rank != r) {
+                continue;
+            }
+            for (int k = 0; k < SL_TRACE_N_KINDS; k++) {
                 shares.s[k] += a->worker[w].s[k];
             }
         }
@@ -387,7 +390,10 @@ static enum sl_status draw_with_vite(const char *folder)
     SL_TRY(st, sl_path_join(folder, "vite.svg.part", &part), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg", &whole), done);
     fflush(NULL); /* or the child would write again what is waiting to be written */
-    pid_t child = sl_file_exists(trace) ? fork() : -1;
+    pid_t child = -1;
+    if (sl_file_exists(trace)) {
+        child = fork();
+    }
     if (child == 0) {
         become_vite(folder);
     }

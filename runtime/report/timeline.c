@@ -176,14 +176,20 @@ static double tick_of(double seconds)
 {
     double power = pow(10, floor(log10(seconds / 6)));
     double rest = seconds / 6 / power;
-    return power * (rest >= 5 ? 5 : rest >= 2 ? 2 : 1);
+    if (rest >= 5) {
+        return 5 * power;
+    }
+    return rest >= 2 ? 2 * power : power;
 }
 
 static void put_axis(const struct view *v, double y)
 {
     double tick = tick_of(v->to_s - v->from_s);
     bool milli = tick < 0.1;
-    int digits = milli ? (tick < 1e-3 ? 2 : 0) : (tick < 1 ? 1 : 0);
+    int digits = tick < 1 ? 1 : 0;
+    if (milli) {
+        digits = tick < 1e-3 ? 2 : 0;
+    }
     double first = ceil(v->from_s / tick);
     for (int i = 0; (first + i) * tick <= v->to_s; i++) {
         char text[40];
@@ -374,14 +380,14 @@ static enum sl_status put_messages(const struct view *v, double y, double height
     const struct sl_trace_message **shown;
     size_t n = 0;
     enum sl_status st = sl_alloc(data->n_messages, sizeof *shown, "messages", &shown);
-    for (size_t i = 0; st == SL_OK && i < data->n_messages; i++) {
-        const struct sl_trace_message *m = &data->message[i];
-        bool seen = m->start_s >= v->from_s && m->end_s <= v->to_s;
-        shown[n] = m;
-        n += seen;
-    }
     if (st != SL_OK) {
         return st;
+    }
+    for (size_t i = 0; i < data->n_messages; i++) {
+        const struct sl_trace_message *m = &data->message[i];
+        if (m->start_s >= v->from_s && m->end_s <= v->to_s) {
+            shown[n++] = m;
+        }
     }
     qsort(shown, n, sizeof *shown, compare_messages);
     if (n > 0) {
@@ -462,7 +468,7 @@ static void choose_detail(struct view *v, const struct step *step, size_t n)
 
 static enum sl_status put_detail(struct view *v, const struct step *step, size_t n)
 {
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     double height = fmax(14, fmin(64, LANES / (double)v->data->n_workers));
     choose_detail(v, step, n);
     put_text(v, LEFT, v->y - 8, "start",
@@ -479,7 +485,9 @@ static enum sl_status put_detail(struct view *v, const struct step *step, size_t
         put_lane(v, w, y, height - 4);
     }
     put_tasks(v, lanes, height);
-    SL_TRY(st, v->data->n_ranks > 1 ? put_messages(v, lanes, height) : SL_OK, done);
+    if (v->data->n_ranks > 1) {
+        SL_TRY(st, put_messages(v, lanes, height), done);
+    }
     put_marks(v, step, n, lanes + v->data->n_workers * height);
     v->y = lanes + v->data->n_workers * height;
     put_axis(v, v->y);

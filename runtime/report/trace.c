@@ -46,11 +46,12 @@ static enum sl_status written_path(const char *folder, uint32_t rank, char **out
 
 #if CAN_TRACE
 
-/* Set a variable, or remove it where `value` is NULL. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
-    int error = value != NULL ? setenv(name, value, 1) : unsetenv(name);
-    return error == 0 ? SL_OK : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    if (setenv(name, value, 1) != 0) {
+        return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+    }
+    return SL_OK;
 }
 
 /* A trace that an earlier run was killed before it could convert. */
@@ -75,12 +76,13 @@ static uint64_t free_bytes(const char *folder)
 static enum sl_status check_disk(const char *folder, uint64_t wanted)
 {
     uint64_t found = free_bytes(folder);
-    return found >= wanted
-               ? SL_OK
-               : sl_fail(SL_EIO,
-                         "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
-                         "some, trace fewer steps, or give --trace another folder",
-                         folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
+    if (found < wanted) {
+        return sl_fail(SL_EIO,
+                       "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
+                       "some, trace fewer steps, or give --trace another folder",
+                       folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
+    }
+    return SL_OK;
 }
 
 static enum sl_status prepare(const char *folder)
@@ -125,8 +127,7 @@ static enum sl_status no_fxt(void)
 enum sl_status sl_trace_prepare(const struct sl_settings *settings)
 {
     if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp unless told not to */
-        return setenv("STARPU_FXT_TRACE", "0", 1) == 0 ? SL_OK
-                                                       : sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
+        return set_variable("STARPU_FXT_TRACE", "0");
     }
 #if CAN_TRACE
     return prepare(settings->trace);
@@ -305,7 +306,10 @@ static enum sl_status copy_output(struct channel *channels)
             return sl_fail(SL_EIO, "StarPU's converter was lost: %s", strerror(errno));
         }
         for (size_t i = 0; i < n_kept(); i++) {
-            ssize_t n = ends[i].fd >= 0 && ends[i].revents != 0 ? read(ends[i].fd, block, sizeof block) : -1;
+            if (ends[i].fd < 0 || ends[i].revents == 0) {
+                continue;
+            }
+            ssize_t n = read(ends[i].fd, block, sizeof block);
             if (n > 0) {
                 fwrite(block, 1, (size_t)n, channels[i].writer.stream);
             } else if (n == 0) {
@@ -433,7 +437,10 @@ done:
 static bool fix_state(const char *line, size_t n, FILE *stream)
 {
     struct sl_trace_name name;
-    const char *tab = n > 2 && line[0] == '6' && line[1] == '\t' ? memchr(line + 2, '\t', n - 2) : NULL;
+    const char *tab = NULL;
+    if (n > 2 && line[0] == '6' && line[1] == '\t') {
+        tab = memchr(line + 2, '\t', n - 2);
+    }
     if (tab == NULL) {
         return false;
     }
@@ -460,7 +467,10 @@ static bool is_mark(const char *line, size_t n)
 {
     static const char value[] = "\"" SL_TASK_MARK;
     size_t bytes = sizeof value - 1;
-    const char *quote = n > 0 && line[0] == '9' ? memchr(line, '"', n) : NULL;
+    const char *quote = NULL;
+    if (n > 0 && line[0] == '9') {
+        quote = memchr(line, '"', n);
+    }
     return quote != NULL && n - (size_t)(quote - line) >= bytes && memcmp(quote, value, bytes) == 0;
 }
 
@@ -512,10 +522,10 @@ done:
 static void remove_folder(const char *folder)
 {
     DIR *dir = opendir(folder);
-    for (struct dirent *entry = dir == NULL ? NULL : readdir(dir); entry != NULL; entry = readdir(dir)) {
-        unlinkat(dirfd(dir), entry->d_name, 0);
-    }
     if (dir != NULL) {
+        for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+            unlinkat(dirfd(dir), entry->d_name, 0);
+        }
         closedir(dir);
     }
     rmdir(folder);
@@ -528,7 +538,9 @@ static enum sl_status convert_and_move(const char *folder, const char *work, con
     for (size_t i = 0; i < n_kept(); i++) {
         SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
     }
-    st = sl_n_ranks() == 1 ? move(folder, RAW_NAME "_0", folder, RAW_NAME) : SL_OK;
+    if (sl_n_ranks() == 1) {
+        st = move(folder, RAW_NAME "_0", folder, RAW_NAME);
+    }
 done:
     return st;
 }
@@ -581,10 +593,11 @@ enum sl_status sl_trace_finish(const char *folder)
     }
     st = convert_and_move(folder, work, raw);
     remove_folder(work);
-    SL_TRY(st, st, done);
-    st = sl_report_write(folder);
-    if (st == SL_EFILE) {
-        remove_kept(folder);
+    if (st == SL_OK) {
+        st = sl_report_write(folder);
+        if (st == SL_EFILE) {
+            remove_kept(folder);
+        }
     }
 done:
     sl_free(work);

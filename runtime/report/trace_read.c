@@ -36,7 +36,10 @@ static bool skip(const char **p, const char *end, const char *word)
 /* "WORD<number>", then a dot or the end. */
 static bool skip_number(const char **p, const char *end, const char *word, uint64_t *out)
 {
-    const char *next = skip(p, end, word) ? sl_number_u64(*p, end, out) : NULL;
+    const char *next = NULL;
+    if (skip(p, end, word)) {
+        next = sl_number_u64(*p, end, out);
+    }
     if (next == NULL || (next != end && *next != '.')) {
         return false;
     }
@@ -159,7 +162,10 @@ static enum sl_status check_end(const char *path, const char *text, size_t bytes
 /* The value behind "Key: "; NULL where the line has another key. */
 static const char *value_of(const char *line, const char *end, const char *key)
 {
-    return skip(&line, end, key) && skip(&line, end, ": ") ? line : NULL;
+    if (!skip(&line, end, key) || !skip(&line, end, ": ")) {
+        return NULL;
+    }
+    return line;
 }
 
 static enum sl_status unexpected(const struct lines *lines, const char *expected, const char *found, const char *end)
@@ -171,7 +177,10 @@ static enum sl_status unexpected(const struct lines *lines, const char *expected
 
 static enum sl_status read_u64(const struct lines *lines, const char *p, const char *end, uint64_t *out)
 {
-    return sl_number_u64(p, end, out) == end ? SL_OK : unexpected(lines, "a whole number", p, end);
+    if (sl_number_u64(p, end, out) != end) {
+        return unexpected(lines, "a whole number", p, end);
+    }
+    return SL_OK;
 }
 
 /* Milliseconds. */
@@ -266,7 +275,9 @@ static enum sl_status read_field(const struct lines *lines, const char *line, co
         t->now.n_name = end - v > UINT32_MAX ? 0 : (uint32_t)(end - v);
     } else if ((v = value_of(line, end, "JobId")) != NULL) {
         t->has_job = true;
-        st = read_job(v, end, &t->now.job) == end ? SL_OK : unexpected(lines, "a whole number", v, end);
+        if (read_job(v, end, &t->now.job) != end) {
+            st = unexpected(lines, "a whole number", v, end);
+        }
     } else if ((v = value_of(line, end, "MPIRank")) != NULL) {
         st = read_rank(lines, v, end, SL_TRACE_MAX_WORKERS, &t->now.rank);
     } else if ((v = value_of(line, end, "DependsOn")) != NULL) {
@@ -309,12 +320,18 @@ static enum sl_status end_task(const struct lines *lines, struct tasks *t)
     }
     if (t->now.ran) {
         t->now.ours = sl_trace_name_parse(t->now.name, t->now.n_name, &name);
-        t->now.stage = t->now.ours ? (uint32_t)name.stage : foreign_stage(data, t->now.name, t->now.n_name);
-        t->begin_ms = fmin(t->begin_ms, t->has_submit ? fmin(t->submit_ms, t->now.start_s) : t->now.start_s);
+        t->begin_ms = fmin(t->begin_ms, t->now.start_s);
+        if (t->has_submit) {
+            t->begin_ms = fmin(t->begin_ms, t->submit_ms);
+        }
         data->makespan_s = fmax(data->makespan_s, t->now.end_s);
         data->n_ranks = t->now.rank >= data->n_ranks ? t->now.rank + 1 : data->n_ranks;
     }
+    if (t->now.ran && !t->now.ours) {
+        t->now.stage = foreign_stage(data, t->now.name, t->now.n_name);
+    }
     if (t->now.ours) {
+        t->now.stage = (uint32_t)name.stage;
         t->now.hop = name.hop;
         t->now.pe = name.pe;
         t->now.step = name.step;
@@ -399,7 +416,11 @@ static enum sl_status read_tasks(const char *path, struct sl_trace_data *data, d
     data->file[0] = text;
     struct lines lines = {.path = path, .p = text, .end = text + bytes};
     while (next_line(&lines, &line, &end)) {
-        SL_TRY(st, line == end ? end_task(&lines, &t) : read_field(&lines, line, end, &t), done);
+        if (line == end) {
+            SL_TRY(st, end_task(&lines, &t), done);
+        } else {
+            SL_TRY(st, read_field(&lines, line, end, &t), done);
+        }
     }
     SL_TRY(st, end_task(&lines, &t), done);
     SL_TRY(st, order_tasks(&lines, &t), done);
@@ -464,8 +485,12 @@ static struct activity activity_of(struct sl_trace_data *data, const struct even
         activity.kind = SL_TRACE_BUSY;
         size_t n = (size_t)(event->name_end - event->name);
         activity.ours = sl_trace_name_parse(event->name, n, &name);
-        activity.stage = activity.ours ? (uint32_t)name.stage : foreign_stage(data, event->name, n);
-        activity.step = activity.ours ? name.step : 0;
+        if (activity.ours) {
+            activity.stage = (uint32_t)name.stage;
+            activity.step = name.step;
+        } else {
+            activity.stage = foreign_stage(data, event->name, n);
+        }
     } else if (is(event->category, event->category_end, "Runtime")) {
         bool moves =
             is(event->name, event->name_end, "FetchingInput") || is(event->name, event->name_end, "PushingOutput");
@@ -616,16 +641,27 @@ done:
     return st;
 }
 
+/* The letter of struct event's type. */
+static char event_type(const char *name, const char *end)
+{
+    static const struct {
+        const char *name;
+        char type;
+    } types[] = {{"SetState", 'S'}, {"PushState", 'P'}, {"PopState", 'O'}, {"ProgEvent", 'M'}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (is(name, end, types[i].name)) {
+            return types[i].type;
+        }
+    }
+    return '\0';
+}
+
 static enum sl_status read_event(const struct lines *lines, const char *line, const char *end, struct event *event)
 {
     const char *v;
     enum sl_status st = SL_OK;
     if ((v = value_of(line, end, "E")) != NULL) {
-        event->type = is(v, end, "SetState")    ? 'S'
-                      : is(v, end, "PushState") ? 'P'
-                      : is(v, end, "PopState")  ? 'O'
-                      : is(v, end, "ProgEvent") ? 'M'
-                                                : '\0';
+        event->type = event_type(v, end);
     } else if ((v = value_of(line, end, "N")) != NULL) {
         event->name = v;
         event->name_end = end;
@@ -634,7 +670,9 @@ static enum sl_status read_event(const struct lines *lines, const char *line, co
         event->category_end = end;
     } else if ((v = value_of(line, end, "W")) != NULL) {
         event->has_worker = v < end && *v != '-'; /* -1: a thread of the program */
-        st = event->has_worker ? read_u64(lines, v, end, &event->worker) : SL_OK;
+        if (event->has_worker) {
+            st = read_u64(lines, v, end, &event->worker);
+        }
     } else if ((v = value_of(line, end, "S")) != NULL) {
         event->has_time = true;
         st = read_time(lines, v, end, &event->time_ms);
@@ -652,23 +690,35 @@ static int compare_states(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-/* Several ranks: tasks' workers get their place among those of all. */
-static enum sl_status number_workers(struct lines lines, struct states *s)
+/* Several ranks: room for as many workers as any of them has. */
+static void set_stride(struct lines lines, struct states *s)
 {
-    struct sl_trace_data *data = s->data;
+    const struct sl_trace_data *data = s->data;
     const char *line;
     const char *end;
     uint64_t w;
-    while (data->n_ranks > 1 && next_line(&lines, &line, &end)) {
+    if (data->n_ranks <= 1) {
+        return;
+    }
+    while (next_line(&lines, &line, &end)) {
         const char *v = value_of(line, end, "W");
         if (v != NULL && sl_number_u64(v, end, &w) == end && w < SL_TRACE_MAX_WORKERS && w >= s->stride) {
             s->stride = (uint32_t)w + 1;
         }
     }
-    for (size_t i = 0; data->n_ranks > 1 && i < data->n_tasks; i++) {
+    for (size_t i = 0; i < data->n_tasks; i++) {
         const struct sl_trace_task *task = &data->task[i];
-        s->stride = task->ran && task->worker >= s->stride ? task->worker + 1 : s->stride;
+        if (task->ran && task->worker >= s->stride) {
+            s->stride = task->worker + 1;
+        }
     }
+}
+
+/* Several ranks: tasks' workers get their place among those of all. */
+static enum sl_status number_workers(struct lines lines, struct states *s)
+{
+    struct sl_trace_data *data = s->data;
+    set_stride(lines, s);
     if ((uint64_t)s->stride * data->n_ranks > SL_TRACE_MAX_WORKERS) {
         return sl_fail(SL_ENOTSUP, "%s: found %u ranks of up to %u workers, expected at most %d workers in all",
                        lines.path, data->n_ranks, s->stride, SL_TRACE_MAX_WORKERS);
@@ -741,7 +791,9 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
     while (next_line(&lines, &line, &end)) {
         if (line == end) {
             SL_TRY(st, end_event(&lines, &s, &event), done);
-            s.last_ms = event.has_time ? fmax(s.last_ms, event.time_ms) : s.last_ms;
+            if (event.has_time) {
+                s.last_ms = fmax(s.last_ms, event.time_ms);
+            }
             event = (struct event){0};
         } else {
             SL_TRY(st, read_event(&lines, line, end, &event), done);
@@ -771,7 +823,9 @@ static enum sl_status read_states(const char *path, double begin_ms, struct sl_t
         goto done;
     }
     qsort(data->state, data->n_states, sizeof *data->state, compare_states);
-    st = s.stride > 0 ? name_workers(&s) : SL_OK;
+    if (s.stride > 0) {
+        st = name_workers(&s);
+    }
 done:
     sl_free(s.worker);
     return st;
@@ -837,13 +891,16 @@ static enum sl_status read_messages(const char *path, double begin_ms, struct sl
     SL_TRY(st, sl_file_read(path, MAX_FILE, &text, &bytes), done);
     struct lines lines = {.path = path, .p = text, .end = text + bytes};
     while (next_line(&lines, &line, &end)) {
-        SL_TRY(st,
-               line == end ? end_message(&lines, begin_ms, &m, &room, data)
-                           : read_message_field(&lines, line, end, data, &m),
-               done);
+        if (line == end) {
+            SL_TRY(st, end_message(&lines, begin_ms, &m, &room, data), done);
+        } else {
+            SL_TRY(st, read_message_field(&lines, line, end, data, &m), done);
+        }
     }
     SL_TRY(st, end_message(&lines, begin_ms, &m, &room, data), done);
-    st = bytes == 0 ? SL_OK : check_end(path, text, bytes); /* none at all: nothing went between the ranks */
+    if (bytes > 0) { /* an empty file: nothing went between the ranks */
+        st = check_end(path, text, bytes);
+    }
 done:
     sl_free(text);
     return st;
@@ -868,7 +925,9 @@ enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
     SL_TRY(st, sl_path_join(folder, "comms.rec", &messages), done);
     SL_TRY(st, read_tasks(tasks, out, &begin_ms), done);
     SL_TRY(st, read_states(states, begin_ms, out), done);
-    st = out->n_ranks > 1 ? read_messages(messages, begin_ms, out) : SL_OK;
+    if (out->n_ranks > 1) {
+        st = read_messages(messages, begin_ms, out);
+    }
 done:
     sl_free(messages);
     sl_free(states);
