@@ -85,33 +85,33 @@ static bool read_shape(const char *p, const char *end, struct sl_npy *out)
     return true;
 }
 
-static enum sl_status read_header(const char *prefix, const char *text, size_t bytes, struct sl_npy *out)
+static enum sl_status read_header(const char *where, const char *text, size_t bytes, struct sl_npy *out)
 {
     const char *order = find_value(text, "'fortran_order'");
     if (!read_type(find_value(text, "'descr'"), out)) {
         return sl_fail(SL_EFILE, "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s",
-                       prefix, text);
+                       where, text);
     }
     if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
-        return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", prefix,
+        return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
                        SL_NPY_MAX_DIMENSIONS, text);
     }
     if (order == NULL || (strncmp(order, "False", 5) != 0 && strncmp(order, "True", 4) != 0)) {
-        return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", prefix, text);
+        return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", where, text);
     }
     if (order[0] == 'T' && out->n_dimensions > 1) {
         return sl_fail(SL_EFILE, "%s: expected C order, found Fortran order; write it with numpy.ascontiguousarray",
-                       prefix);
+                       where);
     }
     return SL_OK;
 }
 
 /* Take an array apart: magic, version, length of the header, header, items. */
-static enum sl_status parse(const char *prefix, const unsigned char *data, size_t bytes, struct sl_npy *out)
+static enum sl_status parse(const char *where, const unsigned char *data, size_t bytes, struct sl_npy *out)
 {
     char text[MAX_HEADER_BYTES + 1];
     if (bytes < MAGIC_BYTES + 4 || memcmp(data, "\x93NUMPY", 6) != 0 || data[6] < 1 || data[6] > 3) {
-        return sl_fail(SL_EFILE, "%s: expected a NumPy array (version 1 to 3), found something else", prefix);
+        return sl_fail(SL_EFILE, "%s: expected a NumPy array (version 1 to 3), found something else", where);
     }
     size_t length_bytes = data[6] == 1 ? 2 : 4;
     size_t length = data[8] | (size_t)data[9] << 8;
@@ -120,19 +120,19 @@ static enum sl_status parse(const char *prefix, const unsigned char *data, size_
     }
     size_t start = MAGIC_BYTES + length_bytes;
     if (length > MAX_HEADER_BYTES || length > bytes - start) {
-        return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", prefix,
+        return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", where,
                        bytes - start < MAX_HEADER_BYTES ? bytes - start : MAX_HEADER_BYTES, length);
     }
     memcpy(text, data + start, length);
     text[length] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    enum sl_status st = read_header(prefix, text, strlen(text), out);
+    enum sl_status st = read_header(where, text, strlen(text), out);
     if (st != SL_OK) {
         return st;
     }
     uint64_t needed;
     if (__builtin_mul_overflow(out->n_items, out->item_bytes, &needed) || needed != bytes - start - length) {
-        return sl_fail(SL_EFILE, "%s: expected %llu items of %u bytes behind the header, found %zu bytes", prefix,
+        return sl_fail(SL_EFILE, "%s: expected %llu items of %u bytes behind the header, found %zu bytes", where,
                        (unsigned long long)out->n_items, out->item_bytes, bytes - start - length);
     }
     out->data = data + start + length;
@@ -151,14 +151,14 @@ static void free_owner(struct owner *owner)
 static enum sl_status parse_member(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
 {
     char member[128];
-    char prefix[1024];
+    char where[1024];
     const unsigned char *data;
     size_t bytes;
     snprintf(member, sizeof member, "%s.npy", name);
-    snprintf(prefix, sizeof prefix, "%.900s: %s", path, name);
+    snprintf(where, sizeof where, "%.900s: %s", path, name);
     enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
     if (st == SL_OK) {
-        st = parse(prefix, data, bytes, out);
+        st = parse(where, data, bytes, out);
     }
     return st;
 }
@@ -408,10 +408,7 @@ static enum sl_status read_vertex_count(const char *path, uint32_t *out)
     if (st != SL_OK) {
         return st;
     }
-    uint64_t n = SL_NONE;
-    if (array.n_items == 1) {
-        n = sl_npy_whole(&array, 0, SL_NONE);
-    }
+    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, SL_NONE) : SL_NONE;
     if (n == SL_NONE) {
         st = sl_fail(SL_EFILE, "%s: num_nodes_list: expected one number below %u", path, SL_NONE);
     } else {

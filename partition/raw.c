@@ -253,7 +253,7 @@ static bool holds(const struct sl_ids *ids, sl_vertex v)
 }
 
 /* The ids of one list: in range, ascending, labelled, and in neither of the lists `others`. */
-static enum sl_status check_list(const struct sl_raw *raw, const char *prefix, int list)
+static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
 {
     static const char *const names[] = {"train", "valid", "test"};
     const struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
@@ -261,16 +261,16 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *prefix, i
     for (uint32_t i = 0; i < ids->n; i++) {
         sl_vertex v = ids->ids[i];
         if (v >= raw->n_vertices || (i > 0 && v <= ids->ids[i - 1])) {
-            return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", prefix,
+            return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", where,
                            raw->split, names[list], raw->n_vertices, v);
         }
         if (raw->labels[v] < 0) {
-            return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", prefix, raw->split, v,
+            return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where, raw->split, v,
                            names[list]);
         }
         for (int other = 0; other < list; other++) {
             if (holds(lists[other], v)) {
-                return sl_fail(SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s", prefix, raw->split, v,
+                return sl_fail(SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s", where, raw->split, v,
                                names[other], names[list]);
             }
         }
@@ -278,15 +278,15 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *prefix, i
     return SL_OK;
 }
 
-enum sl_status sl_raw_check(const struct sl_raw *raw, const char *prefix)
+enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
 {
     if (raw->features.n_rows != raw->n_vertices) {
-        return sl_fail(SL_EFILE, "%s: expected features of %u vertices, found %u", prefix, raw->n_vertices,
+        return sl_fail(SL_EFILE, "%s: expected features of %u vertices, found %u", where, raw->n_vertices,
                        raw->features.n_rows);
     }
     enum sl_status st = SL_OK;
     for (int list = 0; list < 3 && st == SL_OK; list++) {
-        st = check_list(raw, prefix, list);
+        st = check_list(raw, where, list);
     }
     return st;
 }

@@ -72,7 +72,7 @@ enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool direc
 
 /* Check what sl_raw_read promises, of data that came from elsewhere; `where` starts the messages. SL_EFILE,
  * SL_ENOMEM. */
-enum sl_status sl_raw_check(const struct sl_raw *raw, const char *prefix);
+enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 
 void sl_raw_free(struct sl_raw *raw);
 
