@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Checks first, then the graph in its own form; features stay where they are unless they are better held sparse. */
+ * Datasets from arrays in memory: checks, then copies. Dense features stay in the caller's table. */
 #include "partition/arrays.h"
 
 #include <math.h>
@@ -71,7 +71,7 @@ static enum sl_status check_offsets(const struct sl_arrays *a)
     return SL_OK;
 }
 
-/* The largest label + 1, or what the arrays say. */
+/* *n_classes_out gets a->n_classes, or 1 + the largest label if that is 0. */
 static enum sl_status check_labels(const struct sl_arrays *a, uint32_t *n_classes_out)
 {
     int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
@@ -121,7 +121,7 @@ done:
     return st;
 }
 
-/* A set in ascending order: those of `set_of` that are marked with it. */
+/* List the vertices v with set_of[v] == set, in ascending order. out->n is set already. */
 static enum sl_status list_set(const uint8_t *set_of, uint32_t n_vertices, uint8_t set, struct sl_ids *out)
 {
     enum sl_status st = sl_alloc((size_t)out->n + 1, sizeof *out->ids, "a split", &out->ids);
@@ -182,7 +182,7 @@ done:
     return st;
 }
 
-/* The table where it is or, where few of it are not zero, a copy in rows of these. */
+/* Borrow the caller's table. If few values are non-zero, make a CSR copy instead. */
 static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset *out)
 {
     size_t n = (size_t)a->n_vertices * a->n_features;

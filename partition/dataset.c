@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Memory of a loaded dataset: its own arrays, or a map of the cache file. */
+ * The memory of a loaded dataset: arrays of its own, or a map of the cache file. */
 #include "partition/dataset.h"
 
 #include <sys/mman.h>

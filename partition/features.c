@@ -7,7 +7,7 @@
 #include "support/memory.h"
 #include "support/parallel.h"
 
-#define GRAIN 4096 /* rows per range of a parallel loop */
+#define GRAIN 4096 /* rows that one thread normalizes at a time */
 
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The generator. Vertices are shuffled into places; classes are ranges of places and topics ranges within them, so that
- * one array of summed popularities serves every choice of a vertex "in proportion to popularity, within a range". */
+ * The generator. It shuffles the vertices into places. A class is a range of places, and a topic is a range within
+ * its class. One prefix sum of popularities thus serves every choice "within a range, in proportion to popularity". */
 #include "partition/generate.h"
 
 #include <math.h>
@@ -16,30 +16,30 @@
 #include "support/random.h"
 
 #define TOPIC_VERTICES 128     /* mean size of a topic */
-#define SIZE_RATIO 0.85        /* a class's size over that of the next larger one, up to 40 classes */
+#define SIZE_RATIO 0.85        /* size of a class over that of the next larger class, up to 40 classes */
 #define MAX_STRAYS 0.28        /* share of vertices that live in another class than their label's */
-#define STRAYS_PER_MIXING 0.82 /* the same, over 1 - homophily: few where classes hardly mix */
-#define STRAY_POPULARITY 0.3   /* of a stray, against others */
+#define STRAYS_PER_MIXING 0.82 /* MAX_STRAYS' share per (1 - homophily): few strays if classes hardly mix */
+#define STRAY_POPULARITY 0.3   /* of a stray; other vertices have 1 */
 #define STRAY_ACTIVITY 0.5
 #define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
 #define MAX_POPULARITY 6000
 #define ACTIVITY_SIGMA 0.9 /* of the log-normal law */
-#define TOPIC_SHARE 0.55   /* of the edges within a class: those within the topic */
-#define PARTNER_SHARE 0.75 /* of the edges between classes: those to a partner topic */
+#define TOPIC_SHARE 0.55   /* of the edges within a class: share within the topic */
+#define PARTNER_SHARE 0.75 /* of the edges between classes: share to a partner topic */
 #define N_PARTNERS 3
 #define CLASS_SIGNAL 0.22 /* against noise of standard deviation 1 */
 #define TOPIC_SIGNAL 0.22
-#define ROUNDING 1e4    /* features are multiples of its inverse, so that text holds them exactly and shortly */
-#define MAX_ATTEMPTS 32 /* to find a target not taken yet, before taking the nearest free one */
-#define SAME_KIND 16    /* attempts until another kind of edge is tried */
+#define ROUNDING 1e4    /* features are multiples of 1 / ROUNDING, so that a short text holds them exactly */
+#define MAX_ATTEMPTS 32 /* to find a new target; then the next free vertex is taken */
+#define SAME_KIND 16    /* attempts with one kind of edge */
 #define MIN_WORDS 8
 #define MAX_WORDS 24
-#define CLASS_WORDS 48 /* vocabulary of a class */
+#define CLASS_WORDS 48 /* words of a class's vocabulary */
 #define TOPIC_WORDS 12
 #define CLASS_WORD_SHARE 0.22
 #define TOPIC_WORD_SHARE 0.08
 
-/* What a random number decides; it stands in the counter's `step`. */
+/* The purpose of a random number; it is the counter's `step`. */
 enum choice {
     CHOICE_PLACE,
     CHOICE_CLASS_ORDER,
@@ -57,19 +57,19 @@ enum choice {
     CHOICE_VOCABULARY
 };
 
-/* Places 0 .. N-1 and what is at them. */
+/* The places 0 .. N - 1, and the vertices, classes and topics there. */
 struct world {
     const struct sl_recipe *recipe;
-    uint32_t *class_first; /* C + 1 places */
-    uint32_t *topic_first; /* C + 1: topics before each class */
+    uint32_t *class_first; /* C + 1: first place of each class */
+    uint32_t *topic_first; /* C + 1: number of topics before each class */
     sl_vertex *vertices;   /* N: place -> vertex */
     uint32_t *places;      /* N: vertex -> place */
-    bool *stray;           /* N, by vertex */
-    double *popularity;    /* N + 1: summed over the places before */
-    uint64_t *first_edge;  /* N + 1: edges written by the vertices before */
+    bool *stray;           /* N, by vertex: it lives in another class than its label's */
+    double *popularity;    /* N + 1: sum over the places before */
+    uint64_t *first_edge;  /* N + 1: number of edges of the vertices before */
     float *class_centres;  /* C x F */
     float *topic_centres;  /* topics x F */
-    double same_class;     /* probability of an edge within the home class by intention */
+    double same_class;     /* probability that the generator means an edge to stay in its home class */
 };
 
 /* ---- Random numbers ---------------------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static struct sl_draw draw_for(const struct sl_recipe *recipe, enum choice choic
     return (struct sl_draw){.seed = recipe->seed, .step = choice, .purpose = SL_FOR_GENERATOR};
 }
 
-/* A uniform number of (0, 1), of 32 bits. */
+/* A uniform number in (0, 1) from 32 bits. */
 static inline double unit(uint32_t bits)
 {
     return (bits + 0.5) * 0x1p-32;
@@ -93,7 +93,7 @@ static double unit_for(const struct sl_recipe *recipe, enum choice choice, uint3
     return unit(r[0]);
 }
 
-/* A number of 0 .. n - 1, small ones more often: density about 1 / (1 + x). */
+/* A number of 0 .. n - 1 with density about 1 / (1 + x). */
 static uint32_t zipf(uint32_t bits, uint32_t n)
 {
     double x = exp(unit(bits) * log(1.0 + n)) - 1;
@@ -142,7 +142,7 @@ static enum sl_status shuffle(const struct sl_recipe *recipe, enum choice choice
 
 /* ---- Classes and topics ------------------------------------------------------------------------------------------ */
 
-/* Sizes fall geometrically, in a random order of the classes; at least 2 vertices each. */
+/* Class sizes fall geometrically, in a random order of the classes. A class has at least 2 vertices. */
 static void set_class_sizes(const uint32_t *order, struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -167,7 +167,7 @@ static void set_class_sizes(const uint32_t *order, struct world *world)
     }
 }
 
-/* The last entry of first[0 .. n] that is at most x. */
+/* The largest i with first[i] <= x, in first[0 .. n]. */
 static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
 {
     uint32_t low = 0;
@@ -183,7 +183,7 @@ static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
     return low;
 }
 
-/* Where a place belongs: its class, its topic (counted over all classes), and the topic's range of places. */
+/* The class of a place, its topic (numbered over all classes), and the topic's range of places. */
 struct home {
     uint32_t class;
     uint32_t topic;
@@ -203,7 +203,7 @@ static struct home find_home(const struct world *world, uint32_t place)
     return home;
 }
 
-/* Labels: the home class, or for strays another one, large ones more often. */
+/* A vertex has the label of its home class. A stray has the label of another class, in proportion to class size. */
 static void set_labels(struct world *world, int32_t *labels)
 {
     const struct sl_recipe *r = world->recipe;
@@ -240,8 +240,8 @@ static double activity(const struct world *world, sl_vertex v)
     return exp(ACTIVITY_SIGMA * z) * (world->stray[v] ? STRAY_ACTIVITY : 1);
 }
 
-/* Share the edges out in proportion to activity, one each first where they suffice, none more than half of all others;
- * what that bound leaves over goes round. */
+/* Distribute the edges in proportion to activity. If there are enough edges, every vertex gets one first. No vertex
+ * writes to more than half of the others; edges above that bound go round-robin. */
 static void set_out_degrees(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -275,10 +275,14 @@ static void set_out_degrees(struct world *world)
     }
 }
 
-/* How often an edge must stay in its home class for the labels to agree as often as the recipe says. With q the share
- * of edges between no strays, a the probability that an edge ends at home, and c the chance that popular vertices share
- * a class: homophily = a q + (1 - a) (1 - q) c, since a stray's label agrees with others only away from its home, and a
- * = s + (1 - s) (1 - PARTNER_SHARE) c, since an edge to anywhere may come home. */
+/* Find the probability s that an edge stays in its home class, so that labels agree as often as the recipe asks.
+ *
+ *    q  share of edges between two vertices that are not strays
+ *    a  probability that an edge ends in its home class
+ *    c  probability that two popular vertices share a class
+ *
+ * A stray's label agrees with its neighbour's only outside its home, so homophily = a q + (1 - a) (1 - q) c. An edge
+ * to anywhere may come home, so a = s + (1 - s) (1 - PARTNER_SHARE) c. */
 static void set_same_class(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -305,7 +309,7 @@ static void set_same_class(struct world *world)
 
 /* ---- Edges ------------------------------------------------------------------------------------------------------- */
 
-/* A place of [begin, end), in proportion to popularity. */
+/* A place in [begin, end), in proportion to popularity; u is uniform in (0, 1). */
 static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, double u)
 {
     const double *p = world->popularity;
@@ -323,7 +327,8 @@ static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, do
     return low;
 }
 
-/* A topic's j-th partner: the topic of some popular vertex, if that is of another class. */
+/* A vertex of topic j among the partners of the home topic. A partner is the topic of a popular vertex in another
+ * class. If that vertex shares the class, take a vertex from anywhere. */
 static uint32_t pick_partner(const struct world *world, const struct home *home, uint32_t j, double u)
 {
     uint32_t n = world->recipe->n_vertices;
@@ -335,7 +340,8 @@ static uint32_t pick_partner(const struct world *world, const struct home *home,
     return pick(world, partner.topic_begin, partner.topic_end, u);
 }
 
-/* One attempt at the target of an edge of that kind, a number of (0, 1): a place. */
+/* Propose the place of an edge's target. `kind`, in (0, 1), chooses between topic, class, partner topic and
+ * anywhere. */
 static uint32_t propose(const struct world *world, const struct home *home, double kind, const uint32_t random[4])
 {
     double u = (double)(((uint64_t)random[1] << 32 | random[2]) >> 11) * 0x1p-53;
@@ -362,7 +368,7 @@ static bool taken(const sl_vertex *targets, uint64_t n, sl_vertex v, sl_vertex t
     return target == v;
 }
 
-/* The target of v's edge number i, none of the earlier ones and not v. */
+/* The target of v's edge number i: not v, and none of the earlier targets. */
 static sl_vertex choose_target(const struct world *world, sl_vertex v, const struct home *home,
                                const sl_vertex *targets, uint32_t i)
 {
@@ -390,7 +396,7 @@ static sl_vertex choose_target(const struct world *world, sl_vertex v, const str
     return target;
 }
 
-/* The two things a parallel body works on. */
+/* The context of a parallel body. */
 struct job {
     const struct world *world;
     struct sl_raw *raw;
@@ -414,7 +420,7 @@ static void make_edges(void *context, uint64_t begin, uint64_t end)
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
 
-/* Add signal times a normal number to out[0 .. n). */
+/* Add `signal` times a normal number to each of out[0 .. n). */
 static void add_normals(const struct sl_draw *draw, uint32_t item, double signal, uint32_t n, float *out)
 {
     for (uint32_t i = 0; i < n; i += 4) {
@@ -479,7 +485,7 @@ done:
     return st;
 }
 
-/* Word `rank` of a vocabulary: of topic t (t < number of topics), or of class c (after the topics). */
+/* Word `rank` of a vocabulary. Vocabularies of topics come first, then those of classes. */
 static uint32_t vocabulary_word(const struct sl_recipe *recipe, uint32_t vocabulary, uint32_t rank)
 {
     struct sl_draw draw = draw_for(recipe, CHOICE_VOCABULARY);
@@ -509,7 +515,7 @@ static int compare_words(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The words of a vertex, sorted and different. Returns how many. */
+/* The distinct words of a vertex, sorted. Returns their number. */
 static uint32_t choose_words(const struct world *world, sl_vertex v, uint32_t words[MAX_WORDS])
 {
     struct sl_draw draw = draw_for(world->recipe, CHOICE_WORDS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Loading a dataset: where it is, whether the cache has it, and from raw tables to the graph. */
+ * Loading a dataset: find its files or recipe, try the cache, else build it from raw tables. */
 #include "partition/load.h"
 
 #include <stdio.h>
@@ -45,8 +45,8 @@ static enum sl_status is_dataset(const char *folder, bool *out)
     return st;
 }
 
-/* The dataset's folder under `root`, by any of the names it may have there: NAME, ogbn-NAME, ogbn_NAME, and NAME
- * without such a beginning. *out stays NULL where there is none. */
+/* Find the dataset's folder under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a
+ * prefix. *out stays NULL if there is none. */
 static enum sl_status find_under(const char *root, const char *name, char **out)
 {
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
@@ -89,8 +89,8 @@ static const char *dataset_of(const struct sl_dataset_options *options)
     return options->dataset != NULL && options->dataset[0] != '\0' ? options->dataset : DEFAULT_DATASET;
 }
 
-/* The dataset's folder: by name on the data path, else as a path. *out stays NULL where it is nowhere; *searched gets
- * the data path for the message. */
+/* Find the dataset's folder: by name on the data path, else as a path. *out stays NULL if there is none. *searched
+ * gets the data path, for messages. */
 static enum sl_status find_folder(const struct sl_dataset_options *options, char **out, char **searched)
 {
     const char *name = dataset_of(options);
@@ -125,14 +125,16 @@ static void name_from_folder(const char *folder, char *out, size_t bytes)
 
 /* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
 
-/* Where a dataset comes from, and what that makes it: files, or a recipe. */
+/* The origin of a dataset: a folder of files, or a recipe of the generator. */
 struct origin {
     char *folder; /* NULL: the generator */
     struct sl_raw_files files;
     struct sl_recipe recipe;
     char name[64];
-    uint64_t identity; /* which dataset, in which form: names the cache file */
-    uint64_t state;    /* the same, and the files' sizes and times: the cache's key */
+    /* Checksum of the dataset's path and form. It is part of the cache file's name. */
+    uint64_t identity;
+    /* `identity` with the sizes and times of the files. It is the cache's key. */
+    uint64_t state;
 };
 
 static void free_origin(struct origin *origin)
@@ -146,7 +148,7 @@ static uint64_t sum_text(uint64_t sum, const char *text)
     return sl_checksum(sum, text, strlen(text) + 1);
 }
 
-/* A path that means the same from every working folder. */
+/* Add a path in its absolute form, which is the same from every working folder. */
 static uint64_t sum_path(uint64_t sum, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -198,7 +200,7 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
     origin->state = origin->identity;
 }
 
-/* The stand-in for a dataset that is nowhere, where the generator knows it. */
+/* Use the generator's stand-in for a dataset that has no folder. */
 static enum sl_status use_recipe(const struct sl_dataset_options *options, const char *searched, struct origin *origin)
 {
     const char *name = dataset_of(options);
@@ -252,7 +254,7 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
 
 /* ---- The cache's place ------------------------------------------------------------------------------------------- */
 
-/* The user's cache folder; *out stays NULL where there is no home. */
+/* The user's cache folder; *out stays NULL if there is no home folder. */
 static enum sl_status users_cache(char **out)
 {
     const char *xdg = getenv("XDG_CACHE_HOME");
@@ -266,7 +268,7 @@ static enum sl_status users_cache(char **out)
     return SL_OK;
 }
 
-/* The folder for cache files; *out stays NULL where there is to be none. */
+/* The folder for cache files; *out stays NULL if there is to be no cache. */
 static enum sl_status cache_folder(const struct sl_dataset_options *options, const struct origin *origin, char **out)
 {
     const char *given = options->cache;
@@ -282,7 +284,7 @@ static enum sl_status cache_folder(const struct sl_dataset_options *options, con
     return users_cache(out);
 }
 
-/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL where there is to be none. */
+/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL if there is to be no cache. */
 static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin,
                                  const char *stem, char **out)
 {

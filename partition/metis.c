@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * METIS: its graph, its constraints, its manners. */
+ * The call of METIS: its graph, its constraints, and the capture of its output. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
 #endif
@@ -18,7 +18,7 @@
 #define MAX_CONSTRAINTS 4
 #define IMBALANCE ((real_t)1.03)
 
-/* The graph in METIS's words. */
+/* The graph in METIS's types. */
 struct problem {
     idx_t n_vertices;
     idx_t n_constraints;
@@ -102,7 +102,7 @@ static enum sl_status make_graph(const struct sl_graph *graph, struct problem *p
 
 /* ---- The constraints --------------------------------------------------------------------------------------------- */
 
-/* A constraint whose weights are all zero would only keep METIS busy: leave it out. */
+/* Omit a constraint whose weights are all zero: METIS would only spend time on it. */
 static enum sl_status make_weights(const struct sl_dataset *dataset, struct problem *problem)
 {
     const struct sl_graph *graph = &dataset->graph;
@@ -133,9 +133,9 @@ static enum sl_status make_weights(const struct sl_dataset *dataset, struct prob
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
-/* Standard output and error, put aside. */
+/* Standard output and error, redirected to a file in memory. */
 struct capture {
-    int file; /* a file in memory that takes what is written meanwhile; negative: nothing was put aside */
+    int file; /* negative: nothing is redirected */
     int kept[2];
 };
 
@@ -154,7 +154,7 @@ static void start_capture(struct capture *capture)
     }
 }
 
-/* Put them back, and take the first line of what was written. */
+/* Restore both streams. `output` gets the first line of the captured text. */
 static void end_capture(struct capture *capture, char *output, size_t bytes)
 {
     fflush(stdout);

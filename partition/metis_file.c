@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * METIS's files. */
+ * METIS's files, read with every number checked. */
 #include "partition/metis_file.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@
 /* A .graph file being read, line by line. */
 struct reader {
     const char *path;
-    const char *p; /* where the next line starts */
+    const char *p; /* start of the next line */
     const char *end;
-    uint64_t line; /* the current line's number, from 1 */
+    uint64_t line; /* number of the current line, from 1 */
     /* the first line */
     uint64_t n_vertices;
     uint64_t n_edges;
@@ -32,7 +32,7 @@ struct reader {
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
-/* The next line that is no comment, as [*start, *stop); false at the end of the file. */
+/* The next line that is not a comment, as [*start, *stop). False at the end of the file. */
 static bool next_line(struct reader *reader, const char **start, const char **stop)
 {
     while (reader->p < reader->end) {
@@ -56,7 +56,7 @@ static const char *skip_blanks(const char *p, const char *stop)
     return p;
 }
 
-/* Read the next number of a line. Returns 1, or 0 at the line's end, or -1 where something else stands there. */
+/* Read the next number of a line. Returns 1; 0 at the line's end; -1 if something other than a number is there. */
 static int next_number(const char **p, const char *stop, uint64_t *out)
 {
     const char *next = skip_blanks(*p, stop);
@@ -109,7 +109,7 @@ static enum sl_status read_head(struct reader *reader)
     if (!set_format(reader, numbers[2]) || reader->n_constraints > MAX_CONSTRAINTS) {
         return bad_line(reader, "a format of three digits 0 or 1, and at most 64 constraints");
     }
-    /* Each vertex takes a line and each neighbour two characters: a short file cannot hold many. */
+    /* A vertex takes a line and a neighbour two characters, so the file's length bounds both numbers. */
     uint64_t bytes = (uint64_t)(reader->end - reader->p) + 1;
     if (reader->n_vertices >= SL_NONE || reader->n_vertices > bytes || reader->n_edges > bytes / 4) {
         return sl_fail(SL_EFILE, "%s:%llu: %llu vertices and %llu edges do not fit the %llu bytes that follow",
@@ -119,7 +119,7 @@ static enum sl_status read_head(struct reader *reader)
     return SL_OK;
 }
 
-/* Read over what stands before a vertex's neighbours. */
+/* Skip the sizes and weights before a vertex's neighbours. */
 static bool skip_weights(const struct reader *reader, const char **p, const char *stop)
 {
     uint64_t n = reader->sizes + (reader->weights ? reader->n_constraints : 0);

@@ -20,17 +20,17 @@
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
 #define MAX_COLUMNS (1 << 24)
-#define GRAIN 65536 /* items per range of a parallel loop */
+#define GRAIN 65536 /* items that one thread converts at a time */
 
-/* What an array's bytes lie in. */
+/* The memory that holds an array's bytes. */
 struct owner {
     struct sl_map map;
-    unsigned char *inflated; /* NULL: stored as they are in the map */
+    unsigned char *inflated; /* NULL: the bytes are in the map */
 };
 
 /* ---- The header -------------------------------------------------------------------------------------------------- */
 
-/* The value of a key of the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
+/* The value of a key in the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
 static const char *find_value(const char *header, const char *key)
 {
     const char *p = strstr(header, key);
@@ -106,7 +106,7 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
     return SL_OK;
 }
 
-/* Take an array apart: magic, version, length of the header, header, items. */
+/* Parse an array: magic, version, length of the header, header, items. */
 static enum sl_status parse(const char *where, const unsigned char *data, size_t bytes, struct sl_npy *out)
 {
     char text[MAX_HEADER_BYTES + 1];
@@ -197,7 +197,7 @@ void sl_npy_free(struct sl_npy *array)
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
-/* A half-precision number. */
+/* Convert a half-precision number. */
 static double half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31;
@@ -225,11 +225,11 @@ static double float_item(const unsigned char *p, uint32_t bytes)
     }
 }
 
-/* The item's bits, extended by its sign where it has one. */
+/* The item's bits, with its sign extended if it is signed. */
 static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
 {
     uint64_t bits = 0;
-    memcpy(&bits, p, bytes); /* little-endian, as every machine this is built for */
+    memcpy(&bits, p, bytes); /* little-endian, like every machine this is built for */
     unsigned unused = 64 - 8 * bytes;
     return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
 }
@@ -251,18 +251,18 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
         double value = float_item(p, array->item_bytes);
         return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
     }
-    /* A negative number is a huge one without its sign. */
+    /* Without its sign, a negative number is above every limit. */
     uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
     return value < limit ? value : limit;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
-/* A conversion of all items, in parallel, which notes the first item that is not what it should be. */
+/* A parallel conversion of items. It records the first item that cannot be converted. */
 struct conversion {
     const struct sl_npy *array;
     void *out;
-    uint64_t first; /* item that goes to out[0] */
+    uint64_t first; /* index of the item that goes to out[0] */
     uint64_t limit;
     _Atomic uint64_t bad; /* UINT64_MAX: none */
 };
@@ -319,7 +319,7 @@ static void to_labels(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* Convert `n` items; SL_EFILE names the first bad one. */
+/* Convert `n` items. SL_EFILE: an item is wrong (message: the first). */
 static enum sl_status convert(const char *path, const char *name, struct conversion *conversion, uint64_t n,
                               void (*body)(void *context, uint64_t begin, uint64_t end), const char *expected)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * From parts to the renumbered graph. METIS itself is called in metis.c; the file of parts is cache.c's. */
+ * From parts to the renumbered graph. metis.c calls METIS, cache.c has the file of parts. */
 #include "partition/partition.h"
 
 #include <stdatomic.h>
@@ -16,9 +16,9 @@
 
 #define MAX_PARTS 65535
 #define GRAIN 1024           /* vertices whose lists one thread renumbers at a time */
-#define STRETCH (16 * GRAIN) /* vertices after which a low_memory reader gives back what it has read */
+#define STRETCH (16 * GRAIN) /* vertices between two releases of pages in low-memory mode */
 
-/* Which list of the split a vertex is in. */
+/* The list of the split that a vertex is in. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
 
 /* ---- Choosing the parts ------------------------------------------------------------------------------------------ */
@@ -31,7 +31,7 @@ static void choose_ranges(uint32_t n_vertices, uint32_t n_parts, uint32_t *parts
     }
 }
 
-/* A vertex and the numbers it is sorted by. */
+/* A vertex and its sort keys. */
 struct ticket {
     uint32_t stratum;
     sl_vertex vertex;
@@ -58,14 +58,15 @@ static void mark(struct ticket *tickets, const struct sl_ids *ids, enum stratum 
     }
 }
 
-/* Shuffle each stratum and deal all of them, one after the other, round the parts: every part gets as many of each
- * stratum as any other, and as many in all, up to one. */
+/* Shuffle each stratum, and deal the strata one after another round-robin to the parts. The parts' sizes then differ
+ * by at most one, in each stratum and in all. */
 static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
                                        uint32_t *parts)
 {
     uint32_t n = dataset->graph.n_vertices;
-    struct sl_draw draw = {
-        .seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255}; /* apart from the datasets it makes */
+    struct sl_draw draw = {.seed = seed,
+                           .purpose = SL_FOR_GENERATOR,
+                           .hop = 255}; /* hop 255 keeps these numbers apart from the generator's */
     struct ticket *tickets;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
     if (st != SL_OK) {
@@ -96,7 +97,7 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
     return sl_fail(SL_EINVAL, "partition: there is no method %d", (int)method);
 }
 
-/* Choose, or read what was chosen before. A file that cannot be written is no failure: the parts are there. */
+/* Choose the parts, or read them from the cache file. A cache file that cannot be written is no failure. */
 static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_partition_method method,
                                      uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
 {
@@ -119,7 +120,7 @@ static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_p
 
 #define NO_ID UINT32_MAX
 
-/* Vertex v is the next of its piece; next[k]: the next id of piece k. */
+/* Give vertex v the next id of its piece. next[k] is the next id of piece k. */
 static void assign_id(const uint32_t *pieces, sl_vertex v, uint32_t *next, struct sl_partition *partition)
 {
     uint32_t id = next[pieces[v]]++;
@@ -127,7 +128,7 @@ static void assign_id(const uint32_t *pieces, sl_vertex v, uint32_t *next, struc
     partition->dataset_ids[id] = v;
 }
 
-/* What can be reached from the id `from`, the last of its piece, without leaving the piece. */
+/* Give ids to the vertices that can be reached from the id `from`, the last of its piece so far, inside the piece. */
 static void assign_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
                            struct sl_partition *partition)
 {
@@ -143,11 +144,11 @@ static void assign_reached(const struct sl_graph *graph, const uint32_t *pieces,
     }
 }
 
-/* Number the vertices piece by piece, within a piece in the dataset's order, or breadth first. */
+/* Number the vertices piece by piece: within a piece in the dataset's order, or breadth first. */
 static void number(const struct sl_graph *graph, const uint32_t *pieces, bool breadth_first,
                    struct sl_partition *partition)
 {
-    uint32_t *next = partition->piece; /* zero so far */
+    uint32_t *next = partition->piece; /* all zero */
     uint32_t per_part = partition->n_pieces / partition->n_parts;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         next[pieces[v] + 1]++;
@@ -165,7 +166,7 @@ static void number(const struct sl_graph *graph, const uint32_t *pieces, bool br
             assign_reached(graph, pieces, partition->new_ids[v], next, partition);
         }
     }
-    /* Each entry has moved to where the next piece starts. */
+    /* Each entry is now the start of the next piece. */
     memmove(next + 1, next, partition->n_pieces * sizeof *next);
     next[0] = 0;
     for (uint32_t q = 0; q <= partition->n_parts; q++) {
@@ -173,14 +174,14 @@ static void number(const struct sl_graph *graph, const uint32_t *pieces, bool br
     }
 }
 
-/* The graph in old numbers and in new ones, whose offsets are known. */
+/* The graph in old and in new numbers. The new offsets are known. */
 struct renumbering {
     const struct sl_dataset *dataset;
     const struct sl_partition *partition;
     const uint32_t *parts;
-    uint64_t first;         /* id from which a loop counts */
-    sl_vertex *sources;     /* of the new graph; NULL: of a part that is not held */
-    _Atomic uint64_t n_cut; /* edges seen that cross */
+    uint64_t first;         /* id of a loop's first index */
+    sl_vertex *sources;     /* lists of the new graph; NULL: the part is not held */
+    _Atomic uint64_t n_cut; /* edges between parts, so far */
 };
 
 static void renumber_lists(void *context, uint64_t begin, uint64_t end)
@@ -203,7 +204,7 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
     atomic_fetch_add(&r->n_cut, n_cut);
 }
 
-/* Where the lists of part q begin, which is where those of the part before end. Returns where they end. */
+/* Set the offsets of part q's lists, which start at `begin`. Returns the end of the last list. */
 static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_held, uint64_t begin,
                              struct sl_partition *partition)
 {
@@ -218,7 +219,7 @@ static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_hel
     return begin;
 }
 
-/* Copy the graph in new numbers, lists in the order they had, and count the edges between parts. */
+/* Copy the graph in new numbers, with each list in its old order. Count the edges between parts. */
 static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, const bool *held,
                      struct sl_partition *partition)
 {
@@ -242,7 +243,7 @@ static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, co
 
 /* ---- Balance ----------------------------------------------------------------------------------------------------- */
 
-/* Largest over mean; 1 where there is nothing to share. */
+/* Largest load over mean load; 1 if all loads are zero. */
 static double largest_over_mean(const uint64_t *loads, uint32_t n_parts)
 {
     uint64_t sum = 0;
@@ -308,14 +309,14 @@ done:
     return st;
 }
 
-/* How the vertices are dealt. */
+/* How the vertices are divided into parts and pieces. */
 struct layout {
     uint32_t n_parts, n_pieces;
     bool breadth_first;
     const bool *held;
 };
 
-/* parts: the piece of each vertex, then its part. */
+/* `parts` holds the piece of each vertex on entry, and its part on return. */
 static enum sl_status make_from_pieces(const struct sl_dataset *dataset, const struct layout *layout, uint32_t *parts,
                                        struct sl_partition *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The raw layout of the Open Graph Benchmark: which files there are, and reading them. Writing is in raw_write.c. */
+ * The raw layout of the Open Graph Benchmark: finding, reading and checking the files. raw_write.c writes them. */
 #include "partition/raw.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ static bool ends_in(const char *path, const char *suffix)
     return n >= m && strcasecmp(path + n - m, suffix) == 0;
 }
 
-/* The first of the `n` names that is a file in `folder`; *out stays NULL where none is. */
+/* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
 static enum sl_status find_one(const char *folder, const char *const *names, int n, char **out)
 {
     for (int i = 0; i < n; i++) {
@@ -47,7 +47,7 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
     return SL_OK;
 }
 
-/* The file STEM.csv.gz or STEM.csv; SL_EFILE where there is neither. */
+/* The file STEM.csv.gz or STEM.csv. SL_EFILE: neither is there. */
 static enum sl_status find_table(const char *folder, const char *stem, char **out)
 {
     char names[2][160];
@@ -72,7 +72,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names of the folders in `folder`, sorted; the first MAX_SPLITS of them. */
+/* The names of the folders in `folder`, sorted; at most MAX_SPLITS. */
 static int list_folders(const char *folder, char names[MAX_SPLITS][64])
 {
     int n = 0;
@@ -93,7 +93,7 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-/* Choose the split: the one that is named, or the only one. */
+/* Choose the split: by name, or the only one. */
 static enum sl_status choose_split(const char *folder, const char *wanted, char *out, size_t bytes)
 {
     char names[MAX_SPLITS][64];
@@ -135,7 +135,7 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     return st;
 }
 
-/* A file in derived/ that would do as features, or "FILE". */
+/* A file in derived/ that may hold the features, or "FILE". */
 static void suggest_features(const char *folder, char *out, size_t bytes)
 {
     snprintf(out, bytes, "FILE");
@@ -173,7 +173,7 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
                        folder, wanted);
     }
     if (files->paths[SL_RAW_BINARY] != NULL) {
-        return SL_OK; /* they are in there */
+        return SL_OK; /* data.npz holds the features */
     }
     char suggestion[300];
     suggest_features(folder, suggestion, sizeof suggestion);
@@ -252,7 +252,7 @@ static bool holds(const struct sl_ids *ids, sl_vertex v)
     return low < ids->n && ids->ids[low] == v;
 }
 
-/* The ids of one list: in range, ascending, labelled, and in neither of the lists `others`. */
+/* Check one list of ids: in range, ascending, with labels, and in no earlier list. */
 static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
 {
     static const char *const names[] = {"train", "valid", "test"};
@@ -261,12 +261,11 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *where, in
     for (uint32_t i = 0; i < ids->n; i++) {
         sl_vertex v = ids->ids[i];
         if (v >= raw->n_vertices || (i > 0 && v <= ids->ids[i - 1])) {
-            return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", where,
-                           raw->split, names[list], raw->n_vertices, v);
+            return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", where, raw->split,
+                           names[list], raw->n_vertices, v);
         }
         if (raw->labels[v] < 0) {
-            return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where, raw->split, v,
-                           names[list]);
+            return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where, raw->split, v, names[list]);
         }
         for (int other = 0; other < list; other++) {
             if (holds(lists[other], v)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Zip archives: the directory at the end says where each member is. Every place and length in the file is taken with
- * doubt. */
+ * Zip archives: the directory at the end has the offset of each member. Every offset and length in the file is
+ * checked before use. */
 #include "partition/zip.h"
 
 #include <stdint.h>
@@ -11,13 +11,13 @@
 
 #include "support/memory.h"
 
-#define LOCAL_BYTES 30   /* header before a member's contents, without name and extra field */
-#define ENTRY_BYTES 46   /* directory entry, likewise */
+#define LOCAL_BYTES 30   /* header of a member, without name and extra field */
+#define ENTRY_BYTES 46   /* entry of the directory, without name, extra field and comment */
 #define END_BYTES 22     /* end of the directory, without the comment */
-#define LOCATOR_BYTES 20 /* where the 64-bit end is; stands before the end */
+#define LOCATOR_BYTES 20 /* offset of the 64-bit end; stands right before the end */
 #define END64_BYTES 56
 #define MAX_COMMENT_BYTES 65535
-#define MAX_RATIO 1032 /* deflate makes nothing longer than that many times itself */
+#define MAX_RATIO 1032 /* deflate makes nothing longer than this times itself */
 #define STEP_BYTES ((size_t)1 << 30)
 
 enum method { STORED = 0, DEFLATED = 8 };
@@ -45,7 +45,7 @@ static uint64_t little(const unsigned char *p, int bytes)
     return value;
 }
 
-/* Do `length` bytes from `place` lie in the archive? */
+/* True if `length` bytes from `offset` lie in the archive. */
 static bool within(const struct archive *archive, uint64_t offset, uint64_t length)
 {
     return offset <= archive->bytes && length <= archive->bytes - offset;
@@ -64,7 +64,7 @@ bool sl_zip_is(const unsigned char *data, size_t bytes)
 
 /* ---- The directory ----------------------------------------------------------------------------------------------- */
 
-/* Find the end of the directory: it is the last thing but for a comment. */
+/* Find the end of the directory. Only a comment may follow it. */
 static const unsigned char *find_end(const struct archive *archive)
 {
     size_t most = END_BYTES + MAX_COMMENT_BYTES;
@@ -77,7 +77,7 @@ static const unsigned char *find_end(const struct archive *archive)
     return NULL;
 }
 
-/* Where the directory starts, and how many entries it has. */
+/* The directory's offset, and its number of entries. */
 static enum sl_status find_directory(const struct archive *archive, uint64_t *offset, uint64_t *n_entries)
 {
     const unsigned char *end = find_end(archive);
@@ -90,7 +90,7 @@ static enum sl_status find_directory(const struct archive *archive, uint64_t *of
         return SL_OK;
     }
     if (end - archive->data < LOCATOR_BYTES || memcmp(end - LOCATOR_BYTES, "PK\6\7", 4) != 0) {
-        return SL_OK; /* then these are the numbers, large as they are */
+        return SL_OK; /* no 64-bit end: the numbers are just large */
     }
     uint64_t offset64 = little(end - LOCATOR_BYTES + 8, 8);
     if (!within(archive, offset64, END64_BYTES) || memcmp(archive->data + offset64, "PK\6\6", 4) != 0) {
@@ -101,7 +101,7 @@ static enum sl_status find_directory(const struct archive *archive, uint64_t *of
     return SL_OK;
 }
 
-/* The 64-bit extra field holds, in this order, those of the three numbers that are all ones in the entry. */
+/* The 64-bit extra field holds, in this order, each of the three numbers that is all ones in the entry. */
 static bool read_extra64(const unsigned char *p, size_t bytes, uint64_t *unpacked, uint64_t *packed, uint64_t *offset)
 {
     uint64_t *numbers[] = {unpacked, packed, offset};
@@ -126,7 +126,7 @@ static bool read_extra64(const unsigned char *p, size_t bytes, uint64_t *unpacke
     return true;
 }
 
-/* Read the entry at `p`, whose variable parts lie in the archive, and find its contents. */
+/* Read the entry at `p`, whose variable parts lie in the archive, and find the member's contents. */
 static enum sl_status read_entry(const struct archive *archive, const unsigned char *p, struct member *out)
 {
     uint64_t packed = little(p + 20, 4);
@@ -183,7 +183,7 @@ static enum sl_status find_member(const struct archive *archive, const char *nam
 
 /* ---- The contents ------------------------------------------------------------------------------------------------ */
 
-/* Hand zlib's 32-bit counters another piece of a longer input or output. */
+/* Give zlib's 32-bit counters the next piece of a longer input or output. */
 static void feed(uInt *available, uint64_t *left)
 {
     if (*available == 0) {
