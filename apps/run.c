@@ -10,20 +10,20 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-#define MOMENT_NS 200000000 /* in which rank 0 tells, before the others do */
+#define MOMENT_NS 200000000 /* rank 0 reports at once, other ranks after this time */
 
 static int complain(const char *program, int code)
 {
-    if (sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+    if (sl_process_number() == 0) { /* an error in the command line is the same on all ranks */
         fprintf(stderr, "%s: %s\n", program, sl_message());
-    } else { /* a launcher ends all when one has gone */
+    } else { /* a launcher ends all ranks when one exits */
         nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
     }
     return code;
 }
 
-/* Of several processes this one has failed, and the others wait for it. Where they have all failed alike the first tells; so does the first
- * thread, a worker or the one that trains. */
+/* End all processes because this one has failed and the others wait for it. If all have failed, rank 0 reports
+ * first, as it does not wait. Within a process the first thread reports, a worker or the training thread. */
 static const char *program_name;
 
 static void end_all(void)
@@ -31,7 +31,7 @@ static void end_all(void)
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (sl_process_count() > 1) {
         while (atomic_flag_test_and_set(&reported)) {
-            pause(); /* all end */
+            pause(); /* until the process ends */
         }
         nanosleep(&(struct timespec){.tv_nsec = sl_process_number() == 0 ? 0 : MOMENT_NS}, NULL);
         fprintf(stderr, "%s: rank %u: %s\n", program_name, sl_process_number(), sl_message());
@@ -40,7 +40,7 @@ static void end_all(void)
     }
 }
 
-/* Nothing moves any more, or a task has failed that other processes wait for: where there are none this one ends. */
+/* Called if the run makes no progress, or if a task has failed that other processes wait for. Ends all processes. */
 static void give_up(void)
 {
     end_all();
@@ -48,7 +48,7 @@ static void give_up(void)
     _exit(EXIT_FAILED);
 }
 
-/* Make the trace's files, or, where the run failed or ended before the steps to trace, leave none. */
+/* Make the trace's files. If the run failed, or ended before the steps to trace, remove its raw trace. */
 static enum sl_status finish_trace(const char *folder, enum sl_status st, bool traced, bool verbose)
 {
     if (st != SL_OK || !traced) {
@@ -71,7 +71,6 @@ static bool is_set(const struct sl_settings *settings, const char *flag)
     return sl_settings_get(settings, flag, text, sizeof text) == SL_OK && text[0] == 'y';
 }
 
-/* Open a session, train, close. */
 static enum sl_status run(struct sl_settings *settings)
 {
     const struct sl_report report = {.stream = stdout};
@@ -95,7 +94,7 @@ done:
     return st;
 }
 
-/* What is still on its way to standard output. */
+/* Flush standard output. Returns `code`, or EXIT_FAILED if the output cannot be written. */
 static int flush(const char *program, int code)
 {
     if (code == EXIT_GOOD && (fflush(stdout) != 0 || ferror(stdout))) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto clusters. One
- * command each; the work is partition/ and runtime/report. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
+ * clusters. One function per command; partition/ and runtime/report do the work. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +29,9 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 enum form { FORM_RAW, FORM_METIS, FORM_CACHE };
 
-/* All commands' options; each command's table names those it has. */
+/* The options of all commands. Each command's table lists the options that it has. */
 struct settings {
-    char *dataset; /* the positional argument; of report: the folder */
+    char *dataset; /* the positional argument; for `report`: the folder */
     /* data */
     char *data_path;
     char *split;
@@ -413,7 +413,7 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .seed = 1};
 }
 
-/* A METIS graph as a dataset without features and split, and with no label known. */
+/* A METIS graph as a dataset without features and split. All labels are unknown. */
 static enum sl_status load_metis(const char *path, struct sl_dataset *out)
 {
     struct sl_dataset dataset = {0};
@@ -426,7 +426,7 @@ static enum sl_status load_metis(const char *path, struct sl_dataset *out)
         sl_graph_free(&dataset.graph);
         return st;
     }
-    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: not known */
+    memset(dataset.labels, -1, dataset.graph.n_vertices * sizeof *dataset.labels); /* -1: unknown */
     const char *slash = strrchr(path, '/');
     snprintf(dataset.name, sizeof dataset.name, "%s", slash != NULL ? slash + 1 : path);
     *out = dataset;
@@ -444,7 +444,7 @@ static enum sl_status load(const struct settings *settings, struct sl_dataset *o
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-/* What all ranks did together: a failure of one ends all, as the others wait for what it would have sent. */
+/* End all ranks if a collective step failed on this one. The others would wait for its messages. */
 static enum sl_status end_all_if_failed(enum sl_status st)
 {
     if (st != SL_OK && sl_process_count() > 1) {
@@ -499,7 +499,7 @@ static enum sl_status run_info(const struct settings *settings)
 
 /* ---- convert ----------------------------------------------------------------------------------------------------- */
 
-/* The cache's own file name says for which files and options it is good; only the folder is the user's. */
+/* Write the cache file into the folder --out. Its name identifies files and options. */
 static enum sl_status write_cache(const struct settings *settings)
 {
     struct sl_dataset dataset;
@@ -550,7 +550,7 @@ static const struct sl_recipe small = {.name = "synthetic",
                                        .n_valid = 2000,
                                        .n_test = 2000};
 
-/* The same share of n vertices as `part` is of `whole`. */
+/* The share part / whole of n vertices. */
 static uint32_t scale(uint32_t part, uint32_t whole, uint32_t n)
 {
     return (uint32_t)((uint64_t)part * n / whole);
@@ -561,7 +561,7 @@ static bool is_given(const struct sl_option_table *table, const struct sl_option
     return parse->sources[sl_option_find(table, name) - table->options] != SL_FROM_DEFAULT;
 }
 
-/* What the command line says, on top of what NAME stands for. */
+/* Apply the command line to the recipe of NAME. */
 static void change_recipe(const struct settings *settings, const struct sl_option_parse *parse,
                           struct sl_recipe *recipe)
 {
@@ -696,7 +696,7 @@ static struct sl_cluster cluster_of(const struct settings *s)
     };
 }
 
-/* What was given goes before what ranks can measure. */
+/* Take the measured value of each quantity that the command line does not give. */
 static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
 {
     const struct sl_option_table *table = &commands[COMMAND_PROJECT];
@@ -711,7 +711,7 @@ static void take_link(const struct sl_option_parse *parse, const struct sl_link 
     }
 }
 
-/* Of several ranks all measure. */
+/* Collective: all ranks measure. */
 static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
 {
     struct sl_link measured;
@@ -757,7 +757,7 @@ done:
     return st;
 }
 
-/* Whether what messages take is given, or there are ranks to measure it, which are joined here. */
+/* Check that the cost of messages is given, or join the ranks that will measure it. */
 static enum sl_status check_link(const struct sl_option_parse *parse)
 {
     static const char *const needed[] = {"latency", "message-time", "bandwidth"};
@@ -775,7 +775,7 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
     return SL_OK;
 }
 
-/* What a command needs beside its options; where it is of all ranks, they are joined here. */
+/* Check the needs of a command beside its options. If it is collective, join the ranks. */
 static enum sl_status check_command(int command, const struct sl_option_parse *parse)
 {
     if (command == COMMAND_PROJECT) {
@@ -791,7 +791,7 @@ static enum sl_status check_command(int command, const struct sl_option_parse *p
 
 static int complain(int code)
 {
-    if (code != EXIT_USAGE || sl_process_number() == 0) { /* what is wrong with the command line is so for all */
+    if (code != EXIT_USAGE || sl_process_number() == 0) { /* an error in the command line is the same on all ranks */
         fprintf(stderr, "starling_data: %s\n", sl_message());
     }
     return code;
@@ -850,7 +850,7 @@ static int run_command(int command, int argc, char **argv)
     return code;
 }
 
-/* Without a command: --help and its like. */
+/* Without a command: --help, --version and the like. */
 static int run_bare(int argc, char **argv)
 {
     struct settings settings = {0};

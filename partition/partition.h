@@ -39,8 +39,8 @@ struct sl_partition {
 };
 
 /* Partition the dataset's vertices into n_parts (>= 1) parts.
- *    SL_PARTITION_METIS    METIS k-way (Karypis, Kumar 1998) on the undirected graph without self loops. Constraints: 1,
- *                          in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
+ *    SL_PARTITION_METIS    METIS k-way (Karypis, Kumar 1998) on the undirected graph without self loops.
+ *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
  *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
  *    SL_PARTITION_NONE     equal ranges of the dataset's order
  * One part is always the identity. The parts are read from `cache_file` if it is valid, and otherwise written to it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A header of whole 64-byte lines, then rows as float. */
+ * Writing .npy: a header of two 64-byte lines, then rows as float. */
 #include "runtime/files/npyout.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "support/memory.h"
 
 #define HEADER_BYTES 128
-#define PREFIX_BYTES 10 /* magic, version, length of the rest */
+#define PREFIX_BYTES 10 /* magic, version, length of the header */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they lie in memory");
 

@@ -88,7 +88,7 @@ static int compare_steps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The compute tasks' spans, of all workers; `known`: only those whose step is. */
+/* The spans of all workers' compute tasks. `known`: only tasks whose step is known. */
 static enum sl_status compute_spans(const struct sl_trace_data *data, bool known, struct span **out, size_t *n_out)
 {
     struct span *span;
@@ -108,7 +108,7 @@ static enum sl_status compute_spans(const struct sl_trace_data *data, bool known
     return SL_OK;
 }
 
-/* Sort by start and join spans that overlap; returns how many are left. */
+/* Sort by start and join overlapping spans. Returns the number left. */
 static size_t join_spans(struct span *span, size_t n)
 {
     size_t last = 0;
@@ -126,7 +126,7 @@ static size_t join_spans(struct span *span, size_t n)
 /* The part of a state that lies in joined spans. */
 static double inside_s(const struct sl_trace_state *state, const struct span *span, size_t n)
 {
-    size_t low = 0; /* the first span that ends behind the state's start */
+    size_t low = 0; /* the first span that ends after the state's start */
     size_t high = n;
     double sum_s = 0;
     while (low < high) {
@@ -174,7 +174,7 @@ static enum sl_status count_hidden(struct sl_analysis *a)
     return SL_OK;
 }
 
-/* Join the spans of each step, each widened by those of the steps before it: sl_run_overlap's rule. */
+/* Join the spans of each step, and widen each by the spans of the steps before it, as sl_run_overlap does. */
 static size_t join_steps(struct span *span, size_t n)
 {
     size_t last = 0;
@@ -189,7 +189,7 @@ static size_t join_steps(struct span *span, size_t n)
     return n == 0 ? 0 : last + 1;
 }
 
-/* The part of a state during which a step before its own was computing. */
+/* The part of a state during which an earlier step was computing. */
 static double covered_s(const struct sl_trace_state *state, const struct span *span, size_t n)
 {
     size_t low = 0; /* the first span that is not of an earlier step */
@@ -237,12 +237,13 @@ static enum sl_status count_overlap(struct sl_analysis *a)
 
 #define NO_TASK UINT32_MAX
 
-/* While the longest path is looked for, by task: its length up to and with the task, the task before it, and Kahn's counts. */
+/* The search for the longest path. By task: the length of the longest path that ends with it, the task before it on
+ * that path, and Kahn's counts. */
 struct path {
     double *end_s;
     uint32_t *before;
-    uint32_t *n_open;   /* dependencies not yet seen */
-    size_t *first_next; /* n_tasks + 1: where its dependents begin in `next` */
+    uint32_t *n_open;   /* dependencies not yet visited */
+    size_t *first_next; /* n_tasks + 1: start of each task's dependents in `next` */
     uint32_t *next;     /* n_deps */
     uint32_t *order;
 };
@@ -271,7 +272,7 @@ done:
     return st;
 }
 
-/* The dependencies turned round: who waits for each task. */
+/* Invert the dependencies: list the dependents of each task. */
 static void turn_round(const struct sl_trace_data *data, struct path *p)
 {
     for (size_t i = 0; i < data->n_tasks; i++) {
@@ -283,14 +284,14 @@ static void turn_round(const struct sl_trace_data *data, struct path *p)
     for (size_t i = 2; i < data->n_tasks + 2; i++) {
         p->first_next[i] += p->first_next[i - 1];
     }
-    for (size_t i = 0; i < data->n_tasks; i++) { /* first_next[j + 1] runs up to where j + 1's begin */
+    for (size_t i = 0; i < data->n_tasks; i++) { /* first_next[j + 1] advances to the start of j + 1's dependents */
         for (uint32_t d = 0; d < data->task[i].n_deps; d++) {
             p->next[p->first_next[data->dep[data->task[i].first_dep + d] + 1]++] = (uint32_t)i;
         }
     }
 }
 
-/* Visit tasks after all they depend on. */
+/* Visit each task after all its dependencies. */
 static enum sl_status find_longest(const struct sl_trace_data *data, struct path *p, uint32_t *last_out)
 {
     size_t n = 0;
@@ -303,7 +304,7 @@ static enum sl_status find_longest(const struct sl_trace_data *data, struct path
     }
     for (size_t done = 0; done < n; done++) {
         uint32_t i = p->order[done];
-        p->end_s[i] += data->task[i].end_s - data->task[i].start_s; /* so far: the longest of those before it */
+        p->end_s[i] += data->task[i].end_s - data->task[i].start_s; /* until here: the longest path to a dependency */
         last = last == NO_TASK || p->end_s[i] > p->end_s[last] ? i : last;
         for (size_t k = p->first_next[i]; k < p->first_next[i + 1]; k++) {
             uint32_t next = p->next[k];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lines of JSON, read back. */
+ * Files of --metrics, read back. */
 #include "runtime/report/measured.h"
 
 #include <jansson.h>
@@ -12,14 +12,14 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-/* The lines of one file that count: its last run's. */
+/* The last run of one file. */
 struct lines {
     const char *path;
     json_t *config;
-    json_t *epochs; /* array of those that trained */
+    json_t *epochs; /* array of the epochs with training */
 };
 
-/* ---- lines -------------------------------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 static bool is_event(const json_t *line, const char *event)
 {
@@ -34,7 +34,7 @@ static void close_lines(struct lines *l)
     *l = (struct lines){.path = l->path};
 }
 
-/* A config begins a run. Lines that are no JSON are not ours. */
+/* A config begins a run. A line that is not JSON is ignored. */
 static enum sl_status take_line(struct lines *l, const char *text, size_t bytes)
 {
     json_t *line = json_loadb(text, bytes, 0, NULL);
@@ -77,7 +77,7 @@ done:
     return st;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 static enum sl_status number(const char *path, const json_t *object, const char *name, double *out)
 {
@@ -191,7 +191,7 @@ done:
     return st;
 }
 
-/* ---- the median epoch --------------------------------------------------------------------------------------------- */
+/* ---- the median epoch -------------------------------------------------------------------------------------------- */
 
 static double seconds_of(const json_t *epoch)
 {
@@ -205,7 +205,7 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of two in the middle the faster. */
+/* The epoch of median time; the faster one of two in the middle. */
 static enum sl_status median_epoch(const struct lines *l, const json_t **out)
 {
     size_t n = json_array_size(l->epochs);
@@ -225,9 +225,9 @@ static enum sl_status median_epoch(const struct lines *l, const json_t **out)
     return SL_OK;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Which both may lack. */
+/* True if the members are equal, or both are absent. */
 static bool same_member(const json_t *a, const json_t *b, const char *name)
 {
     const json_t *x = json_object_get(a, name);
@@ -235,7 +235,7 @@ static bool same_member(const json_t *a, const json_t *b, const char *name)
     return x == y || json_equal(x, y);
 }
 
-/* Counts of one dataset, model and sampler can be put side by side. */
+/* Check that dataset, model and sampler are the first run's: only then their counts are comparable. */
 static enum sl_status check_same(const struct lines *l, const struct lines *first)
 {
     static const char *const members[] = {"dataset", "vertices", "edges", "features"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * JSON lines. */
+ * Metrics as JSON lines. */
 #include "runtime/report/metrics.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "support/memory.h"
 
-/* ---- Values ------------------------------------------------------------------------------------------------------- */
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
 
 static json_t *real(double value)
 {
@@ -32,7 +32,7 @@ static json_t *real_if(bool there, double value)
     return real(value);
 }
 
-/* JSON integers end at 2^63 here; a larger one (a seed) is written as a string of digits. */
+/* JSON integers end at 2^63 here. A larger number (a seed) becomes a string of digits. */
 static json_t *whole(uint64_t value)
 {
     if (value > INT64_MAX) {
@@ -41,7 +41,7 @@ static json_t *whole(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
-/* A string; bytes that are no UTF-8 (a path can hold any) become '?'. */
+/* A string. If it is not UTF-8 (a path may hold any bytes), its non-ASCII bytes become '?'. */
 static json_t *text(const char *value)
 {
     if (value == NULL) {
@@ -90,7 +90,7 @@ static json_t *texts(const char *const *values, uint32_t n)
     return array;
 }
 
-/* ---- Settings ----------------------------------------------------------------------------------------------------- */
+/* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
 static json_t *list_value(const struct sl_option *option, const struct sl_settings *settings)
 {
@@ -148,15 +148,15 @@ static json_t *options_value(const struct sl_settings *settings)
     return object;
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------------------------- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
-/* One member of a line; `value` is this file's own fresh one, NULL where there was no memory. */
+/* One member of a line. `value` is a new reference; NULL: no memory. */
 struct member {
     const char *name;
     json_t *value;
 };
 
-/* An object of the members that have a name; takes the values over, also on failure, which is NULL. */
+/* An object of the members. It takes over the values, on failure too. NULL: no memory. */
 static json_t *object_of(const struct member *members, size_t n)
 {
     json_t *object = json_object();
@@ -186,7 +186,7 @@ static enum sl_status put(FILE *stream, const char *line)
     return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
 }
 
-/* Write a line and release it; NULL: there was no memory to make it. */
+/* Write a line and release it. NULL: there was no memory to make it. */
 static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
 {
     char *dump = NULL;
@@ -281,7 +281,7 @@ static json_t *stages_object(const struct sl_metrics_stages *s)
     return OBJECT(members);
 }
 
-/* One number of each rank, in a list. */
+/* A list with one number of each rank: the member of struct sl_waits at `offset`. */
 static json_t *of_ranks(const struct sl_metrics_epoch *e, size_t offset)
 {
     json_t *list = json_array();
@@ -342,7 +342,7 @@ enum sl_status sl_metrics_epoch(struct sl_metrics *metrics, const struct sl_metr
         {"feature_cache", e->cached ? cache_object(&e->cache) : json_null()},
         {"exact_loss", e->checked ? real(e->exact_loss) : json_null()},
         {"guard", json_string("fired")},
-        /* The last two are for two classes only. */
+        /* only for two classes */
         {"valid_auc", real_if(e->evaluated, s->valid_auc)},
         {"test_auc", real_if(e->evaluated, s->test_auc)},
     };
@@ -382,9 +382,9 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
     return write_line(metrics, OBJECT(members));
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* The length of a file without a last line that lacks its end; what cannot be read counts as whole. */
+/* The length of the file up to its last line end. On a read error: `bytes`. */
 static long whole_lines(FILE *file, long bytes)
 {
     long end = bytes;
@@ -404,7 +404,7 @@ static long whole_lines(FILE *file, long bytes)
     return 0;
 }
 
-/* Remove a last line that was cut short, from a regular file. */
+/* Remove an unfinished last line from a regular file. */
 static enum sl_status drop_unfinished_line(const char *path, FILE *file)
 {
     struct stat about;
@@ -443,16 +443,17 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
     return SL_OK;
 }
 
-/* ---- Going back to a checkpoint ----------------------------------------------------------------------------------- */
+/* ---- Going back to a checkpoint ---------------------------------------------------------------------------------- */
 
-/* Where a line lies, seen from the checkpoint. */
+/* The position of a line relative to the checkpoint. */
 enum position { NEITHER, BEFORE, BEYOND };
 
 /* The scan of a file's lines. */
 struct scan {
-    uint64_t n_epochs, n_steps; /* the checkpoint */
-    bool begins;                /* neither step nor epoch since the last config */
-    size_t cut;                 /* the first line beyond the checkpoint that none before it follows; SIZE_MAX: none */
+    uint64_t n_epochs, n_steps; /* of the checkpoint */
+    bool begins;                /* no step or epoch since the last config */
+    /* Offset of the first line beyond the checkpoint after the last line before it. SIZE_MAX: none. */
+    size_t cut;
 };
 
 static bool is_event(const json_t *line, const char *event)
@@ -471,14 +472,14 @@ static enum position position_of(const struct scan *scan, const json_t *line)
     if (is_event(line, "step")) {
         return count_in(line, "step") < scan->n_steps ? BEFORE : BEYOND;
     }
-    if (is_event(line, "epoch")) { /* epoch 0 is an end, as the summary */
+    if (is_event(line, "epoch")) { /* epoch 0 is an evaluation at the end, like the summary */
         uint64_t epoch = count_in(line, "epoch");
         return epoch > 0 && epoch <= scan->n_epochs ? BEFORE : BEYOND;
     }
     return is_event(line, "summary") ? BEYOND : NEITHER;
 }
 
-/* A config and then the first step, or the first epoch: what stands before is of another run. */
+/* A config followed by the first step or the first epoch starts a run. Lines before it are of other runs. */
 static bool starts_run(struct scan *scan, const json_t *line)
 {
     bool step = is_event(line, "step");
@@ -500,7 +501,7 @@ static void scan_line(struct scan *scan, const json_t *line, size_t offset)
     }
 }
 
-/* Lines that are no JSON are not ours. */
+/* A line that is not JSON is ignored. */
 static void scan_lines(struct scan *scan, const char *lines, size_t bytes)
 {
     for (size_t offset = 0; offset < bytes;) {
@@ -538,7 +539,7 @@ done:
     return st;
 }
 
-/* ---- Closing ------------------------------------------------------------------------------------------------------ */
+/* ---- Closing ----------------------------------------------------------------------------------------------------- */
 
 enum sl_status sl_metrics_close(struct sl_metrics *metrics)
 {

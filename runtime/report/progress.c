@@ -38,7 +38,7 @@ void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs,
     };
 }
 
-/* ---- The bar ------------------------------------------------------------------------------------------------------ */
+/* ---- The bar ----------------------------------------------------------------------------------------------------- */
 
 static int terminal_columns(FILE *stream)
 {
@@ -79,7 +79,7 @@ static void print_percent(double fraction, char *out, size_t bytes)
     }
 }
 
-/* "[######......] " of the width that is left on the line; nothing where that is too narrow. */
+/* "[######......] " in the width left on the line; nothing if that is too narrow. */
 static void print_bar(FILE *stream, int width, uint32_t step, uint32_t steps)
 {
     width = width > BAR_MAX ? BAR_MAX : width;
@@ -136,7 +136,7 @@ void sl_progress_clear(struct sl_progress *progress)
     }
 }
 
-/* ---- Lines -------------------------------------------------------------------------------------------------------- */
+/* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
 static int digits(uint32_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The projection: counts, work, messages; and they put together. */
+ * The projection: counts, work, messages, and their sum. */
 #include "runtime/report/projection.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 const char *const sl_project_modes[SL_N_PROJECT_MODES] = {"independent", "gossip", "machine", "cooperative"};
 const char *const sl_project_parts[SL_N_PROJECT_PARTS] = {"work", "fixed", "links", "messages", "bytes", "sums"};
 
-/* ---- curves ------------------------------------------------------------------------------------------------------- */
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
 
-/* What a count was at n; points come in any order, several of one n within a hundredth are one. */
+/* A count as a function of n. Points are sorted by n; points whose n differ by less than 1 % are averaged. */
 struct curve {
     uint32_t n_points;
     double n[SL_MAX_MEASURED], y[SL_MAX_MEASURED], weight[SL_MAX_MEASURED];
@@ -40,13 +40,13 @@ static void add_point(struct curve *c, double n, double y)
     c->weight[i] = 1;
 }
 
-/* Of the logarithms, from point i - 1 to i. */
+/* Slope of the logarithms between points i - 1 and i. */
 static double slope(const struct curve *c, uint32_t i)
 {
     return log(c->y[i] / c->y[i - 1]) / log(c->n[i] / c->n[i - 1]);
 }
 
-/* Of the counts themselves, from there on; noise makes it neither negative nor more than proportional. */
+/* Slope of the counts beyond point i. Measured noise must not make it negative or more than proportional. */
 static double rise(const struct curve *c, uint32_t i)
 {
     double proportional = c->y[i] / c->n[i];
@@ -74,11 +74,12 @@ static double interpolate(const struct curve *c, double n)
     return fmin(y, c->most);
 }
 
-/* ---- an epoch's counts -------------------------------------------------------------------------------------------- */
+/* ---- an epoch's counts ------------------------------------------------------------------------------------------- */
 
-/* All steps and PEs together. */
+/* Sums over all steps and PEs of an epoch. */
 struct counts {
-    double n_steps, pe_steps, models; /* models: steps by models that are trained at a time */
+    /* models: steps times the number of models that are trained side by side */
+    double n_steps, pe_steps, models;
     double vertices[SL_MAX_LAYERS + 1];
     double edges[SL_MAX_LAYERS];
     double rows, ids, gradients; /* bytes between PEs */
@@ -89,13 +90,13 @@ static double groups_of(const struct sl_measured *run)
     return run->pes / run->group_size;
 }
 
-/* Seeds of a group's step, on average. */
+/* Mean seeds of a group's step. */
 static double group_seeds(const struct sl_measured *run)
 {
     return run->vertices[0] / (sl_measured_steps(run) * groups_of(run));
 }
 
-/* Bytes of rows if each edge brought one. */
+/* Bytes of rows if each edge brought a row of its own. */
 static double all_rows(const struct sl_measured *shape, const double *edges)
 {
     double numbers = 0;
@@ -120,7 +121,7 @@ static struct counts counts_of(const struct sl_measured *run)
     return c;
 }
 
-/* A count of a group's step of n seeds: vertices of hop h, or edges. */
+/* A count of a group's step with n seeds: edges of hop h, or vertices of hop h. */
 static double group_count(const struct sl_projection *p, uint32_t h, bool edges, double n)
 {
     struct curve c = {.most = edges ? p->run->n_edges : p->run->n_vertices};
@@ -132,7 +133,7 @@ static double group_count(const struct sl_projection *p, uint32_t h, bool edges,
     return interpolate(&c, n);
 }
 
-/* Of all rows those that PEs in groups of so many send each other. */
+/* Share of all_rows that PEs in groups of this size send each other. */
 static double row_share(const struct sl_projection *p, uint32_t group_size)
 {
     struct curve c = {.most = 1};
@@ -168,15 +169,15 @@ static struct counts project_counts(const struct sl_projection *p, uint32_t n_pe
     return c;
 }
 
-/* ---- work --------------------------------------------------------------------------------------------------------- */
+/* ---- work -------------------------------------------------------------------------------------------------------- */
 
-/* Edges by the columns that they add up. */
+/* Edges, each times the columns that it sums. */
 static double added(const struct sl_measured *shape, const struct counts *c)
 {
     return all_rows(shape, c->edges);
 }
 
-/* Products: rows by columns in and out. */
+/* Multiplications of the products: rows by columns in and out. */
 static double multiplied(const struct sl_measured *shape, const struct counts *c)
 {
     double sum = 0;
@@ -213,7 +214,7 @@ static double units(const struct sl_measured *shape, const struct counts *c, enu
     }
 }
 
-/* Seconds of all workers for one of a task. */
+/* Seconds of all workers per second of task time. */
 static double idle_factor(const struct sl_measured *run)
 {
     double busy = 0;
@@ -223,7 +224,7 @@ static double idle_factor(const struct sl_measured *run)
     return busy > 0 ? run->seconds * run->n_workers / busy : 1;
 }
 
-/* Seconds of all devices together at the first run's rates, without what is fixed. */
+/* Seconds of all devices at the first run's rates, with the cost per step spread over the work. */
 static double work_at_rates(const struct sl_projection *p, const struct counts *c)
 {
     double sum = 0;
@@ -257,14 +258,15 @@ static void set_rates(struct sl_projection *p)
     }
 }
 
-/* Whether its time tells of steps. Of runs with about the first's steps it tells of little but noise. */
+/* True if the run's time shows the cost of a step. A run with about as many steps as the first shows little but
+ * noise. */
 static bool tells_of_steps(const struct sl_measured *run, const struct sl_measured *first)
 {
     return of_one_process(run) && sl_measured_steps(run) * run->pes >= 10 * sl_measured_steps(first) * first->pes;
 }
 
-/* The first run's time is w + f s, with s its PEs' steps; of the others, with work w_i at the same rates, it is (1 - f s / w)
- * w_i + f s_i. */
+/* The model: the first run's time is w + f s, where s is the number of its PEs' steps. Another run, with work w_i at
+ * the same rates and s_i steps, takes (1 - f s / w) w_i + f s_i. Fit f by least squares. */
 static void fit_fixed(struct sl_projection *p)
 {
     struct counts first = counts_of(p->run);
@@ -321,15 +323,15 @@ enum sl_status sl_projection_make(struct sl_projection *p, uint32_t batch_size)
     return SL_OK;
 }
 
-/* ---- messages ----------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* Who sends what to whom. */
+/* The groups and machines of a projection. */
 struct wiring {
     enum sl_project_mode mode;
     double n_devices, n_machines, per_machine, group_size;
-    double group_machines; /* that a group lies on */
+    double group_machines; /* machines of a group */
     double elsewhere;      /* partners of a PE on other machines */
-    double share;          /* of what goes between PEs of a group, what leaves the machine */
+    double share;          /* of a group's bytes between PEs: the share between machines */
 };
 
 static struct wiring wire(const struct sl_cluster *cluster, enum sl_project_mode mode, uint32_t n_devices)
@@ -366,7 +368,7 @@ static double step_links(const struct wiring *w, const struct sl_cluster *cluste
     return counted ? seconds + cluster->between.latency_s : seconds;
 }
 
-/* Of one machine. */
+/* Messages of one machine in a step. */
 static double step_messages(const struct wiring *w, double layers)
 {
     double counts = w->mode == SL_PROJECT_GOSSIP ? 0 : (w->per_machine + 1) * (w->n_machines - 1);
@@ -375,7 +377,7 @@ static double step_messages(const struct wiring *w, double layers)
     return counts + requests + rows;
 }
 
-/* Arrays go down the chain one behind the other, and the last machine sends them to all others. */
+/* Arrays go down the chain one after another. The last machine sends each to all others. */
 static double step_sums(const struct wiring *w, const struct sl_link *link, const struct sl_measured *shape)
 {
     double arrays = shape->n_parameters;
@@ -392,9 +394,9 @@ static double step_sums(const struct wiring *w, const struct sl_link *link, cons
            others * arrays * (link->message_s + one);
 }
 
-/* ---- together ----------------------------------------------------------------------------------------------------- */
+/* ---- together ---------------------------------------------------------------------------------------------------- */
 
-/* Seeds of groups, and groups themselves, that runs had, or between two of them. */
+/* True if seeds and group size are within the range of the runs. */
 static bool is_measured(const struct sl_projection *p, const struct counts *c, const struct wiring *w)
 {
     double n = c->vertices[0] * w->group_size / c->pe_steps;

@@ -151,7 +151,7 @@ static void put_workers(const struct sl_analysis *a, const struct table *t)
     end_table(t);
 }
 
-/* Several ranks: their workers together, and what they have sent each other in the window. */
+/* Several ranks: the sums of their workers, and their messages in the window. */
 static void put_ranks(const struct sl_analysis *a, const struct table *t)
 {
     const struct sl_trace_data *data = a->data;
@@ -367,7 +367,7 @@ done:
     return st;
 }
 
-/* In a child process: become ViTE, without a display, for some seconds at most. */
+/* In a child process: become ViTE, without a display. alarm() ends it after VITE_SECONDS. */
 static void become_vite(const char *folder)
 {
     if (chdir(folder) == 0 && freopen("/dev/null", "w", stdout) != NULL && freopen("/dev/null", "w", stderr) != NULL) {
@@ -378,7 +378,7 @@ static void become_vite(const char *folder)
     _exit(127);
 }
 
-/* ViTE's own drawing, where there is one: an extra, whose absence is no failure. */
+/* Let ViTE draw the trace if it is installed. Its failure is no failure of the report. */
 static enum sl_status draw_with_vite(const char *folder)
 {
     char *trace = NULL;
@@ -389,7 +389,7 @@ static enum sl_status draw_with_vite(const char *folder)
     SL_TRY(st, sl_path_join(folder, "paje.trace", &trace), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg.part", &part), done);
     SL_TRY(st, sl_path_join(folder, "vite.svg", &whole), done);
-    fflush(NULL); /* or the child would write again what is waiting to be written */
+    fflush(NULL); /* or the child would write buffered output a second time */
     pid_t child = -1;
     if (sl_file_exists(trace)) {
         child = fork();

@@ -9,7 +9,7 @@
 
 #include "support/memory.h"
 
-/* Of one number of devices. */
+/* The projections for one number of devices. */
 struct row {
     uint32_t n_devices;
     bool known[SL_N_PROJECT_MODES];
@@ -73,7 +73,7 @@ static void print_row(const struct sl_cluster *cluster, const struct row *row, F
     fputc('\n', stream);
 }
 
-/* The next larger number than that of row `best`; none: itself. */
+/* The row with the next larger number of devices than row `best`; `best` if there is none. */
 static uint32_t next_of(const struct row *rows, uint32_t n, uint32_t best)
 {
     uint32_t next = best;

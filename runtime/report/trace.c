@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * FxT on and off, its conversion, and the colours of the Paje trace. */
+ * FxT on and off, the conversion of its trace, and the colours of the Paje trace. */
 #include "runtime/report/trace.h"
 
 #include <dirent.h>
@@ -30,15 +30,15 @@
 #define CAN_TRACE 0
 #endif
 
-#define RAW_NAME                                                                                                       \
-    "trace.fxt" /* what is kept of one process; of several the files keep the names that StarPU gives them */
+#define RAW_NAME "trace.fxt" /* name of the kept raw trace; the files of several ranks keep StarPU's names */
 
-#define DISK_BEFORE ((uint64_t)16 << 20) /* bytes free: less than this the traces of one step may have */
+/* Free bytes on the disk: needed before a run, and after it. */
+#define DISK_BEFORE ((uint64_t)16 << 20)
 #define DISK_AFTER ((uint64_t)64 << 10)
 
 /* ---- the window ---- */
 
-/* What StarPU makes of RAW_NAME: the process's rank is appended. */
+/* The file that StarPU writes: it appends the process's rank to RAW_NAME. */
 static enum sl_status written_path(const char *folder, uint32_t rank, char **out)
 {
     return sl_format(out, "%s/" RAW_NAME "_%u", folder, rank);
@@ -54,7 +54,7 @@ static enum sl_status set_variable(const char *name, const char *value)
     return SL_OK;
 }
 
-/* A trace that an earlier run was killed before it could convert. */
+/* Remove a raw trace that a killed run has left. */
 static enum sl_status remove_raw(const char *folder)
 {
     char *path = NULL;
@@ -66,7 +66,7 @@ static enum sl_status remove_raw(const char *folder)
     return st;
 }
 
-/* What a folder's disk has left; a disk that does not say has enough. */
+/* Free bytes on the folder's disk; UINT64_MAX if the disk does not tell. */
 static uint64_t free_bytes(const char *folder)
 {
     struct statvfs disk;
@@ -105,7 +105,7 @@ static enum sl_status prepare(const char *folder)
     SL_TRY(st, set_variable("STARPU_FXT_TRACE", "1"), done);
     SL_TRY(st, set_variable("STARPU_FXT_PREFIX", prefix), done);
     SL_TRY(st, set_variable("STARPU_FXT_SUFFIX", RAW_NAME), done);
-    SL_TRY(st, set_variable("STARPU_GENERATE_TRACE", "0"), done); /* sl_trace_finish does it */
+    SL_TRY(st, set_variable("STARPU_GENERATE_TRACE", "0"), done); /* sl_trace_finish converts instead */
     starpu_fxt_autostart_profiling(0);
 done:
     sl_free(prefix);
@@ -126,7 +126,7 @@ static enum sl_status no_fxt(void)
 
 enum sl_status sl_trace_prepare(const struct sl_settings *settings)
 {
-    if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp unless told not to */
+    if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp by default */
         return set_variable("STARPU_FXT_TRACE", "0");
     }
 #if CAN_TRACE
@@ -163,7 +163,7 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
 
 #if CAN_TRACE
 
-/* Whose events come now, in a trace of several ranks. */
+/* Mark the following events as this rank's, if the run has several. */
 static void mark_rank(void)
 {
     char mark[32];
@@ -232,7 +232,7 @@ void sl_trace_discard(const char *folder)
 
 #if CAN_TRACE
 
-/* What is kept of the files that the converter makes, the last of several ranks; direct_files has the same order. */
+/* The converter's files that are kept; the last only with several ranks. set_paths has the same order. */
 static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "comms.rec"};
 #define N_KEPT (sizeof kept / sizeof *kept)
 
@@ -241,9 +241,10 @@ static size_t n_kept(void)
     return sl_n_ranks() > 1 ? N_KEPT : N_KEPT - 1;
 }
 
-/* A file on its way from the converter, which does not look at what becomes of its writes, through a pipe to us, who do. */
+/* A file that the converter writes through a pipe to us. The converter ignores failed writes; our writer reports
+ * them. */
 struct channel {
-    int from, to; /* the pipe's ends; -1: closed */
+    int from, to; /* ends of the pipe; -1: closed */
     struct sl_writer writer;
 };
 
@@ -291,7 +292,7 @@ failed:
     return st;
 }
 
-/* Until the converter has ended. Errors are gathered by the writers. */
+/* Copy from the pipes to the files until the converter has ended. The writers record errors. */
 static enum sl_status copy_output(struct channel *channels)
 {
     static char block[1 << 16];
@@ -313,7 +314,7 @@ static enum sl_status copy_output(struct channel *channels)
             if (n > 0) {
                 fwrite(block, 1, (size_t)n, channels[i].writer.stream);
             } else if (n == 0) {
-                ends[i].fd = -1; /* poll leaves it out */
+                ends[i].fd = -1; /* poll ignores it */
                 n_open--;
             }
         }
@@ -321,14 +322,14 @@ static enum sl_status copy_output(struct channel *channels)
     return SL_OK;
 }
 
-/* A path of the converter's options, which are its own to free. */
+/* Replace a path of the converter's options. The converter frees it. */
 static void set_path(char **path, const char *to)
 {
     free(*path);
     *path = strdup(to);
 }
 
-/* What is kept goes into the pipes; what is not need not be written. */
+/* Direct the kept files into the pipes, and all others to /dev/null. */
 static void set_paths(const struct channel *channels, struct starpu_fxt_options *options)
 {
     char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
@@ -349,13 +350,14 @@ static void set_paths(const struct channel *channels, struct starpu_fxt_options 
     }
 }
 
-/* In a child process, which ends with its parent, and whose working folder is the one to write into; what the converter says would mean
- * nothing to a user. */
+/* Convert, in a child process. The child ends with its parent, works in `folder` and is silent: the converter's
+ * messages mean nothing to a user. */
 static void convert_here(pid_t parent, const char *folder, struct channel *channels)
 {
     struct starpu_fxt_options options;
     int nowhere = open("/dev/null", O_WRONLY);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) { /* it would wait at a full pipe for ever */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+        getppid() != parent) { /* without its parent it would wait at a full pipe forever */
         _exit(1);
     }
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {
@@ -431,9 +433,9 @@ done:
 
 /* ---- the Paje trace ---- */
 
-/* A definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours of 0..255 where viewers expect
- * 0..1, and defines each state again for ten scheduling contexts that we do not use: write it once, with its stage's colour.
- * False: it is something else. */
+/* Rewrite the definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours as
+ * 0..255, but viewers expect 0..1. It also repeats each state for ten scheduling contexts that we do not use. Write
+ * the state once, with its stage's colour. False: the line is something else. */
 static bool fix_state(const char *line, size_t n, FILE *stream)
 {
     struct sl_trace_name name;
@@ -462,7 +464,7 @@ static bool fix_state(const char *line, size_t n, FILE *stream)
     return true;
 }
 
-/* A task's mark: it is for the report, and in a viewer would hide those of the steps. */
+/* True for a task's mark. It is for the report; in a viewer it would hide the marks of the steps. */
 static bool is_mark(const char *line, size_t n)
 {
     static const char value[] = "\"" SL_TASK_MARK;
@@ -545,7 +547,7 @@ done:
     return st;
 }
 
-/* What was made of a trace of StarPU's that does not tell of a whole run, as where the disk took less than it said. */
+/* Remove the converted files of an incomplete trace, for example after a full disk. */
 static void remove_kept(const char *folder)
 {
     for (size_t i = 0; i < n_kept(); i++) {
@@ -557,7 +559,7 @@ static void remove_kept(const char *folder)
     }
 }
 
-/* All ranks' are there; *last_out is the last's, for messages. */
+/* Check that the raw traces of all ranks are there. *last_out gets the last path, for messages. */
 static enum sl_status find_raw(const char *folder, char **last_out)
 {
     enum sl_status st = SL_OK;
@@ -585,7 +587,7 @@ enum sl_status sl_trace_finish(const char *folder)
         return SL_OK;
     }
     SL_TRY(st, find_raw(folder, &raw), done);
-    SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* full: StarPU's trace is cut short */
+    SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* on a full disk StarPU's trace is cut short */
     SL_TRY(st, sl_format(&work, "%s/convert-XXXXXX", folder), done);
     if (mkdtemp(work) == NULL) {
         st = sl_fail(SL_EIO, "%s: cannot make a folder there: %s", folder, strerror(errno));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reading StarPU's recutils files. Every number is checked before it is used. */
+ * Reading StarPU's recutils files. Every number is checked before use. */
 #include "runtime/report/trace_read.h"
 
 #include <math.h>
@@ -13,16 +13,16 @@
 #include "support/file.h"
 #include "support/memory.h"
 
-#define MAX_FILE ((size_t)4 << 30) /* bytes: an epoch's files have some ten million */
+#define MAX_FILE ((size_t)4 << 30) /* bytes; an epoch's files have about ten million */
 #define MAX_TIME_MS 1e12           /* thirty years */
-#define MAX_NESTED 16              /* states pushed on one another by a worker */
+#define MAX_NESTED 16              /* depth of a worker's pushed states */
 #define FIRST_ROOM 1024
 #define SLACK_MS 1e-3 /* the files have nanoseconds */
-#define RANK_SHIFT 48 /* of a rank in a job's number */
+#define RANK_SHIFT 48 /* position of the rank in a job's number */
 
 /* ---- names ---- */
 
-/* Skip `word` at *at; false where it is not there. */
+/* Skip `word` at *p. False: it is not there. */
 static bool skip(const char **p, const char *end, const char *word)
 {
     size_t n = strlen(word);
@@ -47,7 +47,7 @@ static bool skip_number(const char **p, const char *end, const char *word, uint6
     return true;
 }
 
-/* The first of our stages that the name begins with, dot included. */
+/* Skip the stage that the name begins with, and the dot after it. */
 static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
 {
     for (int s = 0; s < SL_N_STAGES; s++) {
@@ -70,14 +70,14 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
         return false;
     }
     memcpy(copy, text, n);
-    copy[n] = '\0'; /* behind which no number goes on */
+    copy[n] = '\0'; /* the end of any number */
     const char *end = copy + n;
     const char *p = copy;
     if (!skip_stage(&p, end, &out->stage) ||
         (!skip(&p, end, "fwd.") && !skip(&p, end, "bwd.") && !skip(&p, end, "upd."))) {
         return false;
     }
-    const char *dot = memchr(p, '.', (size_t)(end - p)); /* behind the operation */
+    const char *dot = memchr(p, '.', (size_t)(end - p)); /* after the operation */
     p = dot;
     if (dot == NULL || !skip_number(&p, end, ".hop", &hop) || !skip_number(&p, end, ".pe", &pe) ||
         !skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
@@ -88,7 +88,7 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
     return true;
 }
 
-/* Foreign tasks' stages: as many colours as are told apart, again and again; no grey, which is StarPU's. */
+/* A colour for a foreign stage. The palette repeats, and has no grey: that is StarPU's. */
 static unsigned foreign_colour(uint32_t i)
 {
     static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
@@ -102,7 +102,8 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
     char name[SL_TRACE_STAGE_BYTES];
     size_t used = 0;
     while (used < n && used + 1 < sizeof name && (text[used] < '0' || text[used] > '9') && text[used] != '(') {
-        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used] : '_'; /* it is printed */
+        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used]
+                                                              : '_'; /* the name is printed, so it must be printable */
         used++;
     }
     name[used] = '\0';
@@ -129,10 +130,10 @@ struct lines {
     const char *path;
     const char *p;
     const char *end;
-    uint64_t number; /* of the line in hand */
+    uint64_t number; /* number of the current line */
 };
 
-/* The next line: false at the end. */
+/* The next line. False at the end. */
 static bool next_line(struct lines *lines, const char **line, const char **line_end)
 {
     if (lines->p >= lines->end) {
@@ -146,7 +147,7 @@ static bool next_line(struct lines *lines, const char **line, const char **line_
     return true;
 }
 
-/* StarPU's files end in the empty line behind a record. */
+/* StarPU's files end with the empty line after a record. */
 static enum sl_status check_end(const char *path, const char *text, size_t bytes)
 {
     if (bytes > 1 && text[bytes - 1] == '\n' && text[bytes - 2] == '\n') {
@@ -159,7 +160,7 @@ static enum sl_status check_end(const char *path, const char *text, size_t bytes
         path, bytes);
 }
 
-/* The value behind "Key: "; NULL where the line has another key. */
+/* The value after "Key: ". NULL: the line has another key. */
 static const char *value_of(const char *line, const char *end, const char *key)
 {
     if (!skip(&line, end, key) || !skip(&line, end, ": ")) {
@@ -183,7 +184,7 @@ static enum sl_status read_u64(const struct lines *lines, const char *p, const c
     return SL_OK;
 }
 
-/* Milliseconds. */
+/* Read a time in milliseconds. */
 static enum sl_status read_time(const struct lines *lines, const char *p, const char *end, double *out)
 {
     if (sl_number_real(p, end, out) != end || !(fabs(*out) <= MAX_TIME_MS)) {
@@ -192,7 +193,7 @@ static enum sl_status read_time(const struct lines *lines, const char *p, const 
     return SL_OK;
 }
 
-/* "7", of several ranks "1_7"; NULL: neither. */
+/* Read "7", or with several ranks "1_7". NULL: neither. */
 static const char *read_job(const char *p, const char *end, uint64_t *out)
 {
     uint64_t rank = 0;
@@ -208,7 +209,7 @@ static const char *read_job(const char *p, const char *end, uint64_t *out)
     return next;
 }
 
-/* Room for one more element. */
+/* Make room for one more element. */
 static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t size, const char *purpose)
 {
     if (n < *capacity) {
@@ -224,13 +225,13 @@ static enum sl_status make_room(void *block, size_t n, size_t *capacity, size_t 
 
 /* ---- tasks.rec ---- */
 
-/* While tasks.rec is read. Times are still StarPU's. */
+/* The state while tasks.rec is read. Times are still StarPU's. */
 struct tasks {
     struct sl_trace_data *data;
-    struct sl_trace_task now; /* the record in hand */
+    struct sl_trace_task now; /* the current record */
     bool has_job, has_worker, has_start, has_end, has_submit;
     double submit_ms;
-    double begin_ms; /* of the trace */
+    double begin_ms; /* start of the trace */
     size_t task_room, dep_room;
     uint64_t *dep_job; /* data->n_deps */
 };
@@ -253,7 +254,7 @@ done:
     return st;
 }
 
-/* -1 stands for a process that is alone. */
+/* -1 stands for a process without other ranks. */
 static enum sl_status read_rank(const struct lines *lines, const char *p, const char *end, uint32_t n_ranks,
                                 uint32_t *out)
 {
@@ -302,7 +303,7 @@ static enum sl_status read_field(const struct lines *lines, const char *line, co
     return st;
 }
 
-/* A record is complete: keep its task. */
+/* Keep the task of a complete record. */
 static enum sl_status end_task(const struct lines *lines, struct tasks *t)
 {
     struct sl_trace_data *data = t->data;
@@ -357,7 +358,7 @@ static struct sl_trace_task *find_job(const struct sl_trace_data *data, uint64_t
     return bsearch(&key, data->task, data->n_tasks, sizeof key, compare_jobs);
 }
 
-/* Turn the dependencies' numbers into positions, leaving out those outside the trace. */
+/* Convert the dependencies from job numbers to positions. Jobs outside the trace are dropped. */
 static enum sl_status resolve_deps(struct sl_trace_data *data, const uint64_t *dep_job)
 {
     enum sl_status st;
@@ -433,7 +434,7 @@ done:
 
 /* ---- trace.rec ---- */
 
-/* What a state is. */
+/* The activity of a worker's state. */
 struct activity {
     enum sl_trace_kind kind;
     uint32_t stage;
@@ -441,17 +442,17 @@ struct activity {
     uint64_t step;
 };
 
-/* A worker while trace.rec is read: the state it is in, and those below. */
+/* A worker while trace.rec is read: its current state, and the states below it. */
 struct worker {
     struct activity nested[MAX_NESTED];
-    uint32_t depth; /* the state in force is nested[depth] */
+    uint32_t depth; /* nested[depth] is the current state */
     bool resumed;
     double since_s;
 };
 
-/* The event in hand. Values point into the file. */
+/* The current event. Values point into the file. */
 struct event {
-    char type; /* S(et), P(ush), O: pop, M: a mark or another user event; 0: something else */
+    char type; /* S(et), P(ush), O: pop, M: a mark or another user event; 0: other */
     const char *name, *name_end;
     const char *category, *category_end;
     bool has_worker, has_time;
@@ -464,12 +465,12 @@ struct states {
     struct worker *worker; /* data->n_workers */
     size_t worker_room, state_room;
     double begin_ms;
-    double last_ms;   /* the latest event */
-    bool has_step;    /* a step of ours began in it, so that it has a last mark */
-    uint32_t n_ended; /* such marks, one of each rank */
-    uint32_t rank;    /* whose events these are */
-    uint32_t stride;  /* several ranks: room for the workers of each; 0: there is one */
-    bool outside;     /* and these are of no window */
+    double last_ms;   /* of the latest event */
+    bool has_step;    /* a step of ours began, so that a mark "end" must follow */
+    uint32_t n_ended; /* marks "end" so far; one per rank */
+    uint32_t rank;    /* rank of the current events */
+    uint32_t stride;  /* several ranks: room for each rank's workers; 0: one rank */
+    bool outside;     /* the current events lie outside their rank's window */
 };
 
 static bool is(const char *text, const char *end, const char *word)
@@ -499,8 +500,8 @@ static struct activity activity_of(struct sl_trace_data *data, const struct even
     return activity;
 }
 
-/* The worker's state until `now_s` goes onto the list, cut to the makespan. Before its first event in there a worker that is in
- * no task has not been given anything yet: it is idle, whatever it did before the trace. */
+/* Append the worker's state until `now_s`, cut to the makespan. Before its first event in the window a worker
+ * outside a task has no work yet. That time is idle, whatever the worker's state before the trace was. */
 static enum sl_status close_state(struct states *s, uint32_t w, double now_s)
 {
     struct sl_trace_data *data = s->data;
@@ -538,8 +539,9 @@ done:
     return st;
 }
 
-/* The task whose codelet ran from *start_s to `end_s`; NULL: it did not run then, or its worker is in no task. The times of a rank of
- * several were stretched, to be on rank 0's clock, but not how long a mark says that the task took: it is cut to the task. */
+/* The task whose codelet ran from *start_s to `end_s`. NULL: it did not run then, or its worker is in no task. With
+ * several ranks StarPU has stretched the times to rank 0's clock, but not the duration in the mark. So *start_s is
+ * cut to the task. */
 static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double *start_s, double end_s)
 {
     struct sl_trace_task *task = find_job(s->data, job);
@@ -555,7 +557,7 @@ static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, d
     return worker->nested[worker->depth].kind == SL_TRACE_BUSY ? task : NULL;
 }
 
-/* The task, and its worker's state so far, become what its codelet took, with StarPU's work around it. */
+/* Cut the task, and its worker's busy state, to the time of its codelet. The rest counts as StarPU. */
 static enum sl_status cut_task(struct states *s, struct sl_trace_task *task, double start_s, double end_s)
 {
     static const struct activity starpu = {.kind = SL_TRACE_STARPU};
@@ -574,7 +576,7 @@ done:
     return st;
 }
 
-/* A user event: a task's mark, a step's, the last of a window; others say nothing here. */
+/* Handle a user event: a task's mark, a step's mark, or a window's last mark. Others are ignored. */
 static enum sl_status end_mark(const struct lines *lines, struct states *s, const struct event *event)
 {
     const char *p = event->name;
@@ -607,7 +609,7 @@ static enum sl_status end_mark(const struct lines *lines, struct states *s, cons
     return cut_task(s, task, start_s, end_s);
 }
 
-/* A record is complete: a state changes, where it is a worker's. */
+/* Handle a complete record: the state of a worker changes. */
 static enum sl_status end_event(const struct lines *lines, struct states *s, const struct event *event)
 {
     enum sl_status st;
@@ -631,7 +633,7 @@ static enum sl_status end_event(const struct lines *lines, struct states *s, con
         return unexpected(lines, "fewer states pushed on one another", "", "");
     }
     worker->resumed = event->type == 'O';
-    if (event->type == 'O') { /* a push before the trace began has no state below */
+    if (event->type == 'O') { /* a push before the trace began left no state below */
         worker->depth -= worker->depth > 0;
     } else {
         worker->depth = event->type == 'P' ? worker->depth + 1 : 0;
@@ -641,7 +643,7 @@ done:
     return st;
 }
 
-/* The letter of struct event's type. */
+/* The letter for an event's name; 0: other. */
 static char event_type(const char *name, const char *end)
 {
     static const struct {
@@ -690,7 +692,7 @@ static int compare_states(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-/* Several ranks: room for as many workers as any of them has. */
+/* Several ranks: set the stride to the largest number of workers of a rank. */
 static void set_stride(struct lines lines, struct states *s)
 {
     const struct sl_trace_data *data = s->data;
@@ -714,7 +716,7 @@ static void set_stride(struct lines lines, struct states *s)
     }
 }
 
-/* Several ranks: tasks' workers get their place among those of all. */
+/* Several ranks: number the workers of all ranks, `stride` numbers per rank. */
 static enum sl_status number_workers(struct lines lines, struct states *s)
 {
     struct sl_trace_data *data = s->data;
@@ -731,12 +733,12 @@ static enum sl_status number_workers(struct lines lines, struct states *s)
     return SL_OK;
 }
 
-/* Several ranks, which may have different numbers of workers: leave out the places where there is none. */
+/* Several ranks: renumber the workers without the unused numbers of ranks with fewer workers. */
 static enum sl_status name_workers(const struct states *s)
 {
     struct sl_trace_data *data = s->data;
     uint32_t n = s->stride * data->n_ranks;
-    uint32_t *new_number = NULL; /* 1 + the new one; 0: no worker */
+    uint32_t *new_number = NULL; /* 1 + the new number; 0: no worker */
     uint32_t n_left = 0;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n, sizeof *new_number, "workers", &new_number), done);
@@ -833,11 +835,11 @@ done:
 
 /* ---- comms.rec ---- */
 
-/* The record in hand. */
+/* The current record. */
 struct message {
     struct sl_trace_message now;
     double send_ms, receive_ms;
-    uint32_t n_fields; /* of the five */
+    uint32_t n_fields; /* of the five needed */
 };
 
 static enum sl_status read_message_field(const struct lines *lines, const char *line, const char *end,
@@ -860,7 +862,8 @@ static enum sl_status read_message_field(const struct lines *lines, const char *
     return st;
 }
 
-/* A record is complete. Clocks are not the same to the microsecond: none is received before it is sent. */
+/* Keep the message of a complete record. The ranks' clocks differ by microseconds, so a receipt before the sending
+ * is moved to the sending. */
 static enum sl_status end_message(const struct lines *lines, double begin_ms, struct message *m, size_t *room,
                                   struct sl_trace_data *data)
 {
@@ -898,7 +901,7 @@ static enum sl_status read_messages(const char *path, double begin_ms, struct sl
         }
     }
     SL_TRY(st, end_message(&lines, begin_ms, &m, &room, data), done);
-    if (bytes > 0) { /* an empty file: nothing went between the ranks */
+    if (bytes > 0) { /* an empty file: no messages between the ranks */
         st = check_end(path, text, bytes);
     }
 done:
