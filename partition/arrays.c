@@ -202,7 +202,7 @@ done:
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- the dataset ---- */
 
 static enum sl_status fill(const struct sl_arrays *a, struct sl_dataset *out)
 {

@@ -26,7 +26,7 @@ bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *ou
  * sl_dataset_drop_pages to keep it so. For a process that needs only a part of the dataset. */
 bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out);
 
-/* Write a dataset (atomically), and make the folder if it is missing. False: it could not be written. */
+/* Write a dataset (atomically), and make the folder if it is missing. False: the write failed. */
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
 
 /* The key of a partition: a checksum of everything that decides the parts. */
@@ -35,7 +35,7 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
 /* Read parts[n_vertices], each below n_parts. False: the file is not valid, and `parts` is undefined. */
 bool sl_cache_read_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, uint32_t *parts);
 
-/* Write parts[n_vertices] (atomically). False: they could not be written. */
+/* Write parts[n_vertices] (atomically). False: the write failed. */
 bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, const uint32_t *parts);
 
 #endif

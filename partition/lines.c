@@ -18,8 +18,7 @@
 #include "support/parallel.h"
 
 #ifndef SL_LINES_BLOCK_BYTES
-#define SL_LINES_BLOCK_BYTES                                                                                           \
-    ((size_t)1 << 18) /* `make fuzz` sets a smaller size, so that small files have several blocks */
+#define SL_LINES_BLOCK_BYTES ((size_t)1 << 18) /* `make fuzz` sets less: small files then have several blocks */
 #endif
 #define MAX_LINE_BYTES ((size_t)1 << 30)
 #define MAX_WORKERS 16

@@ -18,7 +18,7 @@
 
 #define DEFAULT_DATASET "arxiv"
 
-/* ---- Where it is ------------------------------------------------------------------------------------------------- */
+/* ---- Finding the folder ------------------------------------------------------------------------------------------ */
 
 /* The folders of the data path, in order, with the defaults filled in. */
 static enum sl_status data_path(const struct sl_dataset_options *options, char **out)
@@ -252,7 +252,7 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     return SL_OK;
 }
 
-/* ---- The cache's place ------------------------------------------------------------------------------------------- */
+/* ---- The cache file's name --------------------------------------------------------------------------------------- */
 
 /* The user's cache folder; *out stays NULL if there is no home folder. */
 static enum sl_status users_cache(char **out)

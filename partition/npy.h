@@ -28,8 +28,8 @@ struct sl_npy {
     void *owner;               /* private: the memory that holds `data` */
 };
 
-/* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz file. The content decides
- * which of the two the file is, not its name. The caller frees *out (sl_npy_free). */
+/* Read one array: the array of a .npy file, or the array `name` ("node_feat") of a .npz file. The content
+ * decides between the two, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
 /* Release the memory and empty the struct. An empty struct is allowed. */

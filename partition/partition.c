@@ -64,9 +64,8 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
                                        uint32_t *parts)
 {
     uint32_t n = dataset->graph.n_vertices;
-    struct sl_draw draw = {.seed = seed,
-                           .purpose = SL_FOR_GENERATOR,
-                           .hop = 255}; /* hop 255 keeps these numbers apart from the generator's */
+    /* hop 255 keeps these numbers apart from the generator's. */
+    struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255};
     struct ticket *tickets;
     enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
     if (st != SL_OK) {
@@ -288,7 +287,7 @@ static enum sl_status set_balance(const struct sl_dataset *dataset, const uint32
     return SL_OK;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------------------------- */
+/* ---- Making a partition ------------------------------------------------------------------------------------------ */
 
 static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, uint32_t n_pieces,
                                struct sl_partition *out)

@@ -162,7 +162,7 @@ void sl_checkpoint_release(struct sl_checkpoint_lock *lock)
     *lock = (struct sl_checkpoint_lock){0};
 }
 
-/* ---- looking at one ---- */
+/* ---- reading values ---- */
 
 bool sl_is_checkpoint(const struct sl_tensors *tensors)
 {

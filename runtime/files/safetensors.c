@@ -532,7 +532,7 @@ void sl_tensors_free(struct sl_tensors *tensors)
     }
 }
 
-/* ---- Looking at what was read ------------------------------------------------------------------------------------ */
+/* ---- Access ------------------------------------------------------------------------------------------------------ */
 
 const struct sl_tensor *sl_tensors_find(const struct sl_tensors *tensors, const char *name)
 {

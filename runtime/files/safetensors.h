@@ -82,8 +82,8 @@ enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *te
  * failure *out is empty. */
 enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out);
 
-/* The same for `n` bytes in memory, allocated by sl_alloc or sl_file_read. On success *out owns them; on failure
- * they stay the caller's. */
+/* The same for `n` bytes in memory, allocated by sl_alloc or sl_file_read. On success *out owns the
+ * bytes; on failure the caller keeps them. */
 enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out);
 
 /* The tensor with this name; NULL: none. */

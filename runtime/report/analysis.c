@@ -16,7 +16,7 @@ static bool is_compute(uint32_t stage)
     return sl_stage_is_compute(stage) || stage >= SL_N_STAGES;
 }
 
-/* ---- where the time went ---- */
+/* ---- time by stage and worker ---- */
 
 static void add(struct sl_shares *to, const struct sl_shares *from)
 {
@@ -67,7 +67,7 @@ static void count_states(struct sl_analysis *a)
     }
 }
 
-/* ---- what ran beside compute ---- */
+/* ---- overlap with compute ---- */
 
 struct span {
     double start_s, end_s;
@@ -351,7 +351,7 @@ done:
     return st;
 }
 
-/* ---- all of it ---- */
+/* ---- the analysis ---- */
 
 enum sl_status sl_analysis_make(const struct sl_trace_data *data, struct sl_analysis *out)
 {

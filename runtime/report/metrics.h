@@ -3,8 +3,8 @@
  *
  * Metrics: one JSON object per line, for programs. progress.h is for people.
  *
- * A number reads back as the same double. A number that is not finite is written as null. Each line is flushed, so
- * that others can follow a run, and a killed run leaves whole lines. Only the thread that submits tasks may call
+ * A number reads back as the same double. A number that is not finite is written as null. Each line is flushed:
+ * other programs can follow a run, and a killed run leaves whole lines. Only the thread that submits tasks may call
  * these functions.
  */
 #ifndef SL_RUNTIME_REPORT_METRICS_H

@@ -394,7 +394,7 @@ static double step_sums(const struct wiring *w, const struct sl_link *link, cons
            others * arrays * (link->message_s + one);
 }
 
-/* ---- together ---------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* True if seeds and group size are within the range of the runs. */
 static bool is_measured(const struct sl_projection *p, const struct counts *c, const struct wiring *w)

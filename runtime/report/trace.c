@@ -356,8 +356,8 @@ static void convert_here(pid_t parent, const char *folder, struct channel *chann
 {
     struct starpu_fxt_options options;
     int nowhere = open("/dev/null", O_WRONLY);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
-        getppid() != parent) { /* without its parent it would wait at a full pipe forever */
+    /* Without its parent the child would wait at a full pipe forever. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(1);
     }
     if (chdir(folder) != 0 || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) {

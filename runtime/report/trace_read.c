@@ -102,8 +102,7 @@ static uint32_t foreign_stage(struct sl_trace_data *data, const char *text, size
     char name[SL_TRACE_STAGE_BYTES];
     size_t used = 0;
     while (used < n && used + 1 < sizeof name && (text[used] < '0' || text[used] > '9') && text[used] != '(') {
-        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used]
-                                                              : '_'; /* the name is printed, so it must be printable */
+        name[used] = text[used] > ' ' && text[used] != '\x7f' ? text[used] : '_'; /* the report prints it */
         used++;
     }
     name[used] = '\0';
@@ -909,7 +908,7 @@ done:
     return st;
 }
 
-/* ---- all of them ---- */
+/* ---- the folder ---- */
 
 enum sl_status sl_trace_read(const char *folder, struct sl_trace_data *out)
 {
