@@ -11,9 +11,9 @@
 
 #include "support/status.h"
 
-/* Print versions, machine and settings, one per line. Does not start StarPU. With several ranks (codelets/ranks.h) the call is
- * collective, after sl_ranks_open: rank 0 prints, with one more line for each rank. SL_EINVAL: an environment
- * variable of ours is wrong. SL_EIO, SL_EINTERNAL, SL_ENOMEM. */
+/* Print versions, machine and settings, one per line. Does not start StarPU. With several ranks (codelets/ranks.h)
+ * the call is collective, after sl_ranks_open: rank 0 prints, with one more line for each rank. SL_EINVAL: an
+ * environment variable of ours is wrong. SL_EIO, SL_EINTERNAL, SL_ENOMEM. */
 enum sl_status sl_info_print(FILE *stream);
 
 #endif

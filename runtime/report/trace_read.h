@@ -104,7 +104,7 @@ struct sl_trace_data {
     struct sl_trace_task *task;
     size_t n_deps;
     uint32_t *dep; /* positions in `task`; jobs outside the trace are dropped */
-    /* Ordered by worker, then time. The states of each worker fill 0 .. makespan_s. */
+    /* The states, ordered by worker, then time. The states of each worker fill 0 .. makespan_s. */
     size_t n_states;
     struct sl_trace_state *state;
     void *file[2]; /* private: holds the names */
