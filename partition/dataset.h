@@ -12,20 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "partition/features.h"
 #include "partition/graph.h"
 
 #define SL_MAX_CLASSES 65536 /* the limit of --hidden; a larger label is more likely another number than a class */
-
-/* The features of n_rows vertices, n_columns each, as float whatever sl_real is. The table is dense, or CSR if under
- * 10 % of the values are non-zero. Either `dense` or `offsets` is NULL, never both. */
-struct sl_features {
-    uint32_t n_rows;
-    uint32_t n_columns;
-    float *dense;      /* n_rows x n_columns, row-major */
-    uint64_t *offsets; /* n_rows + 1 */
-    uint32_t *columns; /* ascending within a row */
-    float *values;
-};
 
 /* One list of a split: distinct ids, ascending. */
 struct sl_ids {

@@ -9,7 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "partition/dataset.h"
+#include "support/status.h"
+
+/* The features of n_rows vertices, n_columns each, as float whatever sl_real is. The table is dense, or CSR if under
+ * 10 % of the values are non-zero. Either `dense` or `offsets` is NULL, never both. */
+struct sl_features {
+    uint32_t n_rows;
+    uint32_t n_columns;
+    float *dense;      /* n_rows x n_columns, row-major */
+    uint64_t *offsets; /* n_rows + 1 */
+    uint32_t *columns; /* ascending within a row */
+    float *values;
+};
 
 /* True if a table with n_nonzeros non-zeros belongs in CSR form: under 10 % of n_rows x n_columns. */
 bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns);
