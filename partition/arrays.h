@@ -31,7 +31,8 @@ struct sl_arrays {
     uint32_t n_classes;    /* below 2^31; 0: 1 + the largest label */
     /* n_vertices entries: a class of 0 .. n_classes - 1, or -1 if unknown. */
     const int32_t *labels;
-    /* The split. A vertex is at most once in all three lists, and it has a label. valid and test may be empty. */
+    /* The split. A vertex of a list has a label, and is in no list twice and in no two lists. valid and test may be
+     * empty. */
     uint32_t n_train, n_valid, n_test;
     const uint32_t *train, *valid, *test;
 };
@@ -39,8 +40,9 @@ struct sl_arrays {
 struct sl_dataset;
 
 /* Check the arrays and make a dataset of them. The dataset borrows `features` until sl_dataset_delete, and never
- * writes to it. It copies the other arrays, drops duplicate edges and sorts the split. A dataset serves any number
- * of sessions. SL_EINVAL: an array is wrong (message: the array and the entry). SL_ENOMEM. On failure *out is NULL. */
+ * writes to them. All remaining arrays are copied: without duplicate edges, with the split sorted. A dataset serves
+ * any number of sessions. SL_EINVAL: an array is wrong (message: the array and the entry). SL_ENOMEM. On failure
+ * *out is NULL. */
 SL_API enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out);
 SL_API void sl_dataset_delete(struct sl_dataset *dataset);
 

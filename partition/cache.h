@@ -3,9 +3,9 @@
  *
  * The binary cache: one file that can be mapped, with a dataset or the parts of a partition.
  *
- * A cache is a copy. If anything is wrong with it, the reader returns false and the caller makes the data anew.
- * Examples: the file is absent, cut short, damaged, has another version or byte order, or was made of other files or
- * options. The reader checks everything in the file before it uses it.
+ * A cache is a copy. If anything is wrong with the file, the reader returns false and the caller makes the data
+ * anew. Examples: the file is absent, cut short, damaged, has another version or byte order, or was made of other
+ * files or options. The reader checks everything in the file before it uses it.
  *
  * Layout: a header, then the sections as the arrays are in memory, each at a multiple of 64 bytes. The header holds
  * magic, version, byte order, key, counts, and the offset, length and checksum of each section.
@@ -19,11 +19,11 @@
 #include "partition/dataset.h"
 
 /* Read the dataset with this key. The arrays of *out lie in a read-only map of the file. False: the file is not
- * valid, or another user may have written it (sl_file_trusted). *out is then empty. */
+ * valid, or another user may have written the file (sl_file_trusted). *out is then empty. */
 bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
 
-/* The same, with little of the file in memory at a time while it is read. Later readers of *out call
- * sl_dataset_drop_pages to keep it so. For a process that needs only a part of the dataset. */
+/* The same, for a process with use for only a part of the dataset: little of the file is in memory at a time. Later
+ * readers of *out call sl_dataset_drop_pages for the same purpose. */
 bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out);
 
 /* Write a dataset (atomically), and make the folder if it is missing. False: the write failed. */

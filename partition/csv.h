@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The tables of the OGB raw layout: text without a header, one record per line, values separated by commas, plain or
- * gzip.
+ * The tables of the OGB raw layout: text without a header, one record per line, values separated by commas, plain
+ * or gzip.
  *
  * Ids and labels may be written `3` or `3.0`. Lines may end in CR LF. Every message about a line starts
- * "FILE:LINE:". Common returns: SL_EIO: the file cannot be opened or read. SL_EFILE: its content is not as described
- * below. SL_ENOMEM.
+ * "FILE:LINE:". Common returns: SL_EIO: the file cannot be opened or read. SL_EFILE: the content is not as
+ * described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_CSV_H
 #define SL_PARTITION_CSV_H
@@ -30,8 +30,8 @@ enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t
 /* Read a list of distinct ids below n_vertices, one per line, and sort it. The caller frees out->ids (sl_free). */
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
-/* Read exactly n_rows lines with the same number of finite values, 1 .. 2^24. The result has the form that
- * sl_features_settle chooses. The caller frees it (sl_features_free). */
+/* Read exactly n_rows lines with the same number of finite values, 1 .. 2^24. The result has the form of
+ * sl_features_settle. The caller frees it (sl_features_free). */
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out);
 
 #endif

@@ -39,8 +39,8 @@ struct sl_dataset {
     const float *lent; /* private: a dense table that belongs to the caller (partition/arrays.h) */
 };
 
-/* Release the pages of the cache file that were read so far; the system reads them again if needed. Only for a
- * dataset loaded with low_memory: no effect on others. */
+/* Release the pages of the cache file read so far. The system reads a page again if needed. Without low_memory: no
+ * effect. */
 void sl_dataset_drop_pages(const struct sl_dataset *dataset);
 
 /* Release all arrays and empty the struct. An empty struct is allowed. */

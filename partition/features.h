@@ -28,8 +28,7 @@ bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns
 /* The number of values other than zero. For a CSR table: the number of stored values. */
 uint64_t sl_features_nonzeros(const struct sl_features *features);
 
-/* Convert the table to the form of sl_features_sparse, if it has not that form already. SL_ENOMEM: the table is
- * unchanged. */
+/* Convert a table to the form of sl_features_sparse, if its form is another. SL_ENOMEM: the table is unchanged. */
 enum sl_status sl_features_settle(struct sl_features *features);
 
 /* Divide each row by its sum. Rows with sum zero stay as they are. */

@@ -4,13 +4,13 @@
  * The generator: graphs with communities, heavy-tailed degrees, unequal classes and noisy features.
  *
  * Each class is split into topics of about 128 vertices. A vertex has a home topic, a popularity (Pareto law) and a
- * number of edges that it writes (log-normal law, at least one). An edge goes to its writer's topic, to its class,
- * to a partner topic in another class, or anywhere. There it ends at a vertex chosen in proportion to popularity.
+ * number of written edges (log-normal law, at least one). An edge goes to its writer's topic, to its class, to a
+ * partner topic in another class, or anywhere. Its target is chosen in proportion to popularity.
  *
  * Some vertices are strays: their edges and features follow another class than their label. Real data has such
- * vertices, and no model can classify them. Dense features are the class's centre plus the topic's centre plus
- * noise. The noise is so strong that one vertex tells little, and the mean over neighbours more. Sparse features are
- * bags of words, from the class's vocabulary and from common words.
+ * vertices, and no model can classify strays. Dense features are the class's centre plus the topic's centre plus
+ * noise. The noise is so strong that one vertex tells little, and the mean over neighbours more. Sparse features
+ * are bags of words, from the class's vocabulary and from common words.
  *
  * Every choice is a function of the seed, the vertex and the purpose. Threads and order do not matter.
  */
@@ -43,7 +43,7 @@ bool sl_recipe_find(const char *name, struct sl_recipe *out);
 /* The names of the recipes, for messages. */
 extern const char sl_recipe_names[];
 
-/* Check a recipe. SL_EINVAL: it contradicts itself (message: expected and found). */
+/* Check a recipe. SL_EINVAL: the recipe contradicts itself (message: expected and found). */
 enum sl_status sl_recipe_check(const struct sl_recipe *recipe);
 
 /* Make the dataset. SL_EINVAL: as sl_recipe_check. SL_ENOMEM. On failure *out is empty. */

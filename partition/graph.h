@@ -32,8 +32,8 @@ enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 
 /* List the edges; the caller frees both arrays (sl_free). Without `once`: all edges, ordered by destination. With
- * `once`, for a symmetric graph: one edge of each pair of opposite edges, whose source is not above its destination,
- * ordered by source. SL_ENOMEM. */
+ * `once`, for a symmetric graph: each pair of opposite edges gives the edge from the lower id, ordered by source.
+ * SL_ENOMEM. */
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 

@@ -21,19 +21,19 @@ struct sl_dataset_options {
     const char *split; /* NULL: the dataset's only split */
     /* A file relative to the dataset's folder. NULL: raw/node-feat.csv.gz (or .npy, .npz). */
     const char *features;
-    /* A folder, or "none". NULL: beside the data if that is writable, else the user's cache folder. */
+    /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
     const char *cache;
     bool directed; /* false: add the reverse of every edge */
     enum sl_normalize normalize;
     uint64_t seed; /* for the generator */
-    /* Keep little of the cache file in memory at a time; for a process that needs only a part of the dataset. A
-     * dataset that is not read from a cache is wholly in memory. */
+    /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
+     * dataset from its files or the generator is wholly in memory. */
     bool low_memory;
 };
 
-/* Load a dataset. It comes from the cache if a valid file is there. Otherwise it comes from its files, and the cache
- * is written. If no folder is found and the generator knows the name, the generator makes a stand-in ("arxiv" gives
- * arxiv-synthetic). SL_ENOTFOUND: no such dataset (message: the folders searched). SL_EFILE: a file is wrong
+/* Load a dataset. The cache is used if its file is valid. Otherwise the dataset is read from its files, and the
+ * cache is written. If no folder is found and the generator knows the name, the generator makes a stand-in ("arxiv"
+ * gives arxiv-synthetic). SL_ENOTFOUND: no such dataset (message: the folders searched). SL_EFILE: a file is wrong
  * (message: file, line, expected content). SL_EINVAL: an option is wrong. SL_ENOMEM, SL_EIO. On failure *out is
  * empty. */
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
@@ -44,9 +44,9 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);
 
-/* The name of a file, in the cache folder, for data derived from the dataset that `options` name. The stem
- * "metis-4-seed-1" gives FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL
- * if there is to be no cache. Fails as sl_dataset_load does if there is no such dataset. */
+/* The name of a file, in the cache folder, for data derived from a dataset. The stem "metis-4-seed-1" gives
+ * FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL if there is to be no
+ * cache. Fails as sl_dataset_load does if there is no such dataset. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
 
 #endif

@@ -14,7 +14,7 @@
  * counts as undirected and without self loops. Vertices, in-degrees, training and validation vertices are balanced
  * to 3 %, and few edges are cut. parts[N] gets each vertex's part. If n_parts >= N, vertex v is part v.
  *
- * Not thread safe: METIS writes to standard output if it fails, so the call redirects standard output and error.
+ * Not thread safe: on failure METIS writes to standard output, so the call redirects standard output and error.
  * SL_EMETIS: METIS failed, or its integers are too small for the graph (message: METIS's own). SL_ENOMEM. */
 enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts);
 

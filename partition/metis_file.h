@@ -19,8 +19,8 @@
  * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_metis_read_graph(const char *path, struct sl_graph *out);
 
-/* Write a graph, without self loops, which METIS does not allow. The file is replaced atomically. SL_EINVAL: the
- * reverse of an edge is missing. SL_EIO, SL_ENOMEM. */
+/* Write a graph, without self loops: METIS does not allow self loops. The file is replaced atomically. SL_EINVAL:
+ * the reverse of an edge is missing. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_metis_write_graph(const char *path, const struct sl_graph *graph);
 
 /* Write the part of each of n_vertices vertices, one per line. The file is replaced atomically. SL_EIO, SL_ENOMEM. */

@@ -5,7 +5,7 @@
  *
  * Supported are little-endian integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, in
  * C order. Messages start with the file, and name the array if the file holds several. Common returns: SL_EIO: the
- * file cannot be opened or mapped. SL_EFILE: its content is not as described below. SL_ENOMEM.
+ * file cannot be opened or mapped. SL_EFILE: the content is not as described below. SL_ENOMEM.
  */
 #ifndef SL_PARTITION_NPY_H
 #define SL_PARTITION_NPY_H
@@ -41,8 +41,8 @@ double sl_npy_real(const struct sl_npy *array, uint64_t i);
 /* Item i as an integer below `limit` (at most 2^53). If it is negative, a fraction, NaN or too large: `limit`. */
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
 
-/* Read a feature table of shape [n_rows, columns >= 1] with finite values. The result has the form that
- * sl_features_settle chooses. */
+/* Read a feature table of shape [n_rows, columns >= 1] with finite values. The result has the form of
+ * sl_features_settle. */
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
 
 /* Read the classes of n_rows vertices, of shape [n_rows] or [n_rows, 1]. *out gets n_rows labels (sl_free). NaN and

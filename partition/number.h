@@ -3,9 +3,9 @@
  *
  * Numbers in text, fast: shared by the readers of CSV and METIS files.
  *
- * Each function reads one number that starts at `p` and ends before `end`. It returns the end of the number, or NULL
- * if there is no such number. `end` must point at a byte that is part of no number: a line's newline, or a final
- * NUL. The functions do not depend on the locale.
+ * Each function reads one number from `p` on, before `end`. The result is the end of the number, or NULL if no such
+ * number is there. `end` must point at a byte that is part of no number: a line's newline, or a final NUL. The
+ * functions do not depend on the locale.
  */
 #ifndef SL_PARTITION_NUMBER_H
 #define SL_PARTITION_NUMBER_H

@@ -16,15 +16,15 @@
 
 enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE };
 
-/* A partition into G parts. Part q holds the ids first[q] .. first[q + 1] - 1. It consists of n_pieces / G
+/* A partition into G parts. Part q holds the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
  * consecutive pieces; piece k holds piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their
  * dataset ids; sl_partition_make_of_pieces orders them breadth first.
  *
  * `graph` is the whole graph in new ids. An in-neighbour list keeps the order of the dataset's ids, because random
- * draws address positions in it and sums run along it.
+ * draws address list positions and sums run along a list.
  *
- * If a process holds only some parts (sl_partition_make_held), the lists of the other parts are absent. Their
- * offsets are set only at the start of each part. The arrays have full size, but untouched pages take no memory. */
+ * If a process holds only some parts (sl_partition_make_held), the lists of all further parts are absent, with
+ * offsets only at the start of each part. The arrays have full size, but untouched pages take no memory. */
 struct sl_partition {
     uint32_t n_parts;
     uint32_t n_pieces;      /* a multiple of G */
@@ -43,9 +43,9 @@ struct sl_partition {
  *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
  *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
  *    SL_PARTITION_NONE     equal ranges of the dataset's order
- * One part is always the identity. The parts are read from `cache_file` if it is valid, and otherwise written to it
- * (NULL: no file). Equal seeds give equal parts. Parts may be empty if n_parts > N. METIS's own output is captured.
- * SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
+ * One part is always the identity. The parts are read from `cache_file` if the file is valid, and otherwise written
+ * there (NULL: no file). Equal seeds give equal parts. Parts may be empty if n_parts > N. METIS's own output is
+ * captured. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                                  uint64_t seed, const char *cache_file, struct sl_partition *out);
 
@@ -56,7 +56,7 @@ enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_
 
 #define SL_PARTITION_PIECES 32
 
-/* The number of pieces that sl_partition_make_of_pieces makes. */
+/* The number of pieces of sl_partition_make_of_pieces. */
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts);
 
 /* The same for training on the whole graph, with two differences.
@@ -68,12 +68,12 @@ uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertice
  * holds the pieces.
  *
  * Order. Vertices of a piece are in breadth-first order along in-edges inside the piece, from the smallest dataset
- * id. Rows that are summed together then lie close together. */
+ * id. Rows of one sum then lie close together. */
 enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
                                            uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
                                            struct sl_partition *out);
 
-/* The part that owns an id, by binary search in first[n_parts + 1]. */
+/* The owner of an id, by binary search in first[n_parts + 1]. */
 static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_parts, sl_vertex id)
 {
     uint32_t low = 0;

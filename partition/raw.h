@@ -53,7 +53,7 @@ struct sl_raw_files {
 };
 
 /* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder. `split`
- * NULL means the only split. SL_EFILE: a file is missing (message: the file; if it has the features, a hint at
+ * NULL means the only split. SL_EFILE: a file is missing (message: the file; for features also a hint at
  * --features). SL_EINVAL: the split is missing, or `split` is NULL and there are several (message: the names).
  * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Figures that describe a dataset.
+ * Figures of a dataset.
  */
 #ifndef SL_PARTITION_STATISTICS_H
 #define SL_PARTITION_STATISTICS_H

@@ -15,8 +15,9 @@
 #include "runtime/files/safetensors.h"
 #include "support/status.h"
 
-/* Save to the folder `dir`, which is made if it is missing. `metadata` must not have the keys "starling_checkpoint"
- * and "starling_checksum", which are added. SL_EINVAL, SL_EIO, SL_ENOMEM: the old checkpoint is then unchanged. */
+/* Save to the folder `dir`, and make the folder if missing. `metadata` must not have the keys "starling_checkpoint"
+ * and "starling_checksum": the function adds both. SL_EINVAL, SL_EIO, SL_ENOMEM: the old checkpoint is then
+ * unchanged. */
 enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tensors, uint32_t n,
                                   const struct sl_metadata *metadata, uint32_t n_metadata);
 
@@ -32,9 +33,10 @@ struct sl_checkpoint_lock {
     char *path;
 };
 
-/* Lock the existing folder `dir` for this process, by a file DIR/lock. The system unlocks it if the process ends
- * without sl_checkpoint_release. If the file cannot be made or the file system has no locks: SL_OK with out->held
- * false. SL_EINVAL: another process holds the lock (message: its id). SL_ENOMEM. On failure *out is empty. */
+/* Lock the existing folder `dir` for this process, by a file DIR/lock. If the process ends without
+ * sl_checkpoint_release, the system unlocks the folder. If the file cannot be made or the file system has no locks:
+ * SL_OK with out->held false. SL_EINVAL: another process holds the lock (message: its id). SL_ENOMEM. On failure
+ * *out is empty. */
 enum sl_status sl_checkpoint_acquire(const char *dir, struct sl_checkpoint_lock *out);
 
 /* Unlock and remove the file. A lock that is not held, or empty, is allowed. */
@@ -43,8 +45,8 @@ void sl_checkpoint_release(struct sl_checkpoint_lock *lock);
 /* True if a safetensors file is a checkpoint, of any version. */
 bool sl_is_checkpoint(const struct sl_tensors *tensors);
 
-/* A metadata value as a number: a whole decimal or a real number that the caller of sl_checkpoint_save wrote.
- * SL_EFILE: the key is missing, or the value is not such a number. */
+/* A metadata value as a number: a whole decimal or a real number, as given to sl_checkpoint_save. SL_EFILE: the key
+ * is missing, or the value is not such a number. */
 enum sl_status sl_checkpoint_whole(const struct sl_tensors *checkpoint, const char *key, uint64_t *out);
 enum sl_status sl_checkpoint_real(const struct sl_tensors *checkpoint, const char *key, double *out);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Safetensors files: named arrays with a JSON header. safetensors.torch.load_file reads them as a state dict.
+ * Safetensors files: named arrays with a JSON header. safetensors.torch.load_file reads such a file as a state
+ * dict.
  *
- * Layout: the length of the header (8 bytes, little-endian), the header, then the arrays without gaps. The header is
- * a JSON object of name -> {dtype, shape, data_offsets}, with an optional "__metadata__" of strings. The model
+ * Layout: the length of the header (8 bytes, little-endian), the header, then the arrays without gaps. The header
+ * is a JSON object of name -> {dtype, shape, data_offsets}, with an optional "__metadata__" of strings. The model
  * chooses its tensors' names, and the trainer the content of a checkpoint.
  */
 #ifndef SL_RUNTIME_FILES_SAFETENSORS_H
@@ -62,8 +63,8 @@ struct sl_tensors {
     char *metadata_text; /* holds the strings of `metadata` */
 };
 
-/* Make a tensor of two dimensions (columns > 0), one (columns 0) or none (rows and columns 0). A name that is too
- * long is cut. For three dimensions the caller sets the members. */
+/* Make a tensor of two dimensions (columns > 0), one (columns 0) or none (rows and columns 0). Too long a name is
+ * cut. For three dimensions the caller sets the members. */
 struct sl_tensor sl_tensor_make(const char *name, enum sl_tensor_kind kind, uint64_t rows, uint64_t columns,
                                 const void *data);
 
@@ -77,9 +78,9 @@ uint64_t sl_tensor_bytes(const struct sl_tensor *tensor);
 enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *tensors, uint32_t n,
                                     const struct sl_metadata *metadata, uint32_t n_metadata);
 
-/* Read a file, which may be hostile. The caller frees *out (sl_tensors_free). SL_EIO: it cannot be read. SL_EFILE:
- * it is not a safetensors file, or has other types than sl_tensor_kind or more than three dimensions. SL_ENOMEM. On
- * failure *out is empty. */
+/* Read a file. The file may be hostile. The caller frees *out (sl_tensors_free). SL_EIO: the file cannot be read.
+ * SL_EFILE: not a safetensors file, or a tensor with a type outside sl_tensor_kind or with more than three
+ * dimensions. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out);
 
 /* The same for `n` bytes in memory, allocated by sl_alloc or sl_file_read. On success *out owns the
@@ -92,9 +93,9 @@ const struct sl_tensor *sl_tensors_find(const struct sl_tensors *tensors, const 
 /* The value of a metadata key; NULL: none. Valid as long as `tensors`. */
 const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *key);
 
-/* Copy the array with the name of `wanted` to `out`, after a check of its shape. Float and double are converted into
- * each other; other types must be equal. SL_EFILE: no such tensor, or another shape or type. `out` is then
- * unchanged. */
+/* Copy the array with the name of `wanted` to `out`, after a check of its shape. Float converts to double and
+ * double to float; any further types must be equal. SL_EFILE: no such tensor, or another shape or type. `out` is
+ * then unchanged. */
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out);
 
 /* Release all memory and empty the struct. An empty struct is allowed. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Where the time of a trace went: arithmetic over sl_trace_data, and rules that turn it into advice.
+ * Where the time of a trace went: arithmetic over sl_trace_data, and rules for advice.
  *
  * Time is counted once. Each worker's makespan is cut into busy, StarPU, transfers and idle. The time between two
- * tasks counts for the stage of the later task, because the worker waited for it. The time after a worker's last
- * task is the tail. So over all workers
+ * tasks counts for the stage of the later task, because the worker waited for the later task. The time after a
+ * worker's last task is the tail. So over all workers
  *
  *   sum over stages of (busy + StarPU + transfers + idle) + tail = workers x makespan.
  */
@@ -68,8 +68,8 @@ enum sl_status sl_analysis_make(const struct sl_trace_data *data, struct sl_anal
 
 void sl_analysis_free(struct sl_analysis *analysis);
 
-/* Fill in the advice from the other members. sl_analysis_make calls it; it is public for tests of the rules. Each
- * rule names a cause, and bounds the gain from its removal:
+/* Fill in the advice from the members above. sl_analysis_make calls this function; tests of the rules call it, too.
+ * Each rule names a cause, and bounds the gain from its removal:
  *   waiting    workers idle before a stage's tasks: the stage with most idle time, divided among the workers
  *   tail       workers idle after the last task
  *   sampling   sampling and gathering without compute beside it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Runs read back from files of --metrics: counts and times of one epoch. They are the only input of the projection
+ * Runs read back from files of --metrics: counts and times of one epoch. The projection has no further input
  * (runtime/report/projection.h).
  */
 #ifndef SL_RUNTIME_REPORT_MEASURED_H
@@ -30,7 +30,7 @@ struct sl_measured {
 };
 
 /* Read n >= 1 files into out[n]. From the last run of each file, take the epoch of median time. The first epoch
- * warms up and does not count if there are others. SL_EIO: a file cannot be read. SL_EFILE: it is not a file of
+ * warms up, and counts only if no second follows. SL_EIO: a file cannot be read. SL_EFILE: a file is not of
  * --metrics, is from full-graph training or an older version, or has no epoch with training. SL_EINVAL: dataset,
  * model or sampler differ from the first file's (message: the difference). SL_ENOMEM. */
 enum sl_status sl_measured_read(const char *const *paths, uint32_t n, struct sl_measured *out);

@@ -3,9 +3,8 @@
  *
  * Metrics: one JSON object per line, for programs. progress.h is for people.
  *
- * A number reads back as the same double. A number that is not finite is written as null. Each line is flushed:
- * other programs can follow a run, and a killed run leaves whole lines. Only the thread that submits tasks may call
- * these functions.
+ * A number reads back as the same double. A number is null if not finite. Each line is flushed: other programs can
+ * follow a run, and a killed run leaves whole lines. Only the submitting thread may call the functions below.
  */
 #ifndef SL_RUNTIME_REPORT_METRICS_H
 #define SL_RUNTIME_REPORT_METRICS_H
@@ -57,7 +56,7 @@ struct sl_metrics_bytes {
     uint64_t between_ranks; /* all messages between ranks */
 };
 
-/* Rows that were requested from the PEs' feature caches in an epoch, and rows found there. */
+/* Rows requested from the PEs' feature caches in an epoch, and hits. */
 struct sl_metrics_cache {
     uint64_t rows;
     uint64_t hits;
@@ -131,16 +130,15 @@ struct sl_metrics_summary {
     struct sl_waits waits;
 };
 
-/* Start writing to the file `path` (NULL: none) and to `stream` (NULL: none; it stays open and the caller's).
- * Without `append` an existing file is emptied. With `append` an unfinished last line is removed, and new lines
- * follow. SL_EIO. On failure *out is empty. An empty struct writes nowhere. */
+/* Start writing to the file `path` (NULL: none) and to `stream` (NULL: none; borrowed, and left open). Without
+ * `append` an existing file is emptied. With `append` an unfinished last line is removed, and new lines follow.
+ * SL_EIO. On failure *out is empty. An empty struct writes nowhere. */
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out);
 
 /* Cut a file opened with `append` back to a checkpoint of its last run: `n_steps` steps and `n_epochs` whole epochs
- * from the run's start. The resumed run would otherwise repeat lines that the interrupted run wrote after its
- * checkpoint. The first "step", "epoch" or "summary" beyond the checkpoint goes, with everything after it. Earlier
- * runs, and foreign lines before the cut, stay. The stream is unchanged, and so is a file that is not regular.
- * SL_EIO: the file cannot be read or cut. SL_ENOMEM. */
+ * from the run's start. The resumed run would otherwise repeat lines of the interrupted run. The cut is before the
+ * first "step", "epoch" or "summary" beyond the checkpoint. Earlier runs, and foreign lines before the cut, stay.
+ * The stream is unchanged. A file stays whole if not regular. SL_EIO: the file cannot be read or cut. SL_ENOMEM. */
 enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, uint64_t n_steps);
 
 /* Write one line. SL_EIO: the write failed. SL_ENOMEM. */

@@ -4,7 +4,7 @@
  * The progress of a run, for people. On a terminal: a bar per epoch with loss, accuracy and time left. Everywhere,
  * also after each bar: one line of fixed form per epoch.
  *
- * These functions write to the given stream only. Only the thread that submits tasks may call them. metrics.h is for
+ * Output goes to the given stream only. Only the submitting thread may call the functions. metrics.h is for
  * programs.
  */
 #ifndef SL_RUNTIME_REPORT_PROGRESS_H
@@ -33,7 +33,7 @@ struct sl_progress {
     int bar_shown;       /* a bar is on the terminal's current line */
 };
 
-/* The mode for a stream: BAR on a terminal that can move its cursor, else LINES. With several ranks: LINES, because
+/* The mode for a stream: BAR on a terminal with a movable cursor, else LINES. With several ranks: LINES, because
  * mpirun may forward a terminal to a file. */
 enum sl_progress_mode sl_progress_mode_of(FILE *stream);
 
@@ -41,18 +41,17 @@ enum sl_progress_mode sl_progress_mode_of(FILE *stream);
 void sl_progress_open(FILE *stream, enum sl_progress_mode mode, uint32_t epochs, uint32_t steps_per_epoch,
                       struct sl_progress *out);
 
-/* Report that step `step` (1 .. steps_per_epoch) of epoch `epoch` (1 .. epochs) is done. Call it after every step:
- * it draws at most ten times a second. */
+/* Report the end of step `step` (1 .. steps_per_epoch) of epoch `epoch` (1 .. epochs). Call this after every step;
+ * drawing happens at most ten times a second. */
 void sl_progress_step(struct sl_progress *progress, uint32_t epoch, uint32_t step, double loss);
 
-/* Report that an epoch is done: replace the bar by the line
- * "epoch  3/10  loss  1.2345  valid  67.12 %  test  66.01 %  time    1.234 s  eval   0.123 s".
- * "-" stands for a score that was not computed. */
+/* Report the end of an epoch: replace the bar by the line "epoch  3/10  loss  1.2345  valid  67.12 %  test  66.01 %
+ * time    1.234 s  eval   0.123 s". "-" stands for a missing score. */
 void sl_progress_epoch(struct sl_progress *progress, const struct sl_metrics_epoch *epoch);
 
-/* Report that the run is done: "best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s". With several ranks,
- * before it, the time of messages (codelets/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123
- * s for them". */
+/* Report the end of the run: "best epoch 7  valid 67.12 %  test 66.01 %  time 12.345 s". With several ranks, before
+ * it, the time of messages (codelets/waits.h): "messages  3.210 s, 91.23 % of it hidden; workers waited 0.123 s for
+ * them". */
 void sl_progress_summary(struct sl_progress *progress, const struct sl_metrics_summary *summary);
 
 /* Remove the bar, before other output on the terminal. */

@@ -15,14 +15,14 @@
  * number of seeds in a group's step.
  *
  * Counts. V_h(n) and E_h(n) are the vertices and edges of hop h in a group's step. P cooperating PEs sample as one
- * PE with P times the seeds, so any run with groups of n seeds measures them. Between two measured n the logarithm
- * of a count is linear in the logarithm of n. Below the first it is proportional to n. That is the lower bound of a
- * concave count with V(0) = 0. Beyond the last it lies on the line through the last two points, or with one run is
- * proportional to n. That is the upper bound, since V(PB) <= P V(B). No count is above the graph's.
+ * PE with P times the seeds, so any run with groups of n seeds measures both. Between two measured n the logarithm
+ * of a count is linear in the logarithm of n. Below the first n a count is proportional to n: the lower bound of a
+ * concave count with V(0) = 0. Beyond the last n it lies on the line through the last two points, or with one run
+ * is proportional to n: the upper bound, since V(PB) <= P V(B). No count is above the graph's.
  *
- * Rows. Cooperating PEs send each other a share s(G) of the rows that would be sent if each edge brought a row of
- * its own. s(G) is interpolated over G in the same way, and is at most 1. The bytes of ids and row gradients keep
- * their proportion to the bytes of rows in the run with the largest groups.
+ * Rows. Cooperating PEs send each other a share s(G) of one row per edge. s(G) is interpolated over G like the
+ * counts, and is at most 1. The bytes of ids and row gradients keep their proportion to the bytes of rows in the
+ * run with the largest groups.
  *
  * Work, in seconds of a device like the first run's. A stage takes the first run's seconds per unit times the units
  * of the projected epoch. All stages are scaled alike, so that the first run's idle time is included. The units are
@@ -37,8 +37,8 @@
  *   optimise            models and steps; gossip has one model per PE, the other modes one per machine
  *
  * The fixed cost of a PE's step is fitted by least squares through the first run. The fit uses the runs of one
- * process whose PEs made at least ten times the first run's steps. Without such a run it is 0. Work is spread evenly
- * over the devices. If `processors` is smaller than P, the devices share the processors.
+ * process whose PEs made at least ten times the first run's steps. Without such a run the fixed cost is 0. Work is
+ * spread evenly over the devices. If `processors` is smaller than P, the devices share the processors.
  *
  * Messages between machines are those of runtime/exchange/mpi.c, for one rank in a step. o is a PE's number of
  * partners on other machines. No message counts as hidden behind work.

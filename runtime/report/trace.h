@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * FxT traces of some steps of a run. Tracing is switched on before StarPU starts. It records a window of steps.
+ * FxT traces of some steps of a run. Tracing is switched on before StarPU starts. A window of steps is recorded.
  * After StarPU has stopped and written its trace, the trace is converted and reported on. With several ranks, all
  * ranks trace into the same folder and open and close their windows at the same steps. Rank 0 converts and reports
  * for all. StarPU puts the traces on one clock.
  *
- * FxT records from just before the first step's sampling is submitted. It stops when the tasks of the last step, and
- * the samples ahead of it, have ended. No task runs when the window opens or closes, so each task in it is complete.
- * With --depth 2 the window of steps 10:12 also holds the compute phases of steps 8 and 9, and the sampling of steps
- * 13 and 14.
+ * FxT records from just before the first step's sampling is submitted. Recording stops when the tasks of the last
+ * step, and the samples ahead of that step, have ended. No task runs when the window opens or closes, so each
+ * recorded task is complete. With --depth 2 the window of steps 10:12 also holds the compute phases of steps 8 and
+ * 9, and the sampling of steps 13 and 14.
  *
  * Files of a traced folder:
  *   paje.trace     for ViTE; each stage has its colour (sl_stage_colour)
@@ -37,8 +37,8 @@ struct sl_trace {
 };
 
 /* Before starpu_init: make --trace's folder, and tell StarPU to trace into it without recording yet. Without
- * --trace: tell StarPU not to trace. (From a process's second traced run on, FxT prints on standard error that it
- * could not rename its first file. That is harmless.) SL_ENOTSUP: StarPU was built without FxT, or is older than
+ * --trace: tell StarPU not to trace. (From a process's second traced run on, FxT prints a harmless message on
+ * standard error: its first file could not be renamed.) SL_ENOTSUP: StarPU was built without FxT, or is older than
  * 1.4. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_trace_prepare(const struct sl_settings *settings);
 
@@ -47,8 +47,8 @@ enum sl_status sl_trace_prepare(const struct sl_settings *settings);
 enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_step, uint64_t n_steps,
                              uint32_t n_per_epoch, struct sl_trace *out);
 
-/* Call these before and after each step's submission, in step order. They open the window, mark the step as a user
- * event, and close the window. The calls that open and close it wait for all tasks. */
+/* Call both around each step's submission, in step order. The calls open the window, mark the step as a user event,
+ * and close the window. Opening and closing wait for all tasks. */
 void sl_trace_before_step(struct sl_trace *trace, uint64_t step);
 void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A traced folder, read back: StarPU's tasks.rec and trace.rec, and with several ranks comms.rec. They are recutils
+ * A traced folder, read back: StarPU's tasks.rec and trace.rec, and with several ranks comms.rec. All are recutils
  * files: lines "Key: value", with empty lines between records. With several ranks StarPU has put all times on rank
- * 0's clock. Every rank's workers are numbered from 0. trace.rec has one rank's events after the other's, each
- * window between the marks "rankR" and "end". Events outside a window are ignored.
+ * 0's clock. Every rank's workers are numbered from 0. trace.rec has the events rank by rank, each window between
+ * the marks "rankR" and "end". Events outside a window are ignored.
  *
  * Folders may come from anywhere: another machine, another StarPU program, a damaged disk. Tasks with our names
- * (sl_task_name) have a stage, a hop, a PE and a step. For other programs' tasks, the name up to the first number is
- * the stage. A task with a mark (SL_TASK_MARK) has its codelet's times, and StarPU's time in the task before and
- * after counts as StarPU. A task without a mark has StarPU's times.
+ * (sl_task_name) have a stage, a hop, a PE and a step. For tasks of foreign programs, the name up to the first
+ * number is the stage. A task with a mark (SL_TASK_MARK) has its codelet's times, and StarPU's time in the task
+ * before and after counts as StarPU. A task without a mark has StarPU's times.
  */
 #ifndef SL_RUNTIME_REPORT_TRACE_READ_H
 #define SL_RUNTIME_REPORT_TRACE_READ_H
@@ -32,10 +32,10 @@ struct sl_trace_name {
     uint64_t step;
 };
 
-/* Parse one of our task names. False: it is not one. `text` need not be NUL-terminated. */
+/* Parse one of our task names. False: a foreign name. `text` need not be NUL-terminated. */
 bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out);
 
-/* A stage of the trace. The first SL_N_STAGES are ours, with their numbers, even if no task has them. */
+/* A stage of the trace. The first SL_N_STAGES are ours, with their numbers, even without tasks. */
 struct sl_trace_stage {
     char name[SL_TRACE_STAGE_BYTES];
     unsigned colour; /* 0xRRGGBB */
@@ -47,7 +47,7 @@ struct sl_trace_task {
     const char *name; /* n_name bytes in the file, not NUL-terminated */
     uint32_t n_name;
     uint32_t stage; /* in sl_trace_data.stage; undefined if the task did not run */
-    /* It has a worker, a start and an end. Otherwise it is one of StarPU's own tasks, such as a wait for data. */
+    /* True: the task has a worker, a start and an end. False: a task of StarPU's own, such as a wait for data. */
     bool ran;
     bool ours; /* hop, pe and step are known */
     uint32_t hop, pe;
