@@ -22,8 +22,8 @@ static int complain(const char *program, int code)
     return code;
 }
 
-/* End all processes because this one has failed and the others wait for it. If all have failed, rank 0 reports
- * first, as it does not wait. Within a process the first thread reports, a worker or the training thread. */
+/* End all processes: the others would wait for this failed process. If all have failed, rank 0 reports first,
+ * without a pause. Within a process the first thread reports, a worker or the training thread. */
 static const char *program_name;
 
 static void end_all(void)
@@ -40,7 +40,7 @@ static void end_all(void)
     }
 }
 
-/* Called if the run makes no progress, or if a task has failed that other processes wait for. Ends all processes. */
+/* End all processes after a run without progress, or after the failure of a task with remote dependents. */
 static void give_up(void)
 {
     end_all();

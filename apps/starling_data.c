@@ -29,7 +29,7 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 enum form { FORM_RAW, FORM_METIS, FORM_CACHE };
 
-/* The options of all commands. Each command's table lists the options that it has. */
+/* The options of all commands. Each command's table lists its options. */
 struct settings {
     char *dataset; /* the positional argument; for `report`: the folder */
     /* data */
@@ -444,7 +444,7 @@ static enum sl_status load(const struct settings *settings, struct sl_dataset *o
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-/* End all ranks if a collective step failed on this one. The others would wait for its messages. */
+/* End all ranks if a collective step failed on this rank: the others would wait for its messages. */
 static enum sl_status end_all_if_failed(enum sl_status st)
 {
     if (st != SL_OK && sl_process_count() > 1) {
@@ -696,7 +696,7 @@ static struct sl_cluster cluster_of(const struct settings *s)
     };
 }
 
-/* Take the measured value of each quantity that the command line does not give. */
+/* Take the measured value of each quantity missing on the command line. */
 static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
 {
     const struct sl_option_table *table = &commands[COMMAND_PROJECT];
@@ -757,7 +757,7 @@ done:
     return st;
 }
 
-/* Check that the cost of messages is given, or join the ranks that will measure it. */
+/* Check that the cost of messages is given, or join the ranks for its measurement. */
 static enum sl_status check_link(const struct sl_option_parse *parse)
 {
     static const char *const needed[] = {"latency", "message-time", "bandwidth"};
@@ -775,7 +775,7 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
     return SL_OK;
 }
 
-/* Check the needs of a command beside its options. If it is collective, join the ranks. */
+/* Check the needs of a command beside its options. Join the ranks for a collective command. */
 static enum sl_status check_command(int command, const struct sl_option_parse *parse)
 {
     if (command == COMMAND_PROJECT) {

@@ -71,7 +71,7 @@ static enum sl_status check_offsets(const struct sl_arrays *a)
     return SL_OK;
 }
 
-/* *n_classes_out gets a->n_classes, or 1 + the largest label if that is 0. */
+/* *n_classes_out gets a->n_classes; if 0, 1 + the largest label. */
 static enum sl_status check_labels(const struct sl_arrays *a, uint32_t *n_classes_out)
 {
     int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;

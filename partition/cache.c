@@ -72,7 +72,7 @@ struct summing {
     _Atomic uint64_t sum;
 };
 
-/* Each chunk's checksum starts from its number. The sum does not depend on the order in which threads finish. */
+/* Each chunk's checksum starts from its number. The sum does not depend on the order of the threads. */
 static void sum_chunks(void *context, uint64_t begin, uint64_t end)
 {
     struct summing *summing = context;
@@ -221,7 +221,7 @@ bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, u
 
 /* ---- Reading: the file ------------------------------------------------------------------------------------------- */
 
-/* True if the header is one of ours, has this key and describes this file. */
+/* True if the header is ours, has this key and describes this file. */
 static bool header_fits(const struct header *header, enum kind kind, uint64_t key, uint64_t file_bytes)
 {
     return memcmp(header->magic, MAGIC, sizeof header->magic) == 0 && header->byte_order == BYTE_ORDER_MARK &&
@@ -254,7 +254,7 @@ struct reading {
     bool low_memory;
 };
 
-/* The section `which`, if it holds `count` elements of `size` bytes. NULL: it does not, or it is damaged. */
+/* The section `which`, with `count` elements of `size` bytes. NULL: another size, or damaged. */
 static const void *section(const struct reading *file, enum section which, uint64_t count, uint64_t size)
 {
     const struct header *header = &file->header;

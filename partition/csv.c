@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of numbers: parsing the blocks of lines that lines.c delivers. */
+ * Tables of numbers: parsing the blocks of lines from lines.c. */
 #include "partition/csv.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 
 /* ---- One line ---------------------------------------------------------------------------------------------------- */
 
-/* Return the end of the line that starts at `p`, without its line end. *next gets the start of the next line. */
+/* Return the end of the line at `p`, without its line end. *next gets the start of the next line. */
 static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
 {
     const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
@@ -54,7 +54,7 @@ static inline const char *read_id(const char *p, const char *end, uint32_t n, sl
     return p != NULL && value < n ? p : NULL;
 }
 
-/* Read the lines and check that there are exactly `n_lines`. */
+/* Read the lines and check their number: exactly `n_lines`. */
 static enum sl_status read_exactly(const char *path, uint64_t n_lines,
                                    enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context)
 {
@@ -67,8 +67,8 @@ static enum sl_status read_exactly(const char *path, uint64_t n_lines,
     return st;
 }
 
-/* Refuse a number of lines that the file is too short to hold, before memory is allocated for them. `line_bytes` is
- * the length of the shortest line, its end included. Only a regular file has a length to check. */
+/* Refuse a number of lines beyond the length of the file, before memory is allocated for so many lines.
+ * `line_bytes` is the length of the shortest line, its end included. Only a regular file has a length to check. */
 static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t line_bytes)
 {
     struct stat info;

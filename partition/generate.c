@@ -241,7 +241,7 @@ static double activity(const struct world *world, sl_vertex v)
 }
 
 /* Distribute the edges in proportion to activity. If there are enough edges, every vertex gets one first. No vertex
- * writes to more than half of the others; edges above that bound go round-robin. */
+ * writes to more than half of all other vertices; edges above the bound go round-robin. */
 static void set_out_degrees(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -275,14 +275,14 @@ static void set_out_degrees(struct world *world)
     }
 }
 
-/* Find the probability s that an edge stays in its home class, so that labels agree as often as the recipe asks.
+/* Find the probability s that an edge stays in its home class, so that labels agree at the recipe's rate.
  *
  *    q  share of edges between two vertices that are not strays
  *    a  probability that an edge ends in its home class
  *    c  probability that two popular vertices share a class
  *
- * A stray's label agrees with its neighbour's only outside its home, so homophily = a q + (1 - a) (1 - q) c. An edge
- * to anywhere may come home, so a = s + (1 - s) (1 - PARTNER_SHARE) c. */
+ * A stray's label agrees with its neighbour's only outside its home, so homophily = a q + (1 - a) (1 - q) c. An
+ * edge to anywhere may come home, so a = s + (1 - s) (1 - PARTNER_SHARE) c. */
 static void set_same_class(struct world *world)
 {
     const struct sl_recipe *r = world->recipe;
@@ -328,7 +328,7 @@ static uint32_t pick(const struct world *world, uint32_t begin, uint32_t end, do
 }
 
 /* A vertex of topic j among the partners of the home topic. A partner is the topic of a popular vertex in another
- * class. If that vertex shares the class, take a vertex from anywhere. */
+ * class. If the popular vertex shares the class, take a vertex from anywhere. */
 static uint32_t pick_partner(const struct world *world, const struct home *home, uint32_t j, double u)
 {
     uint32_t n = world->recipe->n_vertices;
@@ -485,7 +485,7 @@ done:
     return st;
 }
 
-/* Word `rank` of a vocabulary. Vocabularies of topics come first, then those of classes. */
+/* Word `rank` of a vocabulary. Vocabularies of topics come first, then vocabularies of classes. */
 static uint32_t vocabulary_word(const struct sl_recipe *recipe, uint32_t vocabulary, uint32_t rank)
 {
     struct sl_draw draw = draw_for(recipe, CHOICE_VOCABULARY);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
- * destinations, so that the lists come out sorted. */
+ * destinations. The lists come out sorted. */
 #include "partition/graph.h"
 
 #include "support/memory.h"

@@ -24,7 +24,7 @@
 #define MAX_WORKERS 16
 #define MAX_SLOTS (2 * MAX_WORKERS)
 
-/* A buffer and the lines in it. */
+/* A buffer and its lines. */
 struct slot {
     char *buffer;
     size_t room;
@@ -288,7 +288,7 @@ static enum sl_status read_rest(struct source *source, struct pump *pump)
     for (unsigned i = 0; i < n_workers; i++) {
         pthread_join(workers[i], NULL);
     }
-    /* A failed block lies before the place where the reader stopped, so its message comes first. */
+    /* A failed block lies before the end of the read text, so its message comes first. */
     return pump->status != SL_OK ? sl_fail(pump->status, "%s", pump->message) : st;
 }
 

@@ -148,7 +148,7 @@ static uint64_t sum_text(uint64_t sum, const char *text)
     return sl_checksum(sum, text, strlen(text) + 1);
 }
 
-/* Add a path in its absolute form, which is the same from every working folder. */
+/* Add a path in its absolute form, the same from every working folder. */
 static uint64_t sum_path(uint64_t sum, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -200,7 +200,7 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
     origin->state = origin->identity;
 }
 
-/* Use the generator's stand-in for a dataset that has no folder. */
+/* Use the generator's stand-in for a dataset without a folder. */
 static enum sl_status use_recipe(const struct sl_dataset_options *options, const char *searched, struct origin *origin)
 {
     const char *name = dataset_of(options);

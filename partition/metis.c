@@ -102,7 +102,7 @@ static enum sl_status make_graph(const struct sl_graph *graph, struct problem *p
 
 /* ---- The constraints --------------------------------------------------------------------------------------------- */
 
-/* Omit a constraint whose weights are all zero: METIS would only spend time on it. */
+/* Omit a constraint with all weights zero: METIS would only lose time. */
 static enum sl_status make_weights(const struct sl_dataset *dataset, struct problem *problem)
 {
     const struct sl_graph *graph = &dataset->graph;

@@ -32,7 +32,7 @@ struct reader {
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
-/* The next line that is not a comment, as [*start, *stop). False at the end of the file. */
+/* The next line except comments, as [*start, *stop). False at the end of the file. */
 static bool next_line(struct reader *reader, const char **start, const char **stop)
 {
     while (reader->p < reader->end) {
@@ -56,7 +56,7 @@ static const char *skip_blanks(const char *p, const char *stop)
     return p;
 }
 
-/* Read the next number of a line. Returns 1; 0 at the line's end; -1 if something other than a number is there. */
+/* Read the next number of a line. Returns 1; 0 at the line's end; -1 before any other text. */
 static int next_number(const char **p, const char *stop, uint64_t *out)
 {
     const char *next = skip_blanks(*p, stop);

@@ -22,7 +22,7 @@
 #define MAX_COLUMNS (1 << 24)
 #define GRAIN 65536 /* items that one thread converts at a time */
 
-/* The memory that holds an array's bytes. */
+/* The memory of an array's bytes. */
 struct owner {
     struct sl_map map;
     unsigned char *inflated; /* NULL: the bytes are in the map */
@@ -225,7 +225,7 @@ static double float_item(const unsigned char *p, uint32_t bytes)
     }
 }
 
-/* The item's bits, with its sign extended if it is signed. */
+/* The item's bits, sign-extended if signed. */
 static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
 {
     uint64_t bits = 0;
@@ -258,7 +258,7 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
-/* A parallel conversion of items. It records the first item that cannot be converted. */
+/* A parallel conversion of items. `bad` records the first wrong item. */
 struct conversion {
     const struct sl_npy *array;
     void *out;

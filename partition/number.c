@@ -42,7 +42,7 @@ const char *sl_number_u64(const char *p, const char *end, uint64_t *out)
     return p;
 }
 
-/* Read a number with the C library, in the C locale, from a copy of the text that is NUL-terminated. */
+/* Read a number with the C library, in the C locale, from a NUL-terminated copy of the text. */
 static const char *read_slowly(const char *p, const char *end, double *out)
 {
     char copy[1024];

@@ -18,7 +18,7 @@
 #define GRAIN 1024           /* vertices whose lists one thread renumbers at a time */
 #define STRETCH (16 * GRAIN) /* vertices between two releases of pages in low-memory mode */
 
-/* The list of the split that a vertex is in. */
+/* A vertex's list in the split. */
 enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRATA };
 
 /* ---- Choosing the parts ------------------------------------------------------------------------------------------ */
@@ -96,7 +96,7 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
     return sl_fail(SL_EINVAL, "partition: there is no method %d", (int)method);
 }
 
-/* Choose the parts, or read them from the cache file. A cache file that cannot be written is no failure. */
+/* Choose the parts, or read them from the cache file. A failed write of the cache file is no failure. */
 static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_partition_method method,
                                      uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
 {
@@ -127,7 +127,8 @@ static void assign_id(const uint32_t *pieces, sl_vertex v, uint32_t *next, struc
     partition->dataset_ids[id] = v;
 }
 
-/* Give ids to the vertices that can be reached from the id `from`, the last of its piece so far, inside the piece. */
+/* Give ids to all vertices reachable from the id `from` inside its piece. `from` is the last id of the piece so
+ * far. */
 static void assign_reached(const struct sl_graph *graph, const uint32_t *pieces, uint32_t from, uint32_t *next,
                            struct sl_partition *partition)
 {
@@ -203,7 +204,7 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
     atomic_fetch_add(&r->n_cut, n_cut);
 }
 
-/* Set the offsets of part q's lists, which start at `begin`. Returns the end of the last list. */
+/* Set the offsets of part q's lists, from `begin` on. Returns the end of the last list. */
 static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_held, uint64_t begin,
                              struct sl_partition *partition)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Writing the raw layout: each number as the shortest text that reads back the same. */
+ * Writing the raw layout: each number as the shortest text with the same value. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* uselocale */
 #endif

@@ -101,7 +101,7 @@ static enum sl_status find_directory(const struct archive *archive, uint64_t *of
     return SL_OK;
 }
 
-/* The 64-bit extra field holds, in this order, each of the three numbers that is all ones in the entry. */
+/* The 64-bit extra field holds, in this order, those of the three numbers with all ones in the entry. */
 static bool read_extra64(const unsigned char *p, size_t bytes, uint64_t *unpacked, uint64_t *packed, uint64_t *offset)
 {
     uint64_t *numbers[] = {unpacked, packed, offset};

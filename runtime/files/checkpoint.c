@@ -106,7 +106,7 @@ free_path:
 
 /* ---- the lock ---- */
 
-/* Lock the file, if it is still the file at `path`. *held_out false with SL_OK: it is not, or there are no locks. */
+/* Lock the file, if still the file at `path`. *held_out false with SL_OK: another file is there, or no locks exist. */
 static enum sl_status try_lock(const char *dir, const char *path, int file, bool *held_out)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -124,7 +124,7 @@ static enum sl_status try_lock(const char *dir, const char *path, int file, bool
             "--checkpoint folder",
             dir, known ? (long)lock.l_pid : 0L);
     }
-    /* Another process may have unlocked and removed the file after we opened it. */
+    /* Another process may have unlocked and removed the file since our open(). */
     *held_out = fstat(file, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino;
     return SL_OK;
 }

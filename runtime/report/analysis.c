@@ -123,7 +123,7 @@ static size_t join_spans(struct span *span, size_t n)
     return n == 0 ? 0 : last + 1;
 }
 
-/* The part of a state that lies in joined spans. */
+/* The part of a state inside joined spans. */
 static double inside_s(const struct sl_trace_state *state, const struct span *span, size_t n)
 {
     size_t low = 0; /* the first span that ends after the state's start */
@@ -237,8 +237,8 @@ static enum sl_status count_overlap(struct sl_analysis *a)
 
 #define NO_TASK UINT32_MAX
 
-/* The search for the longest path. By task: the length of the longest path that ends with it, the task before it on
- * that path, and Kahn's counts. */
+/* The search for the longest path. By task: the length of the longest path up to its end, its predecessor on the
+ * path, and Kahn's counts. */
 struct path {
     double *end_s;
     uint32_t *before;

@@ -186,7 +186,7 @@ static enum sl_status put(FILE *stream, const char *line)
     return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
 }
 
-/* Write a line and release it. NULL: there was no memory to make it. */
+/* Write a line and release it. NULL: no memory for the line. */
 static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
 {
     char *dump = NULL;
@@ -479,7 +479,7 @@ static enum position position_of(const struct scan *scan, const json_t *line)
     return is_event(line, "summary") ? BEYOND : NEITHER;
 }
 
-/* A config followed by the first step or the first epoch starts a run. Lines before it are of other runs. */
+/* A config followed by the first step or the first epoch starts a run. All lines before are of earlier runs. */
 static bool starts_run(struct scan *scan, const json_t *line)
 {
     bool step = is_event(line, "step");

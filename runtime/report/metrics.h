@@ -138,7 +138,7 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
 /* Cut a file opened with `append` back to a checkpoint of its last run: `n_steps` steps and `n_epochs` whole epochs
  * from the run's start. The resumed run would otherwise repeat lines of the interrupted run. The cut is before the
  * first "step", "epoch" or "summary" beyond the checkpoint. Earlier runs, and foreign lines before the cut, stay.
- * The stream is unchanged. A file stays whole if not regular. SL_EIO: the file cannot be read or cut. SL_ENOMEM. */
+ * The stream is unchanged. Only a regular file is cut. SL_EIO: the file cannot be read or cut. SL_ENOMEM. */
 enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, uint64_t n_steps);
 
 /* Write one line. SL_EIO: the write failed. SL_ENOMEM. */

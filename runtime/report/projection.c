@@ -46,7 +46,7 @@ static double slope(const struct curve *c, uint32_t i)
     return log(c->y[i] / c->y[i - 1]) / log(c->n[i] / c->n[i - 1]);
 }
 
-/* Slope of the counts beyond point i. Measured noise must not make it negative or more than proportional. */
+/* Slope of the counts beyond point i. Noise must not make the slope negative or more than proportional. */
 static double rise(const struct curve *c, uint32_t i)
 {
     double proportional = c->y[i] / c->n[i];
@@ -133,7 +133,7 @@ static double group_count(const struct sl_projection *p, uint32_t h, bool edges,
     return interpolate(&c, n);
 }
 
-/* Share of all_rows that PEs in groups of this size send each other. */
+/* Share of all_rows between PEs of groups with this size. */
 static double row_share(const struct sl_projection *p, uint32_t group_size)
 {
     struct curve c = {.most = 1};
@@ -171,7 +171,7 @@ static struct counts project_counts(const struct sl_projection *p, uint32_t n_pe
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
-/* Edges, each times the columns that it sums. */
+/* Edges, each times its summed columns. */
 static double added(const struct sl_measured *shape, const struct counts *c)
 {
     return all_rows(shape, c->edges);
@@ -377,7 +377,7 @@ static double step_messages(const struct wiring *w, double layers)
     return counts + requests + rows;
 }
 
-/* Arrays go down the chain one after another. The last machine sends each to all others. */
+/* Arrays go down the chain one after another. The last machine sends each array to all further machines. */
 static double step_sums(const struct wiring *w, const struct sl_link *link, const struct sl_measured *shape)
 {
     double arrays = shape->n_parameters;

@@ -367,7 +367,7 @@ done:
     return st;
 }
 
-/* In a child process: become ViTE, without a display. alarm() ends it after VITE_SECONDS. */
+/* In a child process: become ViTE, without a display. alarm() ends ViTE after VITE_SECONDS. */
 static void become_vite(const char *folder)
 {
     if (chdir(folder) == 0 && freopen("/dev/null", "w", stdout) != NULL && freopen("/dev/null", "w", stderr) != NULL) {
@@ -378,7 +378,7 @@ static void become_vite(const char *folder)
     _exit(127);
 }
 
-/* Let ViTE draw the trace if it is installed. Its failure is no failure of the report. */
+/* Let ViTE draw the trace if it is installed. A failure of ViTE is no failure of the report. */
 static enum sl_status draw_with_vite(const char *folder)
 {
     char *trace = NULL;

@@ -269,7 +269,7 @@ static void fill_bins(const struct sl_trace_data *data, double *bin)
     }
 }
 
-/* Draw the area between `below` and the upper edge of the layer. `below` then becomes that edge. */
+/* Draw the area between `below` and the upper edge of the layer. `below` then becomes the upper edge. */
 static void put_layer(const struct view *v, const double *layer, double *below, unsigned colour)
 {
     double full_s = v->data->makespan_s / N_BINS * v->data->n_workers;
@@ -336,7 +336,7 @@ static void put_lane(const struct view *v, uint32_t worker, double y, double hei
     }
 }
 
-/* Tasks are drawn last, so that nothing hides them. Each has its name and time as a tooltip. */
+/* Tasks are drawn last: nothing hides a task. Each has its name and time as a tooltip. */
 static void put_tasks(const struct view *v, double y, double height)
 {
     const struct sl_trace_data *data = v->data;
@@ -591,8 +591,7 @@ static void put_node(const struct dag *dag, uint32_t i)
             c, dark ? "white" : "black", dag->critical[i] != 0 ? ", color=red, penwidth=4" : "");
 }
 
-/* Edges into a task from the shown tasks that it depends on, directly or through StarPU's own tasks, which are not
- * shown. */
+/* Edges into a task from its shown dependencies, direct or through StarPU's own tasks (not shown). */
 static void put_edges(const struct dag *dag, uint32_t i)
 {
     const struct sl_trace_data *data = dag->data;

@@ -38,7 +38,7 @@
 
 /* ---- the window ---- */
 
-/* The file that StarPU writes: it appends the process's rank to RAW_NAME. */
+/* The raw trace of StarPU: RAW_NAME with the process's rank. */
 static enum sl_status written_path(const char *folder, uint32_t rank, char **out)
 {
     return sl_format(out, "%s/" RAW_NAME "_%u", folder, rank);
@@ -54,7 +54,7 @@ static enum sl_status set_variable(const char *name, const char *value)
     return SL_OK;
 }
 
-/* Remove a raw trace that a killed run has left. */
+/* Remove the raw trace of a killed run. */
 static enum sl_status remove_raw(const char *folder)
 {
     char *path = NULL;
@@ -232,7 +232,7 @@ void sl_trace_discard(const char *folder)
 
 #if CAN_TRACE
 
-/* The converter's files that are kept; the last only with several ranks. set_paths has the same order. */
+/* The kept files of the converter; the last only with several ranks. set_paths has the same order. */
 static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "comms.rec"};
 #define N_KEPT (sizeof kept / sizeof *kept)
 
@@ -241,7 +241,7 @@ static size_t n_kept(void)
     return sl_n_ranks() > 1 ? N_KEPT : N_KEPT - 1;
 }
 
-/* A file that the converter writes through a pipe to us. The converter ignores failed writes; our writer reports
+/* A file of the converter, which reaches us through a pipe. The converter ignores failed writes; our writer reports
  * them. */
 struct channel {
     int from, to; /* ends of the pipe; -1: closed */
@@ -434,7 +434,7 @@ done:
 /* ---- the Paje trace ---- */
 
 /* Rewrite the definition of a task's state: "6 NAME TYPE NAME "RED GREEN BLUE"". StarPU 1.4 writes colours as
- * 0..255, but viewers expect 0..1. It also repeats each state for ten scheduling contexts that we do not use. Write
+ * 0..255, but viewers expect 0..1. Each state also has ten copies for scheduling contexts, all unused here. Write
  * the state once, with its stage's colour. False: the line is something else. */
 static bool fix_state(const char *line, size_t n, FILE *stream)
 {
@@ -464,7 +464,7 @@ static bool fix_state(const char *line, size_t n, FILE *stream)
     return true;
 }
 
-/* True for a task's mark. It is for the report; in a viewer it would hide the marks of the steps. */
+/* True for a task's mark. The report needs such marks; in a viewer they would hide the marks of the steps. */
 static bool is_mark(const char *line, size_t n)
 {
     static const char value[] = "\"" SL_TASK_MARK;

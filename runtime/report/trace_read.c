@@ -22,7 +22,7 @@
 
 /* ---- names ---- */
 
-/* Skip `word` at *p. False: it is not there. */
+/* Skip `word` at *p. False: another text. */
 static bool skip(const char **p, const char *end, const char *word)
 {
     size_t n = strlen(word);
@@ -47,7 +47,7 @@ static bool skip_number(const char **p, const char *end, const char *word, uint6
     return true;
 }
 
-/* Skip the stage that the name begins with, and the dot after it. */
+/* Skip the stage at the name's start, and its dot. */
 static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
 {
     for (int s = 0; s < SL_N_STAGES; s++) {
@@ -88,7 +88,7 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
     return true;
 }
 
-/* A colour for a foreign stage. The palette repeats, and has no grey: that is StarPU's. */
+/* A colour for a foreign stage. The palette repeats, without StarPU's grey. */
 static unsigned foreign_colour(uint32_t i)
 {
     static const unsigned colours[] = {0x1f77b4, 0xff7f0e, 0x2ca02c, 0xd62728, 0x9467bd,
@@ -441,7 +441,7 @@ struct activity {
     uint64_t step;
 };
 
-/* A worker while trace.rec is read: its current state, and the states below it. */
+/* A worker while trace.rec is read: its current state, and the states below. */
 struct worker {
     struct activity nested[MAX_NESTED];
     uint32_t depth; /* nested[depth] is the current state */
@@ -538,7 +538,7 @@ done:
     return st;
 }
 
-/* The task whose codelet ran from *start_s to `end_s`. NULL: it did not run then, or its worker is in no task. With
+/* The task with a codelet running from *start_s to `end_s`. NULL: no such run, or its worker is in no task. With
  * several ranks StarPU has stretched the times to rank 0's clock, but not the duration in the mark. So *start_s is
  * cut to the task. */
 static struct sl_trace_task *marked_task(const struct states *s, uint64_t job, double *start_s, double end_s)
