@@ -163,10 +163,10 @@ SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n
             sl_dropout_keep(&a->draw, n_rows, vertices, a->threshold, c0, n, keep);
         }
         for (uint32_t r = 0; r < n_rows; r++) {
-            size_t at = (size_t)(i0 + r) * a->n_columns + c0;
-            const sl_real *y = normalise_block(a, norm[r], c0, n, z + at, room);
-            gate_block(n, scale, y, keep + r * sl_dropout_stride(n), residual == NULL ? NULL : residual + at,
-                       gate_out + at, h_out + at);
+            size_t base = (size_t)(i0 + r) * a->n_columns + c0;
+            const sl_real *y = normalise_block(a, norm[r], c0, n, z + base, room);
+            gate_block(n, scale, y, keep + r * sl_dropout_stride(n), residual == NULL ? NULL : residual + base,
+                       gate_out + base, h_out + base);
         }
     }
 }
@@ -226,11 +226,11 @@ SL_INLINE void backward_batch_block(const struct sl_activate *a, uint32_t c0, co
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;
     for (uint32_t i = 0; i < a->n_rows; i++) {
-        size_t at = (size_t)i * a->n_columns + c0;
+        size_t base = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            sl_real gy = sl_activate_pass(gate[at + c], scale, gh[at + c]);
-            sl_real zhat = sl_activate_zhat(z[at + c], mean[c], rstd[c]);
-            gz[at + c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, slope[c], offset[c]);
+            sl_real gy = sl_activate_pass(gate[base + c], scale, gh[base + c]);
+            sl_real zhat = sl_activate_zhat(z[base + c], mean[c], rstd[c]);
+            gz[base + c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, slope[c], offset[c]);
         }
     }
 }
@@ -283,10 +283,10 @@ SL_INLINE void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32
     memset(slope, 0, n * sizeof *slope);
     memset(offset, 0, n * sizeof *offset);
     for (uint32_t i = 0; i < a->n_rows; i++) {
-        size_t at = (size_t)i * a->n_columns + c0;
+        size_t base = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            double gy = (double)sl_activate_pass(gate[at + c], scale, gh[at + c]);
-            slope[c] += gy * (double)sl_activate_zhat(z[at + c], mean[c], rstd[c]);
+            double gy = (double)sl_activate_pass(gate[base + c], scale, gh[base + c]);
+            slope[c] += gy * (double)sl_activate_zhat(z[base + c], mean[c], rstd[c]);
             offset[c] += gy;
         }
     }
@@ -406,12 +406,12 @@ static struct backward_run backward_run(const struct activate_args *args, void *
     run.sums = backward_operands(args, buffers, &run.a, &run.z);
     const uint32_t row = sl_task_run(&args->head, run.a.n_rows, k);
     const uint32_t end = sl_task_run(&args->head, run.a.n_rows, k + 1);
-    const size_t at = (size_t)row * run.a.n_columns;
+    const size_t base = (size_t)row * run.a.n_columns;
     run.a.n_rows = end - row;
-    run.z = run.z == NULL ? NULL : run.z + at;
-    run.gate = (const uint8_t *)sl_buffer_data(buffers[0]) + at;
-    run.gh = (const sl_real *)sl_buffer_data(buffers[1]) + at;
-    run.gz = (sl_real *)sl_buffer_data(buffers[2]) + at;
+    run.z = run.z == NULL ? NULL : run.z + base;
+    run.gate = (const uint8_t *)sl_buffer_data(buffers[0]) + base;
+    run.gh = (const sl_real *)sl_buffer_data(buffers[1]) + base;
+    run.gz = (sl_real *)sl_buffer_data(buffers[2]) + base;
     if (args->norm == SL_ACTIVATE_LAYER) {
         run.sums.gw += (size_t)k * run.a.n_columns;
         run.sums.gb += (size_t)k * run.a.n_columns;
@@ -428,12 +428,12 @@ struct rows_read {
 };
 
 /* n numbers from `at` on, widened into `room` where they are of bf16. */
-static const sl_real *as_real(struct rows_read from, size_t at, size_t n, sl_real *room)
+static const sl_real *as_real(struct rows_read from, size_t base, size_t n, sl_real *room)
 {
     if (from.rows == NULL || !from.is_bf16) {
-        return from.rows == NULL ? NULL : (const sl_real *)from.rows + at;
+        return from.rows == NULL ? NULL : (const sl_real *)from.rows + base;
     }
-    sl_bf16_widen(n, (const sl_bf16 *)from.rows + at, room);
+    sl_bf16_widen(n, (const sl_bf16 *)from.rows + base, room);
     return room;
 }
 
@@ -449,12 +449,12 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
         return st;
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        size_t at = (size_t)i * a.n_columns;
+        size_t base = (size_t)i * a.n_columns;
         a.n_rows = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
         size_t n = (size_t)a.n_rows * a.n_columns;
-        sl_activate_forward_cpu(&a, as_real(z, at, n, h + stretch), as_real(residual, at, n, h + 2 * stretch),
-                                gate_out + at, h);
-        sl_bf16_round(n, h, h_out + at);
+        sl_activate_forward_cpu(&a, as_real(z, base, n, h + stretch), as_real(residual, base, n, h + 2 * stretch),
+                                gate_out + base, h);
+        sl_bf16_round(n, h, h_out + base);
         a.ids += a.threshold > 0 ? a.n_rows : 0;
     }
     sl_free(h);
@@ -635,25 +635,25 @@ static struct starpu_codelet residual_backward_cl = {
 /* ---- submissions ---- */
 
 /* `handle` is [n_rows x n_columns]. */
-static enum sl_status check_matrix(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_rows,
+static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
                                    uint32_t n_columns)
 {
     if (handle != NULL && sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, what,
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, label,
                    handle == NULL ? 0 : sl_handle_rows(handle), handle == NULL ? 0 : sl_handle_columns(handle), n_rows,
                    n_columns);
 }
 
 /* Rows row0 .. row0 + n_rows - 1 of `handle` are there, n_columns wide. */
-static enum sl_status check_rows(const char *name, const char *what, starpu_data_handle_t handle, uint32_t row0,
+static enum sl_status check_rows(const char *name, const char *label, starpu_data_handle_t handle, uint32_t row0,
                                  uint32_t n_rows, uint32_t n_columns)
 {
     if ((uint64_t)row0 + n_rows <= sl_handle_rows(handle) && sl_handle_columns(handle) == n_columns) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of %s [%u x %u]", name, n_rows, n_columns, row0, what,
+    return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of %s [%u x %u]", name, n_rows, n_columns, row0, label,
                    sl_handle_rows(handle), sl_handle_columns(handle));
 }
 

@@ -177,11 +177,11 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
     for (uint64_t i0 = sl_warp() * n_teams; i0 < a.n_rows; i0 += sl_n_warps() * n_teams) {
         const uint64_t i = i0 + team.first / lanes;
         const uint32_t n = i < a.n_rows ? a.n_columns : 0;
-        const size_t at = (size_t)i * a.n_columns;
+        const size_t base = (size_t)i * a.n_columns;
         const uint32_t vertex = a.threshold > 0 && n > 0 ? a.dataset_ids[a.ids[i]] : 0;
         struct sl_activate_row row = {0, 1};
         if (norm == SL_ACTIVATE_LAYER) {
-            row = row_norm<V>(team, n, z + at);
+            row = row_norm<V>(team, n, z + base);
         }
         for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
             reals<V> x[STEP / V] = {};
@@ -189,10 +189,10 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < n) {
-                    x[k] = load<V>(z + at + c);
+                    x[k] = load<V>(z + base + c);
                 }
                 if (c < n && residual != nullptr) {
-                    r[k] = load<V>(residual + at + c);
+                    r[k] = load<V>(residual + base + c);
                 }
             }
             uint32_t group = c0 / STEP + team.lane;
@@ -204,7 +204,7 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
                 uint32_t c = column_of<V>(team, c0, k);
                 uint32_t keep = __shfl_sync(FULL, mask, (int)(team.first + (c - c0) / STEP)) >> c % STEP;
                 if (c < n) {
-                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + at + c, h + at + c);
+                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + base + c, h + base + c);
                 }
             }
         }
@@ -258,7 +258,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
     const struct team team = this_team(lanes);
     const uint32_t n_teams = SL_WARP / lanes;
     for (uint64_t i = sl_warp() * n_teams + team.first / lanes; i < a.n_rows; i += sl_n_warps() * n_teams) {
-        const size_t at = (size_t)i * a.n_columns;
+        const size_t base = (size_t)i * a.n_columns;
         for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
             reals<V> x[STEP / V] = {};
             reals<V> g[STEP / V] = {};
@@ -266,18 +266,18 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < a.n_columns) {
-                    g[k] = load<V>(gh + at + c);
-                    open[k] = load<V>(gate + at + c);
+                    g[k] = load<V>(gh + base + c);
+                    open[k] = load<V>(gate + base + c);
                 }
                 if (norm == SL_ACTIVATE_BATCH && c < a.n_columns) {
-                    x[k] = load<V>(z + at + c);
+                    x[k] = load<V>(z + base + c);
                 }
             }
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < a.n_columns) {
                     reals<V> gy = gated<V>(scale, open[k], g[k]);
-                    *reinterpret_cast<reals<V> *>(gz + at + c) =
+                    *reinterpret_cast<reals<V> *>(gz + base + c) =
                         norm == SL_ACTIVATE_BATCH ? batch_gz<V>(&a, means, c, x[k], gy) : gy;
                 }
             }
@@ -297,14 +297,14 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
     for (uint64_t i0 = sl_warp() * n_teams; i0 < a.n_rows; i0 += sl_n_warps() * n_teams) {
         const uint64_t i = i0 + team.first / lanes;
         const uint32_t n = i < a.n_rows ? a.n_columns : 0;
-        const size_t at = (size_t)i * a.n_columns;
-        const struct sl_activate_row row = row_norm<V>(team, n, z + at);
+        const size_t base = (size_t)i * a.n_columns;
+        const struct sl_activate_row row = row_norm<V>(team, n, z + base);
         sl_real sum = 0;
         sl_real slope = 0;
         for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
-            reals<V> gy = gated<V>(scale, load<V>(gate + at + c), load<V>(gh + at + c));
+            reals<V> gy = gated<V>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
             reals<V> weight = load<V>(a.weight + c);
-            reals<V> x = load<V>(z + at + c);
+            reals<V> x = load<V>(z + base + c);
             for (int v = 0; v < V; v++) {
                 sum += gy.x[v] * weight.x[v];
                 slope += gy.x[v] * weight.x[v] * (x.x[v] - row.mean);
@@ -313,13 +313,13 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
         sum = team_sum(team, sum) / (sl_real)a.n_columns;
         slope = team_sum(team, slope) * row.rstd / (sl_real)a.n_columns;
         for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
-            reals<V> gy = gated<V>(scale, load<V>(gate + at + c), load<V>(gh + at + c));
+            reals<V> gy = gated<V>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
             reals<V> weight = load<V>(a.weight + c);
-            reals<V> x = load<V>(z + at + c);
+            reals<V> x = load<V>(z + base + c);
             for (int v = 0; v < V; v++) {
                 x.x[v] = sl_activate_layer_gz(row, x.x[v], gy.x[v] * weight.x[v], sum, slope);
             }
-            *reinterpret_cast<reals<V> *>(gz + at + c) = x;
+            *reinterpret_cast<reals<V> *>(gz + base + c) = x;
         }
         if (n > 0 && team.lane == 0) {
             rows_out[i] = row;
@@ -359,12 +359,12 @@ add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const 
         sl_real g[AHEAD] = {};
         uint8_t open[AHEAD] = {};
         for (uint32_t k = 0; k < AHEAD; k++) {
-            const size_t at = (size_t)(i0 + k) * a->n_columns + c;
+            const size_t base = (size_t)(i0 + k) * a->n_columns + c;
             row[k] = column;
             if (i0 + k < end) {
-                x[k] = z[at];
-                g[k] = gh[at];
-                open[k] = gate[at];
+                x[k] = z[base];
+                g[k] = gh[base];
+                open[k] = gate[base];
             }
             if (norm == SL_ACTIVATE_LAYER && i0 + k < end) {
                 row[k] = rows[i0 + k];

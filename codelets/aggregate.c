@@ -1097,10 +1097,10 @@ done:
     return st;
 }
 
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_rows *gm = what->gm;
+    const struct sl_rows *gm = returned->gm;
     struct backward_args args = {.head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift};
     struct sl_task task;
     uint32_t n_rows = 0;
@@ -1116,16 +1116,16 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
         n_rows += packed[q].n_rows;
     }
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    args.head.work = sum_bytes(what->n_edges, n_rows, gm->n_columns);
+    args.head.work = sum_bytes(returned->n_edges, n_rows, gm->n_columns);
     sl_task_begin(&task, &backward_cl);
-    sl_task_add(&task, what->edge_offsets, STARPU_R);
-    sl_task_add(&task, what->back_offsets, STARPU_R);
-    sl_task_add(&task, what->back_rows, STARPU_R);
+    sl_task_add(&task, returned->edge_offsets, STARPU_R);
+    sl_task_add(&task, returned->back_offsets, STARPU_R);
+    sl_task_add(&task, returned->back_rows, STARPU_R);
     add_chunks(&task, gm);
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, &packed[q], STARPU_W)};
     }
-    args.weights = add_weights(&task, what->weights, what->n_parts);
+    args.weights = add_weights(&task, returned->weights, returned->n_parts);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1167,22 +1167,22 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
 }
 
 /* Whether all parts' rows, and the sums', have the columns in hand. */
-static enum sl_status check_full(const struct sl_full_sources *what, starpu_data_handle_t m)
+static enum sl_status check_full(const struct sl_full_sources *sources, starpu_data_handle_t m)
 {
-    const struct sl_full_columns *columns = &what->columns;
+    const struct sl_full_columns *columns = &sources->columns;
     uint64_t n_chunks = 0;
-    if (what->n_parts > SL_MAX_PES) {
-        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts (at most %d)", what->n_parts, SL_MAX_PES);
+    if (sources->n_parts > SL_MAX_PES) {
+        return sl_fail(SL_EINVAL, "sl_aggregate_full: %u parts (at most %d)", sources->n_parts, SL_MAX_PES);
     }
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        uint32_t at = columns->at[q];
-        n_chunks += what->rows[q].split.n_chunks;
-        if ((uint64_t)at + columns->n > what->rows[q].n_columns ||
+    for (uint32_t q = 0; q < sources->n_parts; q++) {
+        uint32_t start = columns->start[q];
+        n_chunks += sources->rows[q].split.n_chunks;
+        if ((uint64_t)start + columns->n > sources->rows[q].n_columns ||
             (uint64_t)columns->first + columns->n > sl_handle_columns(m)) {
             return sl_fail(
                 SL_EINVAL,
                 "sl_aggregate_full: columns %u + %u of width %u, from column %u of part %u's rows of width %u",
-                columns->first, columns->n, sl_handle_columns(m), at, q, what->rows[q].n_columns);
+                columns->first, columns->n, sl_handle_columns(m), start, q, sources->rows[q].n_columns);
         }
     }
     return n_chunks <= SL_MAX_FULL_CHUNKS ? SL_OK
@@ -1190,37 +1190,37 @@ static enum sl_status check_full(const struct sl_full_sources *what, starpu_data
                                                     (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS);
 }
 
-enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                         uint32_t row0, int beta, starpu_data_handle_t m)
 {
-    const struct sl_full_columns *columns = &what->columns;
+    const struct sl_full_columns *columns = &sources->columns;
     struct full_args args = {.head = *head,
                              .row0 = row0,
-                             .n_parts = what->n_parts,
+                             .n_parts = sources->n_parts,
                              .beta = beta,
                              .first_column = columns->first,
                              .n_columns = columns->n};
-    const struct sl_rows *rows = what->rows;
+    const struct sl_rows *rows = sources->rows;
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, check_full(what, m), done);
-    SL_TRY(st, sl_parts_dtype("sl_aggregate_full", what->n_parts, rows, &args.dtype), done);
+    SL_TRY(st, check_full(sources, m), done);
+    SL_TRY(st, sl_parts_dtype("sl_aggregate_full", sources->n_parts, rows, &args.dtype), done);
     SL_TRY(st, check_sums("sl_aggregate_full", args.dtype, m), done);
     sl_task_begin(&task, &full_cl);
-    sl_task_add(&task, what->offsets, STARPU_R);
-    sl_task_add(&task, what->sources, STARPU_R);
-    sl_task_add(&task, what->first, STARPU_R);
+    sl_task_add(&task, sources->offsets, STARPU_R);
+    sl_task_add(&task, sources->sources, STARPU_R);
+    sl_task_add(&task, sources->first, STARPU_R);
     sl_task_add(&task, m, beta || columns->first > 0 ? STARPU_RW : STARPU_W);
-    for (uint32_t q = 0; q < what->n_parts; q++) {
+    for (uint32_t q = 0; q < sources->n_parts; q++) {
         args.chunks[q] = rows[q].split.n_chunks;
         args.shift[q] = rows[q].split.shift;
-        args.column[q] = columns->at[q];
+        args.column[q] = columns->start[q];
         args.width[q] = rows[q].n_columns;
         add_chunks(&task, &rows[q]);
     }
-    args.weights = add_factors(&task, what->weights, what->first_id);
+    args.weights = add_factors(&task, sources->weights, sources->first_id);
     args.head.stage = sl_task_stage(head, SL_STAGE_AGGREGATE);
-    args.head.work = sum_bytes(what->n_edges, sl_handle_rows(m), columns->n);
+    args.head.work = sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:
     return st;

@@ -64,8 +64,8 @@ static inline SL_HOST_DEVICE sl_real sl_weights_factor(const struct sl_weights *
 /* s f list / deg of a destination of degree > 0: what its edges have in common. */
 static inline SL_HOST_DEVICE sl_real sl_weights_share(const struct sl_weights *weights, sl_vertex id, uint64_t degree)
 {
-    const sl_real *dtype = weights->factors + 2 * (size_t)id;
-    return weights->scale * dtype[0] * (dtype[1] / (sl_real)degree);
+    const sl_real *number = weights->factors + 2 * (size_t)id;
+    return weights->scale * number[0] * (number[1] / (sl_real)degree);
 }
 /* s f^2. */
 static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *weights, sl_vertex id)
@@ -266,7 +266,7 @@ struct sl_returned {
 
 /* One task for all of n_owners: for each, items t0 .. of the transposed block into packed, n rows of width F, which may be
  * of bf16. */
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *what,
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
                                             uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
 
 /* What an owner adds up: its own block's share and what the other PEs of the group sent. */
@@ -289,7 +289,7 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
 /* Columns that sums are taken of: columns first .. first + n - 1 of the sums, those from at[q] on of part q's rows. */
 struct sl_full_columns {
     uint32_t first, n;
-    const uint32_t *at; /* n_parts */
+    const uint32_t *start; /* n_parts */
 };
 
 /* Evaluation over whole parts: what the sums over a part's lists read. */
@@ -306,7 +306,7 @@ struct sl_full_sources {
 
 /* Destinations row0 .. row0 + D - 1 of the part into chunk m [D x F], or into some of its columns: with beta 0 those from column 0 on come
  * first, and begin the chunk anew. Precisions as above. */
-enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *what,
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                         uint32_t row0, int beta, starpu_data_handle_t m);
 
 #endif

@@ -82,7 +82,7 @@ template <typename S, typename T> struct block_means : plain_list<S, T> {
     T *m;
     struct sl_device_sources x;
 
-    __device__ struct item dtype(uint32_t d, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t d, uint32_t n_columns) const
     {
         uint32_t begin = __ldg(offsets + d);
         uint32_t end = __ldg(offsets + d + 1);
@@ -108,9 +108,9 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
     struct sl_weights weights;
     uint32_t row0;
 
-    __device__ struct item dtype(uint32_t d, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t d, uint32_t n_columns) const
     {
-        struct item it = block.dtype(d, n_columns);
+        struct item it = block.item_of(d, n_columns);
         it.id = sl_weights_destination(&weights, row0 + d);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
@@ -140,7 +140,7 @@ template <typename S, typename T> struct part_means : plain_list<S, T> {
     uint8_t shift[SL_MAX_PES];
     uint32_t width[SL_MAX_PES];
 
-    __device__ struct item dtype(uint32_t i, uint32_t) const
+    __device__ struct item item_of(uint32_t i, uint32_t) const
     {
         uint64_t origin = __ldg(offsets);
         uint64_t begin = __ldg(offsets + row0 + i) - origin;
@@ -169,9 +169,9 @@ template <typename S, typename T> struct part_sums : plain_list<S, T> {
     struct part_means<S, T> part;
     struct sl_weights weights;
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
-        struct item it = part.dtype(i, n_columns);
+        struct item it = part.item_of(i, n_columns);
         it.id = sl_weights_destination(&weights, part.row0 + i);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
@@ -234,7 +234,7 @@ template <typename Transposed, typename T> struct sent_gradients : plain_list<sl
     uint32_t first[TARGETS + 1];
     T *packed[TARGETS];
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
         uint32_t k = 0;
         while (i >= first[k + 1]) {
@@ -260,7 +260,7 @@ template <typename Transposed> struct own_gradients : plain_list<sl_real, sl_rea
     struct sl_gradient g;
     uint32_t t0;
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
         uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + i) -
                        g.row0; /* wraps below row0, and is then too large */
@@ -285,7 +285,7 @@ struct self_gradients : plain_list<sl_real, sl_real> {
     struct sl_device_rows gm;
     struct sl_gradient g;
 
-    __device__ struct item dtype(uint32_t i, uint32_t n_columns) const
+    __device__ struct item item_of(uint32_t i, uint32_t n_columns) const
     {
         const sl_vertex id = sl_weights_destination(&weights, g.row0 + i);
         return {0,
@@ -326,7 +326,7 @@ template <typename List, typename V> using target_of = typename sl_stored<typena
 
 /* sum + the n terms of an item from `begin` on, in order. All lanes of a warp come here together, whatever their own n. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ V add_terms(const List &list, const struct tile &at, const struct item &it, uint64_t begin,
+static inline __device__ V add_terms(const List &list, const struct tile &tile, const struct item &it, uint64_t begin,
                                      uint32_t n, V sum)
 {
     static_assert(LANES % UNROLL == 0, "the lanes' terms are added UNROLL at a time");
@@ -337,7 +337,7 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
         const typename List::source *my_row = nullptr;
         sl_real my_weight = it.weight;
         if (done + lane < n) {
-            my_row = list.row(it, begin + done + lane, at.n_columns, &my_weight);
+            my_row = list.row(it, begin + done + lane, tile.n_columns, &my_weight);
         }
         for (uint32_t k = 0; k < LANES && done + k < most; k += UNROLL) {
             source_of<List, V> x[UNROLL];
@@ -345,14 +345,14 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
             for (uint32_t u = 0; u < UNROLL; u++) {
                 const source_of<List, V> *row =
                     (const source_of<List, V> *)__shfl_sync(SL_ALL_LANES, (unsigned long long)my_row, lane0 + k + u);
-                if (at.active && done + k + u < n) {
-                    x[u] = __ldg(row + at.column);
+                if (tile.active && done + k + u < n) {
+                    x[u] = __ldg(row + tile.column);
                 }
             }
             SL_UNROLL
             for (uint32_t u = 0; u < UNROLL; u++) {
                 sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
-                if (at.active && done + k + u < n) {
+                if (tile.active && done + k + u < n) {
                     sum = sl_plus(sum, sl_times(w, sl_wide(x[u])));
                 }
             }
@@ -362,27 +362,27 @@ static inline __device__ V add_terms(const List &list, const struct tile &at, co
 }
 
 /* An item's own term. */
-template <typename V, typename List> static inline __device__ V own_term(const struct tile &at, const struct item &it)
+template <typename V, typename List> static inline __device__ V own_term(const struct tile &tile, const struct item &it)
 {
-    return sl_times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + at.column)));
+    return sl_times(it.self_weight, sl_wide(__ldg((const source_of<List, V> *)it.self + tile.column)));
 }
 
 /* Add an item's list, or nothing where it is left to the block. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ void sum_alone(const List &list, const struct tile &at, const struct item &it, int beta)
+static inline __device__ void sum_alone(const List &list, const struct tile &tile, const struct item &it, int beta)
 {
     const bool leaves = it.end - it.begin > LONG;
-    const bool writes = at.active && it.out != nullptr && !leaves;
-    target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
+    const bool writes = tile.active && it.out != nullptr && !leaves;
+    target_of<List, V> *out = (target_of<List, V> *)it.out + tile.column;
     V sum = nothing(V());
     if (writes && beta) {
         sum = sl_wide(*out);
     }
     if constexpr (List::adds_self) {
-        sum = writes ? sl_plus(sum, own_term<V, List>(at, it)) : sum;
+        sum = writes ? sl_plus(sum, own_term<V, List>(tile, it)) : sum;
     }
     const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
-    sum = add_terms<V, LANES>(list, at, it, it.begin, n, sum);
+    sum = add_terms<V, LANES>(list, tile, it, it.begin, n, sum);
     if (writes) {
         sl_store(sum, out);
     }
@@ -390,7 +390,7 @@ static inline __device__ void sum_alone(const List &list, const struct tile &at,
 
 /* Add a long list: each group of the block has a slice of it. part: room for one V a thread. All threads come here together. */
 template <typename V, uint32_t LANES, typename List>
-static inline __device__ void sum_together(const List &list, const struct tile &at, const struct item &it, int beta,
+static inline __device__ void sum_together(const List &list, const struct tile &tile, const struct item &it, int beta,
                                            V *part)
 {
     const uint32_t n_groups = SL_THREADS / LANES;
@@ -398,13 +398,13 @@ static inline __device__ void sum_together(const List &list, const struct tile &
     const uint64_t length = it.end - it.begin;
     const uint64_t begin = length * group / n_groups;
     const uint32_t n = (uint32_t)(length * (group + 1) / n_groups - begin);
-    part[threadIdx.x] = add_terms<V, LANES>(list, at, it, it.begin + begin, n, nothing(V()));
+    part[threadIdx.x] = add_terms<V, LANES>(list, tile, it, it.begin + begin, n, nothing(V()));
     __syncthreads();
-    if (group == 0 && at.active) {
-        target_of<List, V> *out = (target_of<List, V> *)it.out + at.column;
+    if (group == 0 && tile.active) {
+        target_of<List, V> *out = (target_of<List, V> *)it.out + tile.column;
         V sum = beta ? sl_wide(*out) : nothing(V());
         if constexpr (List::adds_self) {
-            sum = sl_plus(sum, own_term<V, List>(at, it));
+            sum = sl_plus(sum, own_term<V, List>(tile, it));
         }
         for (uint32_t k = 0; k < n_groups; k++) {
             sum = sl_plus(sum, part[k * LANES + threadIdx.x]);
@@ -430,12 +430,12 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
     for (uint32_t b = blockIdx.x; b < n_blocks * n_tiles; b += gridDim.x) {
         const uint32_t item0 = b % n_blocks * n_groups;
         const uint32_t column = b / n_blocks * LANES + lane;
-        const struct tile at = {n_columns, column, column < n_vectors};
+        const struct tile tile = {n_columns, column, column < n_vectors};
         struct item it = {0, 0, nullptr, 0, 0, 0, nullptr};
         if (group < n_items - item0) {
-            it = list.dtype(item0 + group, n_columns);
+            it = list.item_of(item0 + group, n_columns);
         }
-        sum_alone<V, LANES>(list, at, it, beta);
+        sum_alone<V, LANES>(list, tile, it, beta);
         if (!__syncthreads_or(it.end - it.begin > LONG)) {
             continue;
         }
@@ -445,7 +445,7 @@ static __global__ void __launch_bounds__(SL_THREADS, 3)
         __syncthreads();
         for (uint32_t i = 0; i < n_groups; i++) {
             if (is_long[i]) {
-                sum_together<V, LANES>(list, at, list.dtype(item0 + i, n_columns), beta, part);
+                sum_together<V, LANES>(list, tile, list.item_of(item0 + i, n_columns), beta, part);
             }
         }
     }
@@ -710,13 +710,13 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
 #define POINTERS 256 /* of a launch */
 
 struct pointers {
-    const sl_real *dtype[POINTERS];
+    const sl_real *pointer[POINTERS];
 };
 
 static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
 {
     for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.dtype[i];
+        to[i] = from.pointer[i];
     }
 }
 
@@ -728,7 +728,7 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
         struct pointers some = {};
         uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
         for (uint32_t i = 0; i < n_some; i++) {
-            some.dtype[i] = from[done + i];
+            some.pointer[i] = from[done + i];
         }
         st = sl_start("sl_aggregate_full", stream, 1, store_pointers, some, n_some, to + done);
     }
@@ -792,11 +792,11 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
 
 /* ---- cuSPARSE ---- */
 
-static enum sl_status cusparse_status(cusparseStatus_t error, const char *what)
+static enum sl_status cusparse_status(cusparseStatus_t error, const char *call)
 {
     return error == CUSPARSE_STATUS_SUCCESS
                ? SL_OK
-               : sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", what, cusparseGetErrorString(error));
+               : sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", call, cusparseGetErrorString(error));
 }
 
 /* The block as cuSPARSE takes it: offsets from 0, and a weight for each edge. */

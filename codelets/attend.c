@@ -148,7 +148,7 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
 
 /* All lists, one after the other. */
 struct walk {
-    const struct sl_attend_rows *at;
+    const struct sl_attend_rows *rows;
     uint64_t n, known; /* edges, and those whose rows are on their way */
 };
 
@@ -159,35 +159,35 @@ struct list {
     const void *kept[KEPT];
 };
 
-SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *at, uint64_t e)
+SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *rows, uint64_t e)
 {
-    uint32_t position = at->sources[e];
+    uint32_t position = rows->sources[e];
     uint32_t q = 0;
-    while (position >= at->x->first[q + 1]) {
+    while (position >= rows->x->first[q + 1]) {
         q++;
     }
-    return sl_view_row_of(dtype, &at->x->view[q], position - at->x->first[q], sl_heads_row(at->heads));
+    return sl_view_row_of(dtype, &rows->x->view[q], position - rows->x->first[q], sl_heads_row(rows->heads));
 }
 
 /* The row of an edge that was met; NULL: the destination's own. */
 SL_INLINE const void *edge_row(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
 {
-    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->at, e);
+    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
     return row == list->self ? NULL : row;
 }
 
 /* Meet a destination's edges for the first time; top: the largest el. */
 SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     memcpy(top, el_of(dtype, heads, list->self, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
         uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
         for (; walk->known < ahead; walk->known++) {
-            sl_row_fetch(source_row(dtype, walk->at, walk->known), sl_dtype_bytes(dtype, sl_heads_row(heads)));
+            sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_row(heads)));
         }
-        const void *row = source_row(dtype, walk->at, e);
+        const void *row = source_row(dtype, walk->rows, e);
         const sl_real *restrict el = el_of(dtype, heads, row, room);
         if (e - list->first < KEPT) {
             list->kept[e - list->first] = row;
@@ -209,7 +209,7 @@ SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, co
 /* lse of a destination whose edges are met here. */
 SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict lse)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[2][SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room[1]);
     sl_real top[SL_MAX_HEADS];
@@ -243,7 +243,7 @@ SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *r
 /* One destination. */
 SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, struct list *list, int beta, sl_real *z, sl_real *lse)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct batch batch;
@@ -272,7 +272,7 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *ro
                             sl_real *lse_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
     struct list list;
     for (uint32_t d = 0; d < rows->n_rows; d++) {
         list.first = rows->offsets[d];
@@ -297,7 +297,7 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *row
                            sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.at = rows, .n = offsets[rows->n_rows] - offsets[0]};
+    struct walk walk = {.rows = rows, .n = offsets[rows->n_rows] - offsets[0]};
     struct list list;
     sl_real lse[SL_MAX_HEADS];
     for (uint32_t d = 0; d < rows->n_rows; d++) {
@@ -347,7 +347,7 @@ SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *
 SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const struct list *list, const sl_real *gz,
                         const sl_real *lse, sl_real *out)
 {
-    const struct sl_heads heads = walk->at->heads;
+    const struct sl_heads heads = walk->rows->heads;
     sl_real room[SL_MAX_HEADS];
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
@@ -370,7 +370,7 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows,
                          sl_real *sides_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.at = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
     struct list list;
     sl_real top[SL_MAX_HEADS];
     for (uint32_t d = 0; d < rows->n_rows; d++) {
@@ -681,9 +681,9 @@ static enum sl_status backward_rounded(const struct sl_attend_back *block, uint3
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
         uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
-        size_t at = (size_t)i * n_columns;
-        sl_attend_backward_bf16_cpu(block, n, t0 + i, u + at, room);
-        sl_bf16_round((size_t)n * n_columns, room, gu_out + at);
+        size_t offset = (size_t)i * n_columns;
+        sl_attend_backward_bf16_cpu(block, n, t0 + i, u + offset, room);
+        sl_bf16_round((size_t)n * n_columns, room, gu_out + offset);
     }
     sl_free(room);
     return SL_OK;

@@ -258,9 +258,9 @@ template <typename U> struct sent_gradients {
         }
         const uint32_t row = t - first[k];
         const uint32_t *bounds = from.block.offsets + t0[k] + row;
-        const size_t at = (size_t)row * sl_heads_row(from.block.heads);
+        const size_t base = (size_t)row * sl_heads_row(from.block.heads);
         const uint32_t begin = __ldg(bounds);
-        return {begin, __ldg(bounds + 1) - begin, u[k] + at, gu[k] + at, row, i % n_heads};
+        return {begin, __ldg(bounds + 1) - begin, u[k] + base, gu[k] + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -295,8 +295,8 @@ template <typename U> struct self_gradients {
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t row = i / n_heads;
-        const size_t at = (size_t)row * sl_heads_row(from.block.heads);
-        return {0, 1, u + at, gu + at, row, i % n_heads};
+        const size_t base = (size_t)row * sl_heads_row(from.block.heads);
+        return {0, 1, u + base, gu + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t) const
     {
@@ -338,9 +338,9 @@ template <typename U> struct own_gradients {
             return {0, 0, nullptr, nullptr, 0, 0};
         }
         const uint32_t *bounds = from.block.offsets + own.t0 + t;
-        const size_t at = (size_t)(row - row0) * sl_heads_row(from.block.heads);
+        const size_t base = (size_t)(row - row0) * sl_heads_row(from.block.heads);
         const uint32_t begin = __ldg(bounds);
-        return {begin, __ldg(bounds + 1) - begin, u + at, gu + at, row, i % n_heads};
+        return {begin, __ldg(bounds + 1) - begin, u + base, gu + base, row, i % n_heads};
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {

@@ -372,13 +372,13 @@ static enum sl_status check_groups(const char *name, uint32_t n, uint32_t at_lea
 }
 
 /* `handle` holds two rows of n_columns elements of `element` bytes. */
-static enum sl_status check_pair(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_columns,
+static enum sl_status check_pair(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_columns,
                                  size_t element)
 {
     if (sl_handle_rows(handle) == 2 && sl_handle_columns(handle) == n_columns && sl_handle_element(handle) == element) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u] of %zu bytes; expected [2 x %u] of %zu bytes", name, what,
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u] of %zu bytes; expected [2 x %u] of %zu bytes", name, label,
                    sl_handle_rows(handle), sl_handle_columns(handle), sl_handle_element(handle), n_columns, element);
 }
 

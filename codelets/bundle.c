@@ -34,7 +34,7 @@ struct held {
     starpu_data_handle_t handle;
     uint32_t writer; /* the lot, or NONE */
     uint32_t reader; /* a lot, NONE, or SEVERAL */
-    uint32_t at[];   /* of each lot: the buffer's number in its bundle, or NONE */
+    uint32_t number[];   /* of each lot: the buffer's number in its bundle, or NONE */
 };
 
 /* A lot's. */
@@ -75,11 +75,11 @@ static void run_member(const struct member *m, char *behind, void *const *buffer
 
 static void bundle_cpu_task(void *buffers[], void *cl_arg)
 {
-    char *at = (char *)cl_arg + aligned(sizeof(struct bundle_args));
+    char *cursor = (char *)cl_arg + aligned(sizeof(struct bundle_args));
     for (uint32_t n = ((struct bundle_args *)cl_arg)->n_members; n > 0; n--) {
-        struct member *m = (struct member *)at;
-        run_member(m, at + aligned(sizeof *m), buffers);
-        at += m->bytes;
+        struct member *m = (struct member *)cursor;
+        run_member(m, cursor + aligned(sizeof *m), buffers);
+        cursor += m->bytes;
     }
 }
 
@@ -114,7 +114,7 @@ static enum sl_status held_of(struct sl_bundles *b, starpu_data_handle_t handle,
     if (*out == NULL) {
         SL_TRY(st, next_held(b, out), done);
         **out = (struct held){{let_go}, .bundles = b, .handle = handle, .writer = NONE, .reader = NONE};
-        memset((*out)->at, 0xff, b->n_lots * sizeof(uint32_t));
+        memset((*out)->number, 0xff, b->n_lots * sizeof(uint32_t));
         starpu_data_set_user_data(handle, *out);
         b->n_held++;
     }
@@ -155,19 +155,19 @@ static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data
     struct held *held = NULL;
     enum sl_status st;
     SL_TRY(st, held_of(b, handle, &held), done);
-    if (held->at[lot] == NONE) {
+    if (held->number[lot] == NONE) {
         sl_task_add(task, handle, mode);
         SL_TRY(st, task->status, done);
-        held->at[lot] = task->n_buffers - 1;
-    } else if (task->modes[held->at[lot]] == STARPU_R && mode & STARPU_W) {
-        task->modes[held->at[lot]] = STARPU_RW;
+        held->number[lot] = task->n_buffers - 1;
+    } else if (task->modes[held->number[lot]] == STARPU_R && mode & STARPU_W) {
+        task->modes[held->number[lot]] = STARPU_RW;
     }
     if (mode & STARPU_W) {
         held->writer = lot;
     } else {
         held->reader = held->reader == NONE || held->reader == lot ? lot : SEVERAL;
     }
-    *number_out = held->at[lot];
+    *number_out = held->number[lot];
 done:
     return st;
 }
@@ -208,12 +208,12 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     if (bundle->n_bytes == 0) {
         begin(bundle, head, priority);
     }
-    char *at = bundle->args + bundle->n_bytes;
-    uint32_t *number = (uint32_t *)(at + aligned(sizeof(struct member)) + pointers);
+    char *cursor = bundle->args + bundle->n_bytes;
+    uint32_t *number = (uint32_t *)(cursor + aligned(sizeof(struct member)) + pointers);
     for (unsigned i = 0; i < task->n_buffers; i++) {
         SL_TRY(st, add_buffer(b, lot, task->handles[i], task->modes[i], &number[i]), done);
     }
-    *(struct member *)at =
+    *(struct member *)cursor =
         (struct member){.codelet = task->codelet, .n_buffers = task->n_buffers, .bytes = (uint32_t)bytes};
     memcpy((char *)number + numbers, args, args_bytes);
     struct bundle_args *all = (struct bundle_args *)bundle->args;

@@ -98,27 +98,27 @@ struct sl_dense_cuda {
     bool tf32;
 };
 
-SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                  uint32_t n_out, const sl_real *x, const sl_real *w,
                                                  const sl_real *bias, int beta, sl_real *z_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                         uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
                                                         sl_real *gx_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                          uint32_t n_out, const sl_real *x, const sl_real *gz,
                                                          sl_real *gw_out, sl_real *gb_out);
 
 /* Of factors in bf16, which tensor cores multiply (compute capability 8; cuBLAS refuses others), added up in float. X is held so, the
  * others are rounded, in memory that is taken for the time of the task: 2 bytes a number of theirs. Z may be of bf16, too, where it is
  * overwritten: 16384 rows at a time are computed in float, and rounded. */
-SL_EXTERN_C enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+SL_EXTERN_C enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                       uint32_t n_out, const sl_bf16 *x, const sl_real *w,
                                                       const sl_real *bias, int beta, enum sl_dtype z_dtype,
                                                       void *z_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+SL_EXTERN_C enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                              uint32_t n_out, const sl_real *gz, const sl_real *w,
                                                              int beta, sl_real *gx_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                               uint32_t n_out, const sl_bf16 *x, const sl_real *gz,
                                                               sl_real *gw_out, sl_real *gb_out);
 

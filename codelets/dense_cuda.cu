@@ -51,14 +51,14 @@ static cublasStatus_t multiply(cublasHandle_t cublas, const struct product &p)
                        lda, &keep, p.c, n);
 }
 
-static enum sl_status gemm(const char *name, const struct sl_dense_cuda &by, const struct product &p)
+static enum sl_status gemm(const char *name, const struct sl_dense_cuda &blas, const struct product &p)
 {
-    cublasStatus_t status = cublasSetStream(by.cublas, by.stream);
+    cublasStatus_t status = cublasSetStream(blas.cublas, blas.stream);
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = cublasSetMathMode(by.cublas, by.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+        status = cublasSetMathMode(blas.cublas, blas.tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
-        status = multiply(by.cublas, p);
+        status = multiply(blas.cublas, p);
     }
     return status == CUBLAS_STATUS_SUCCESS ? SL_OK
                                            : sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s",
@@ -75,7 +75,7 @@ struct forward {
     sl_real *z;
 };
 
-static enum sl_status compute(struct sl_dense_cuda by, const struct forward &f)
+static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f)
 {
     enum sl_status st = SL_OK;
     int beta = f.beta;
@@ -83,22 +83,22 @@ static enum sl_status compute(struct sl_dense_cuda by, const struct forward &f)
         return SL_OK;
     }
     if (beta == 0 && (f.bias != NULL || f.n_in == 0)) {
-        st = sl_bias_forward_cuda(by.stream, f.n_rows, f.n_out, f.bias, f.z);
+        st = sl_bias_forward_cuda(blas.stream, f.n_rows, f.n_out, f.bias, f.z);
         beta = 1;
     }
     return st != SL_OK || f.n_in == 0
                ? st
-               : gemm("sl_dense_forward", by,
+               : gemm("sl_dense_forward", blas,
                       {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
 }
 
-enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                      const sl_real *x, const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
-    return compute(by, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, z_out});
+    return compute(blas, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, z_out});
 }
 
-enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                             const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
@@ -106,19 +106,19 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda by, uint32_t n_
         return SL_OK;
     }
     return n_out == 0
-               ? sl_bias_forward_cuda(by.stream, n_rows, n_in, NULL, gx_out)
-               : gemm(name, by, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
+               ? sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out)
+               : gemm(name, blas, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
 }
 
-enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                              const sl_real *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
     enum sl_status st =
         n_rows > 0 && n_in > 0 && n_out > 0
-            ? gemm(name, by, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
-            : sl_bias_forward_cuda(by.stream, n_in, n_out, NULL, gw_out);
-    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
+            ? gemm(name, blas, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
+            : sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out);
+    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
 }
 
 /* ---- dense rows of bf16 ---- */
@@ -153,56 +153,56 @@ static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32
 #define STRETCH_ROWS 16384 /* that are computed in float before they are rounded */
 
 /* Z in bf16, stretch by stretch in float; all.z is not looked at. */
-static enum sl_status compute_rounded(struct sl_dense_cuda by, const struct forward &all, sl_bf16 *z_out)
+static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct forward &all, sl_bf16 *z_out)
 {
     const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;
-    sl_scratch room(by.stream);
+    sl_scratch room(blas.stream);
     enum sl_status st = room.take((size_t)most * all.n_out * sizeof(sl_real), "rows before they are rounded");
     for (uint32_t i = 0; i < all.n_rows && st == SL_OK; i += most) {
         struct forward some = all;
         some.n_rows = all.n_rows - i < most ? all.n_rows - i : most;
         some.x = (const sl_bf16 *)all.x + (size_t)i * all.n_in;
         some.z = room.as<sl_real>();
-        st = compute(by, some);
+        st = compute(blas, some);
         if (st == SL_OK) {
-            st = start_rounding("sl_dense_forward", by.stream, (uint64_t)some.n_rows * all.n_out, some.z,
+            st = start_rounding("sl_dense_forward", blas.stream, (uint64_t)some.n_rows * all.n_out, some.z,
                                 z_out + (size_t)i * all.n_out);
         }
     }
     return st;
 }
 
-enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                           const sl_bf16 *x, const sl_real *w, const sl_real *bias, int beta,
                                           enum sl_dtype z_dtype, void *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
         return SL_OK;
     }
-    sl_scratch rounded(by.stream);
-    enum sl_status st = round_factor("sl_dense_forward", by.stream, n_in, n_out, w, &rounded);
+    sl_scratch rounded(blas.stream);
+    enum sl_status st = round_factor("sl_dense_forward", blas.stream, n_in, n_out, w, &rounded);
     if (st != SL_OK) {
         return st;
     }
     const struct forward f = {n_rows, n_in, n_out,           SL_DTYPE_BF16, x, rounded.as<sl_bf16>(),
                               bias,   beta, (sl_real *)z_out};
-    return z_dtype == SL_DTYPE_BF16 ? compute_rounded(by, f, (sl_bf16 *)z_out) : compute(by, f);
+    return z_dtype == SL_DTYPE_BF16 ? compute_rounded(blas, f, (sl_bf16 *)z_out) : compute(blas, f);
 }
 
-enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                  uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
                                                  sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
-    sl_scratch rounded_gz(by.stream);
-    sl_scratch rounded_w(by.stream);
+    sl_scratch rounded_gz(blas.stream);
+    sl_scratch rounded_w(blas.stream);
     enum sl_status st;
     if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_input_cuda(by, n_rows, n_in, n_out, gz, w, beta, gx_out);
+        return sl_dense_backward_input_cuda(blas, n_rows, n_in, n_out, gz, w, beta, gx_out);
     }
-    SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded_gz), done);
-    SL_TRY(st, round_factor(name, by.stream, n_in, n_out, w, &rounded_w), done);
-    st = gemm(name, by,
+    SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded_gz), done);
+    SL_TRY(st, round_factor(name, blas.stream, n_in, n_out, w, &rounded_w), done);
+    st = gemm(name, blas,
               {n_rows,
                n_in,
                n_out,
@@ -215,22 +215,22 @@ done:
     return st;
 }
 
-enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda by, uint32_t n_rows, uint32_t n_in,
+enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
                                                   uint32_t n_out, const sl_bf16 *x, const sl_real *gz, sl_real *gw_out,
                                                   sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
-    sl_scratch rounded(by.stream);
+    sl_scratch rounded(blas.stream);
     enum sl_status st;
     if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_weight_cuda(by, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
+        return sl_dense_backward_weight_cuda(blas, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
     }
-    SL_TRY(st, round_factor(name, by.stream, n_rows, n_out, gz, &rounded), done);
+    SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded), done);
     SL_TRY(st,
-           gemm(name, by,
+           gemm(name, blas,
                 {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
            done);
-    st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(by.stream, n_rows, n_out, gz, 0, gb_out);
+    st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
 done:
     return st;
 }

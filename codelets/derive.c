@@ -282,13 +282,13 @@ enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *hea
 }
 
 /* `handle` is [n_rows x n_columns]. */
-static enum sl_status check_matrix(const char *name, const char *what, starpu_data_handle_t handle, uint32_t n_rows,
+static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
                                    uint32_t n_columns)
 {
     if (sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, what, sl_handle_rows(handle),
+    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, label, sl_handle_rows(handle),
                    sl_handle_columns(handle), n_rows, n_columns);
 }
 

@@ -12,7 +12,7 @@
 /* What the lanes draw for: lane l for group[l / 8] + l % 8 of vertex[l / 8]. */
 struct lanes {
     uint32_t vertex[OCTETS], group[OCTETS];
-    struct sl_philox_place at;
+    struct sl_philox_place philox;
 };
 
 /* ---- any processor ---- */
@@ -23,10 +23,10 @@ static inline void keep_lanes(const struct lanes *lanes, uint32_t threshold, uin
     for (uint32_t l = 0; l < LANES; l++) {
         x[0][l] = lanes->vertex[l / 8];
         x[1][l] = lanes->group[l / 8] + l % 8;
-        x[2][l] = lanes->at.step;
-        x[3][l] = lanes->at.place;
+        x[2][l] = lanes->philox.step;
+        x[3][l] = lanes->philox.place;
     }
-    sl_philox(&lanes->at, LANES, x[0], x[1], x[2], x[3]);
+    sl_philox(&lanes->philox, LANES, x[0], x[1], x[2], x[3]);
     for (uint32_t l = 0; l < LANES; l++) {
         for (uint32_t w = 0; w < 4; w++) {
             keep_out[8 * l + 2 * w] = (x[w][l] & 0xffff) >= threshold;
@@ -53,10 +53,10 @@ __attribute__((target("avx2"))) static void keep_lanes_avx2(const struct lanes *
             uint32_t octet = (l + 4 * v) / 8;
             x0[v] = _mm256_set1_epi64x(lanes->vertex[octet]);
             x1[v] = _mm256_add_epi64(_mm256_set1_epi64x(lanes->group[octet]), v % 2 == 0 ? even : odd);
-            x2[v] = _mm256_set1_epi64x(lanes->at.step);
-            x3[v] = _mm256_set1_epi64x(lanes->at.place);
+            x2[v] = _mm256_set1_epi64x(lanes->philox.step);
+            x3[v] = _mm256_set1_epi64x(lanes->philox.place);
         }
-        sl_philox_avx2(&lanes->at, x0, x1, x2, x3);
+        sl_philox_avx2(&lanes->philox, x0, x1, x2, x3);
         /* Four 16-bit numbers of a lane in each of a and b; those of at least the threshold become 1, the others 0. */
         for (int v = 0; v < VECTORS; v++) {
             __m256i a = _mm256_blend_epi32(x0[v], _mm256_slli_epi64(x1[v], 32), 0xaa);
@@ -79,10 +79,10 @@ __attribute__((target("avx512f,avx512bw"))) static void keep_lanes_avx512(const 
     for (int v = 0; v < VECTORS; v++) {
         x0[v] = _mm512_set1_epi64(lanes->vertex[v]);
         x1[v] = _mm512_add_epi64(_mm512_set1_epi64(lanes->group[v]), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-        x2[v] = _mm512_set1_epi64(lanes->at.step);
-        x3[v] = _mm512_set1_epi64(lanes->at.place);
+        x2[v] = _mm512_set1_epi64(lanes->philox.step);
+        x3[v] = _mm512_set1_epi64(lanes->philox.place);
     }
-    sl_philox_avx512(&lanes->at, x0, x1, x2, x3);
+    sl_philox_avx512(&lanes->philox, x0, x1, x2, x3);
     for (int v = 0; v < VECTORS; v++) {
         __m512i a = _mm512_mask_blend_epi32(0xaaaa, x0[v], _mm512_slli_epi64(x1[v], 32));
         __m512i b = _mm512_mask_blend_epi32(0xaaaa, x2[v], _mm512_slli_epi64(x3[v], 32));
@@ -120,7 +120,7 @@ static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, 
         out->vertex[idle] = 0;
         out->group[idle] = 0;
     }
-    out->at = sl_philox_place(where);
+    out->philox = sl_philox_place(where);
     return o;
 }
 

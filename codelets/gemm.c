@@ -152,11 +152,11 @@ static dnnl_status_t set_attributes(int beta, dnnl_primitive_attr_t attributes)
     return status;
 }
 
-static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *what, const_dnnl_primitive_attr_t attributes,
+static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *desc, const_dnnl_primitive_attr_t attributes,
                                     dnnl_primitive_t *out)
 {
     dnnl_primitive_desc_t made;
-    dnnl_status_t status = dnnl_primitive_desc_create(&made, what, attributes, bf16.engine, NULL);
+    dnnl_status_t status = dnnl_primitive_desc_create(&made, desc, attributes, bf16.engine, NULL);
     if (status != dnnl_success) {
         return status;
     }
@@ -172,7 +172,7 @@ static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int 
     dnnl_memory_desc_t a;
     dnnl_memory_desc_t b;
     dnnl_memory_desc_t c;
-    dnnl_matmul_desc_t what;
+    dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attributes;
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
     if (status != dnnl_success) {
@@ -182,10 +182,10 @@ static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int 
     status = status != dnnl_success ? status : describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
     status = status != dnnl_success ? status : describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
     status = status != dnnl_success ? status : describe(any, any, any, 0, dnnl_f32, &c);
-    status = status != dnnl_success ? status : dnnl_matmul_desc_init(&what, &a, &b, NULL, &c);
+    status = status != dnnl_success ? status : dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c);
     status = status != dnnl_success
                  ? status
-                 : make_primitive(&what, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+                 : make_primitive(&desc, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
     dnnl_primitive_attr_destroy(attributes);
     return status;
 }
