@@ -58,8 +58,10 @@ SL_INLINE sl_real dot(uint32_t n, const sl_real *x, sl_real x0, const sl_real *y
         keep_new(n - c, &a);
         lane += a;
     }
-    for (uint32_t l = 0; c == 0 && l < n; l++) {
-        lane[l] += (x[l] - x0) * (y[l] - y0);
+    if (c == 0) {
+        for (uint32_t l = 0; l < n; l++) {
+            lane[l] += (x[l] - x0) * (y[l] - y0);
+        }
     }
     return add_lanes(&lane);
 }
@@ -79,8 +81,10 @@ SL_INLINE sl_real sum(uint32_t n, const sl_real *x)
         keep_new(n - c, &a);
         lane += a;
     }
-    for (uint32_t l = 0; c == 0 && l < n; l++) {
-        lane[l] += x[l];
+    if (c == 0) {
+        for (uint32_t l = 0; l < n; l++) {
+            lane[l] += x[l];
+        }
     }
     return add_lanes(&lane);
 }
@@ -153,8 +157,10 @@ SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n
     sl_vertex vertices[SL_DROPOUT_ROWS];
     sl_real room[BLOCK];
     for (uint32_t r = 0; r < n_rows; r++) {
-        norm[r] = a->norm == SL_ACTIVATE_LAYER ? row_norm(a->n_columns, z + (size_t)(i0 + r) * a->n_columns)
-                                               : (struct sl_activate_row){0, 1};
+        norm[r] = (struct sl_activate_row){0, 1};
+        if (a->norm == SL_ACTIVATE_LAYER) {
+            norm[r] = row_norm(a->n_columns, z + (size_t)(i0 + r) * a->n_columns);
+        }
         vertices[r] = a->threshold > 0 ? a->dataset_ids[a->ids[i0 + r]] : 0;
     }
     for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
@@ -455,7 +461,9 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
         sl_activate_forward_cpu(&a, as_real(z, base, n, h + stretch), as_real(residual, base, n, h + 2 * stretch),
                                 gate_out + base, h);
         sl_bf16_round(n, h, h_out + base);
-        a.ids += a.threshold > 0 ? a.n_rows : 0;
+        if (a.threshold > 0) {
+            a.ids += a.n_rows;
+        }
     }
     sl_free(h);
     return SL_OK;
@@ -768,7 +776,9 @@ static enum sl_status check_backward(const struct sl_task_args *head, const stru
     uint32_t n_columns = sl_handle_columns(gh);
     enum sl_status st;
     SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
-    SL_TRY(st, layer->norm != SL_ACTIVATE_PLAIN ? check_matrix(name, "Z", z, n_rows, n_columns) : SL_OK, failed);
+    if (layer->norm != SL_ACTIVATE_PLAIN) {
+        SL_TRY(st, check_matrix(name, "Z", z, n_rows, n_columns), failed);
+    }
     SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
     SL_TRY(st, sl_task_check_runs(name, head, n_rows, NULL, 0, 0), failed);
     if (layer->norm == SL_ACTIVATE_LAYER) {

@@ -204,7 +204,8 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
                 uint32_t c = column_of<V>(team, c0, k);
                 uint32_t keep = __shfl_sync(FULL, mask, (int)(team.first + (c - c0) / STEP)) >> c % STEP;
                 if (c < n) {
-                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + base + c, h + base + c);
+                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + base + c,
+                                   h + base + c);
                 }
             }
         }
@@ -500,8 +501,10 @@ template <enum sl_activate_norm norm>
 static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
                                          const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)
 {
-    return h_dtype == SL_DTYPE_BF16 ? start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h)
-                                    : start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
+    if (h_dtype == SL_DTYPE_BF16) {
+        return start_forward<norm, sl_real, sl_bf16>(stream, a, in_quads, z, residual, gate, h);
+    }
+    return start_forward<norm, sl_real, sl_real>(stream, a, in_quads, z, residual, gate, h);
 }
 
 enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,

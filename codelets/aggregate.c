@@ -125,9 +125,10 @@ SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const st
         know_sources(dtype, walk, weights, widths, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
-        }
-        for (uint64_t e = done; weights == NULL && e < stop; e++) {
-            walk->ring[e % RING].weight = sum.factor;
+        } else {
+            for (uint64_t e = done; e < stop; e++) {
+                walk->ring[e % RING].weight = sum.factor;
+            }
         }
         add_terms(dtype, walk->ring, done, stop, n_columns, out);
     }
@@ -137,7 +138,10 @@ SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const st
 SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths, uint32_t d,
                               sl_vertex id, uint32_t n_columns)
 {
-    return x->own != NULL ? sl_view_row_of(dtype, x->own, d, n_columns) : source_row(dtype, x, widths, id, n_columns);
+    if (x->own != NULL) {
+        return sl_view_row_of(dtype, x->own, d, n_columns);
+    }
+    return source_row(dtype, x, widths, id, n_columns);
 }
 
 /* Destination d, of the edges sum.first .. sum.end - 1: their mean, or by weights. widths: of each owner's rows, of which n_columns are
@@ -283,7 +287,10 @@ SL_INLINE sl_real *begin_row(const struct sl_gradient *g, uint32_t row)
 
 void sl_accumulate_end_cpu(const struct sl_gradient *g)
 {
-    for (uint32_t i = 0; g->begun != NULL && i < g->n_rows; i++) {
+    if (g->begun == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < g->n_rows; i++) {
         begin_row(g, i);
     }
 }
@@ -552,8 +559,10 @@ static enum sl_status full_rounded(const struct full_edges *edges, const struct 
         some.n_rows = rows_at_once(edges->n_rows, i);
         some.m_width = n_columns;
         sl_bf16 *m = m_out + (size_t)i * edges->m_width;
-        for (uint32_t r = 0; beta && r < some.n_rows; r++) {
-            sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
+        if (beta) {
+            for (uint32_t r = 0; r < some.n_rows; r++) {
+                sl_bf16_widen(n_columns, m + (size_t)r * edges->m_width, room + (size_t)r * n_columns);
+            }
         }
         aggregate_full_bf16(&some, weights, n_columns, x, beta, room);
         for (uint32_t r = 0; r < some.n_rows; r++) {
@@ -737,9 +746,13 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
         st = full_rounded(&edges, weights, args->n_columns, &x, args->beta,
                           (sl_bf16 *)sl_buffer_data(buffers[3]) + args->first_column);
     } else {
-        (args->dtype == SL_DTYPE_BF16 ? aggregate_full_bf16
-                                      : aggregate_full)(&edges, weights, args->n_columns, &x, args->beta,
-                                                        (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+        if (args->dtype == SL_DTYPE_BF16) {
+            aggregate_full_bf16(&edges, weights, args->n_columns, &x, args->beta,
+                                (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+        } else {
+            aggregate_full(&edges, weights, args->n_columns, &x, args->beta,
+                           (sl_real *)sl_buffer_data(buffers[3]) + args->first_column);
+        }
     }
     leave(&args->head, st, start_s);
 }
@@ -850,10 +863,11 @@ static enum sl_status add_share(const struct accumulate_args *args, void *buffer
     struct sl_gradient g = gradient_of(args, buffers[3]);
     struct sl_asked asked = {sl_buffer_data(buffers[4]), args->n_peers, p};
     const struct sl_slice_args *sent = &args->sent[p];
-    return p == args->own
-               ? sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g)
-               : sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
-                                         sl_slice_data(buffers, sent), beta, &g);
+    if (p == args->own) {
+        return sl_accumulate_own_cuda(stream, &block, args->t0, args->n_own, &asked, &gm, beta, &g);
+    }
+    return sl_accumulate_sent_cuda(stream, sent->n_rows, &asked, sl_buffer_dtype(buffers[sent->buffer]),
+                                   sl_slice_data(buffers, sent), beta, &g);
 }
 
 /* Zeros, and the destinations' own terms where there are weights. */
@@ -864,7 +878,10 @@ static enum sl_status begin_gradient(const struct accumulate_args *args, void *b
     struct sl_device_rows gm = device_rows(buffers + 5, args->n_chunks, args->shift);
     struct sl_gradient g = gradient_of(args, buffers[3]);
     enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
-    return st == SL_OK && weights != NULL ? sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g) : st;
+    if (st == SL_OK && weights != NULL) {
+        st = sl_accumulate_self_cuda(stream, weights, args->n_gm, &gm, &g);
+    }
+    return st;
 }
 
 /* All shares in turn; the first that there is overwrites what was cleared, unless that has terms already. */
@@ -1022,9 +1039,10 @@ static bool are_bf16(const struct sl_rows *rows)
 static enum sl_status check_entries(const char *name, uint32_t n, uint32_t n_bf16, enum sl_dtype *dtype)
 {
     *dtype = n_bf16 > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    return n_bf16 == 0 || n_bf16 == n
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
+    if (n_bf16 == 0 || n_bf16 == n) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %u of %u matrices of rows in bf16, expected all or none", name, n_bf16, n);
 }
 
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype)
@@ -1053,9 +1071,10 @@ enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct s
 /* Sums are of bf16 only where the rows are. */
 static enum sl_status check_sums(const char *name, enum sl_dtype dtype, starpu_data_handle_t m)
 {
-    return dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
+    if (dtype == SL_DTYPE_BF16 || !sl_handle_is_bf16(m)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
 }
 
 enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
@@ -1185,9 +1204,11 @@ static enum sl_status check_full(const struct sl_full_sources *sources, starpu_d
                 columns->first, columns->n, sl_handle_columns(m), start, q, sources->rows[q].n_columns);
         }
     }
-    return n_chunks <= SL_MAX_FULL_CHUNKS ? SL_OK
-                                          : sl_fail(SL_EINVAL, "sl_aggregate_full: %llu chunks (at most %d)",
-                                                    (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS);
+    if (n_chunks <= SL_MAX_FULL_CHUNKS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_aggregate_full: %llu chunks (at most %d)", (unsigned long long)n_chunks,
+                   SL_MAX_FULL_CHUNKS);
 }
 
 enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,

@@ -47,8 +47,10 @@ static inline __device__ const S *source_row(const struct sl_device_sources &x, 
         q += position >= x.first[k];
     }
     uint32_t i = position - x.first[q];
-    return q != x.own ? (const S *)x.packed[q] + (size_t)i * n_columns
-                      : chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+    if (q != x.own) {
+        return (const S *)x.packed[q] + (size_t)i * n_columns;
+    }
+    return chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
 }
 
 /* ---- lists ---- */
@@ -548,9 +550,13 @@ static enum sl_status launch_in(const char *name, cudaStream_t stream, const Wor
                                 uint32_t n_wanted, int beta)
 {
     uint32_t n_vectors = n_columns / (uint32_t)(sizeof(V) / sizeof(sl_real));
-    return n_wanted <= 8    ? launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta)
-           : n_wanted <= 16 ? launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta)
-                            : launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
+    if (n_wanted <= 8) {
+        return launch<V, 8>(name, stream, work, n, n_columns, n_vectors, beta);
+    }
+    if (n_wanted <= 16) {
+        return launch<V, 16>(name, stream, work, n, n_columns, n_vectors, beta);
+    }
+    return launch<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
 }
 
 /* n items; addresses: the bits of all rows read or written. */
@@ -558,9 +564,10 @@ template <typename Work>
 static enum sl_status start(const char *name, cudaStream_t stream, const Work &work, uint32_t n, uint32_t n_columns,
                             int beta, uintptr_t addresses)
 {
-    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta)
-               : launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta);
+    }
+    return launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
 }
 
 /* The same for n_columns of rows of m_width: as many lanes as all of these would have, so that long lists are added in the same slices. */
@@ -569,9 +576,10 @@ static enum sl_status start_some(const char *name, cudaStream_t stream, const Wo
                                  uint32_t n_columns, uint32_t m_width, int beta, uintptr_t addresses)
 {
     const uint32_t n_wanted = m_width % 4 == 0 ? m_width / 4 : m_width;
-    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta)
-               : launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta);
+    }
+    return launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
 }
 
 /* ---- launchers ---- */
@@ -602,8 +610,10 @@ enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_ed
     if (x->dtype == SL_DTYPE_REAL) {
         return sum_block<sl_real, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
     }
-    return m_dtype == SL_DTYPE_REAL ? sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out)
-                                    : sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
+    if (m_dtype == SL_DTYPE_REAL) {
+        return sum_block<sl_bf16, sl_real>(stream, edges, n_columns, x, beta, addresses, m_out);
+    }
+    return sum_block<sl_bf16, sl_bf16>(stream, edges, n_columns, x, beta, addresses, m_out);
 }
 
 /* Gradients of T to at most TARGETS owners. */
@@ -634,10 +644,12 @@ static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transpo
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k += TARGETS) {
         uint32_t n_targets = n_owners - k < TARGETS ? n_owners - k : TARGETS;
-        st = block->weights == nullptr
-                 ? send_back<T>(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k)
-                 : send_back<T>(stream, transposed_sums{means, *block->weights}, n_columns, n_targets, t0 + k, n + k,
-                                packed_out + k);
+        if (block->weights == nullptr) {
+            st = send_back<T>(stream, means, n_columns, n_targets, t0 + k, n + k, packed_out + k);
+        } else {
+            st = send_back<T>(stream, transposed_sums{means, *block->weights}, n_columns, n_targets, t0 + k, n + k,
+                              packed_out + k);
+        }
     }
     return st;
 }
@@ -648,9 +660,10 @@ enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_t
                                           sl_real *const *packed_out)
 {
     struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
-    return dtype == SL_DTYPE_BF16
-               ? send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out)
-               : send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    if (dtype == SL_DTYPE_BF16) {
+        return send_all_back<sl_bf16>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
+    }
+    return send_all_back<sl_real>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
 }
 
 enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
@@ -682,8 +695,10 @@ enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const st
                                        enum sl_dtype dtype, const void *sent, int beta, const struct sl_gradient *g)
 {
     const uintptr_t addresses = sl_quad_address(dtype, sent) | (uintptr_t)g->rows;
-    return dtype == SL_DTYPE_BF16 ? add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses)
-                                  : add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
+    if (dtype == SL_DTYPE_BF16) {
+        return add_sent<sl_bf16>(stream, n, asked, sent, beta, g, addresses);
+    }
+    return add_sent<sl_real>(stream, n, asked, sent, beta, g, addresses);
 }
 
 enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
@@ -772,10 +787,11 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     list.m_width = m_width;
     list.row0 = edges->row0;
     list.n_parts = edges->n_parts;
-    return edges->weights == nullptr
-               ? start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses)
-               : start_some(name, stream, part_sums<S, T>{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width,
-                            beta, addresses);
+    if (edges->weights == nullptr) {
+        return start_some(name, stream, list, edges->n_rows, n_columns, m_width, beta, addresses);
+    }
+    return start_some(name, stream, part_sums<S, T>{{}, list, *edges->weights}, edges->n_rows, n_columns, m_width, beta,
+                      addresses);
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
@@ -785,18 +801,20 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_
     if (dtype == SL_DTYPE_REAL) {
         return sum_parts<sl_real, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
     }
-    return m_dtype == SL_DTYPE_REAL
-               ? sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out)
-               : sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    if (m_dtype == SL_DTYPE_REAL) {
+        return sum_parts<sl_bf16, sl_real>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    }
+    return sum_parts<sl_bf16, sl_bf16>(stream, edges, n_columns, parts, beta, m_width, m_out);
 }
 
 /* ---- cuSPARSE ---- */
 
 static enum sl_status cusparse_status(cusparseStatus_t error, const char *call)
 {
-    return error == CUSPARSE_STATUS_SUCCESS
-               ? SL_OK
-               : sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", call, cusparseGetErrorString(error));
+    if (error == CUSPARSE_STATUS_SUCCESS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ECUDA, "%s: cuSPARSE failed: %s", call, cusparseGetErrorString(error));
 }
 
 /* The block as cuSPARSE takes it: offsets from 0, and a weight for each edge. */
@@ -890,7 +908,10 @@ enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle
     enum sl_status st;
     SL_TRY(st, read_bounds(stream, n_rows, offsets, bounds), done);
     if (bounds[0] == bounds[1]) {
-        return beta ? SL_OK : sl_accumulate_clear_cuda(stream, n_rows, n_columns, m_out);
+        if (beta) {
+            return SL_OK;
+        }
+        return sl_accumulate_clear_cuda(stream, n_rows, n_columns, m_out);
     }
     SL_TRY(st, rows.take((size_t)n_sources * n_columns * sizeof(sl_real), name), done);
     SL_TRY(st, weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name), done);

@@ -634,8 +634,11 @@ static void forward_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 5, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    (args->dtype == SL_DTYPE_BF16 ? sl_attend_forward_bf16_cpu : sl_attend_forward_cpu)(
-        &rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    if (args->dtype == SL_DTYPE_BF16) {
+        sl_attend_forward_bf16_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    } else {
+        sl_attend_forward_cpu(&rows, args->beta, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -649,16 +652,22 @@ static void sides_cpu_task(void *buffers[], void *cl_arg)
     struct sources sources;
     take_sources(args, buffers, 6, &sources);
     struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    (args->dtype == SL_DTYPE_BF16 ? sl_attend_sides_bf16_cpu : sl_attend_sides_cpu)(
-        &rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+    if (args->dtype == SL_DTYPE_BF16) {
+        sl_attend_sides_bf16_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]),
+                                 sl_buffer_data(buffers[5]));
+    } else {
+        sl_attend_sides_cpu(&rows, sl_buffer_data(buffers[3]), sl_buffer_data(buffers[4]), sl_buffer_data(buffers[5]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
 /* H and K of rows of U of this width, of which those of gz and sides say how they divide. */
 static struct sl_heads heads_of_sides(uint32_t n_columns, uint32_t n_chunks, void *gz[], void *sides[])
 {
-    return n_chunks == 0 ? (struct sl_heads){n_columns - 2, 1} /* there is nothing to add */
-                         : (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
+    if (n_chunks == 0) {
+        return (struct sl_heads){n_columns - 2, 1} /* there is nothing to add */;
+    }
+    return (struct sl_heads){sl_buffer_columns(gz[0]), sl_buffer_columns(sides[0]) / 4};
 }
 
 static uint32_t returned_columns(const struct backward_args *args, void *buffers[])
@@ -811,8 +820,11 @@ static void full_cpu_task(void *buffers[], void *cl_arg)
                                   .x = &x,
                                   .self =
                                       sl_view_row_of(args->dtype, &view[args->part], args->row0, sl_heads_row(heads))};
-    (args->dtype == SL_DTYPE_BF16 ? attend_full_bf16 : attend_full)(&rows, offsets + args->row0, args->beta,
-                                                                    sl_buffer_data(buffers[3]));
+    if (args->dtype == SL_DTYPE_BF16) {
+        attend_full_bf16(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+    } else {
+        attend_full(&rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[3]));
+    }
     sl_task_leave(&args->head, start_s);
 }
 
@@ -1057,29 +1069,32 @@ static uint64_t sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
 /* Whether rows of n_columns are [ u | el | er ] of these heads. */
 static enum sl_status check_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_heads)
 {
-    return n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
-                   n_columns == width + 2 * n_heads
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)",
-                         name, n_columns, width, n_heads, SL_MAX_HEADS);
+    if (n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
+        n_columns == width + 2 * n_heads) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)", name,
+                   n_columns, width, n_heads, SL_MAX_HEADS);
 }
 
 /* Whether rows row0 .. row0 + n_rows - 1 are in one chunk. */
 static enum sl_status check_chunk(const char *name, const struct sl_split *split, uint32_t row0, uint32_t n_rows)
 {
     uint64_t end = (uint64_t)row0 + n_rows;
-    return end <= split->n_rows && (n_rows == 0 || row0 >> split->shift == (end - 1) >> split->shift)
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: rows %u to %llu of %u, in chunks of %u", name, row0, (unsigned long long)end,
-                         split->n_rows, 1u << split->shift);
+    if (end <= split->n_rows && (n_rows == 0 || row0 >> split->shift == (end - 1) >> split->shift)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: rows %u to %llu of %u, in chunks of %u", name, row0, (unsigned long long)end,
+                   split->n_rows, 1u << split->shift);
 }
 
 static enum sl_status check_sources(const char *name, const struct sl_source_handles *sources)
 {
-    return sources->n_owners <= SL_MAX_PES && sources->rows->split.n_chunks <= SL_MAX_CHUNKS
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners,
-                         SL_MAX_PES, sources->rows->split.n_chunks, SL_MAX_CHUNKS);
+    if (sources->n_owners <= SL_MAX_PES && sources->rows->split.n_chunks <= SL_MAX_CHUNKS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners, SL_MAX_PES,
+                   sources->rows->split.n_chunks, SL_MAX_CHUNKS);
 }
 
 /* What forward and sides have in common: matrices of the destinations, [n_rows x H] and [n_rows x K], and the sources. */

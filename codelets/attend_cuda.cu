@@ -50,8 +50,10 @@ template <typename U> struct block_edges {
             q += position >= x.first[k];
         }
         const uint32_t i = position - x.first[q];
-        return q != x.own ? (const U *)x.packed[q] + (size_t)i * n_columns
-                          : chunk_row<U>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+        if (q != x.own) {
+            return (const U *)x.packed[q] + (size_t)i * n_columns;
+        }
+        return chunk_row<U>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
     }
 };
 
@@ -119,8 +121,11 @@ template <typename Edges> struct attention {
     }
     __device__ const U *row(const struct item &it, uint64_t j) const
     {
-        const U *row = j == 0 ? nullptr : edges.row(it.first + j - 1, sl_heads_row(heads));
-        return j == 0 ? (const U *)it.own : row == it.own ? nullptr : row;
+        if (j == 0) {
+            return (const U *)it.own;
+        }
+        const U *row = edges.row(it.first + j - 1, sl_heads_row(heads));
+        return row == it.own ? nullptr : row;
     }
     __device__ sl_real er(const struct item &it) const
     {
@@ -634,8 +639,10 @@ static inline __device__ struct sums dot_terms(const List &list, const struct it
                 const typename List::columns *columns = (const typename List::columns *)__shfl_sync(
                     SL_ALL_LANES, (unsigned long long)mine.columns, lane0 + k + u);
                 dot[u] = 0;
-                for (uint32_t c = lane; columns != nullptr && c < width; c += LANES) {
-                    dot[u] += sl_wide(__ldg(factor + c)) * sl_wide(__ldg(columns + c));
+                if (columns != nullptr) {
+                    for (uint32_t c = lane; c < width; c += LANES) {
+                        dot[u] += sl_wide(__ldg(factor + c)) * sl_wide(__ldg(columns + c));
+                    }
                 }
             }
             SL_UNROLL
@@ -709,9 +716,13 @@ template <typename List>
 static enum sl_status start_sums(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
                                  uint32_t width, int beta)
 {
-    return width <= 8    ? start_sums_by<8>(name, stream, list, n_items, width, beta)
-           : width <= 16 ? start_sums_by<16>(name, stream, list, n_items, width, beta)
-                         : start_sums_by<32>(name, stream, list, n_items, width, beta);
+    if (width <= 8) {
+        return start_sums_by<8>(name, stream, list, n_items, width, beta);
+    }
+    if (width <= 16) {
+        return start_sums_by<16>(name, stream, list, n_items, width, beta);
+    }
+    return start_sums_by<32>(name, stream, list, n_items, width, beta);
 }
 
 template <uint32_t LANES, typename List>
@@ -725,9 +736,13 @@ template <typename List>
 static enum sl_status start_dots(const char *name, cudaStream_t stream, const List &list, uint32_t n_items,
                                  uint32_t width)
 {
-    return width <= 8    ? start_dots_by<8>(name, stream, list, n_items, width)
-           : width <= 16 ? start_dots_by<16>(name, stream, list, n_items, width)
-                         : start_dots_by<32>(name, stream, list, n_items, width);
+    if (width <= 8) {
+        return start_dots_by<8>(name, stream, list, n_items, width);
+    }
+    if (width <= 16) {
+        return start_dots_by<16>(name, stream, list, n_items, width);
+    }
+    return start_dots_by<32>(name, stream, list, n_items, width);
 }
 
 /* Rows of gradients: their first H columns, then el's and er's. */
@@ -737,7 +752,10 @@ static enum sl_status start_back(const char *name, cudaStream_t stream, const Li
     const struct sl_heads heads = list.from.block.heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
     enum sl_status st = start_sums(name, stream, list, n_rows * heads.n_heads, width, beta);
-    return st == SL_OK ? start_dots(name, stream, list, n_rows * heads.n_heads, width) : st;
+    if (st == SL_OK) {
+        st = start_dots(name, stream, list, n_rows * heads.n_heads, width);
+    }
+    return st;
 }
 
 template <typename Edges>
@@ -746,9 +764,11 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
 {
     const uint32_t n_items = n_rows * to.heads.n_heads;
     enum sl_status st = start_scores(stream, forward_scores<Edges>{to, lse}, n_items);
-    return st == SL_OK ? start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
-                                    to.heads.n_columns / to.heads.n_heads, beta)
-                       : st;
+    if (st == SL_OK) {
+        st = start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_items,
+                        to.heads.n_columns / to.heads.n_heads, beta);
+    }
+    return st;
 }
 
 /* ---- launchers ---- */
@@ -763,9 +783,10 @@ enum sl_status
 sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
                        sl_real *lse_out)
 {
-    return rows->x->dtype == SL_DTYPE_BF16
-               ? start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out)
-               : start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    if (rows->x->dtype == SL_DTYPE_BF16) {
+        return start_forward(stream, attention_of<sl_bf16>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
+    }
+    return start_forward(stream, attention_of<sl_real>(rows, lse_out), rows->n_rows, beta, z_out, lse_out);
 }
 
 template <typename U>
@@ -780,8 +801,10 @@ static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_de
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
                                     const sl_real *lse, sl_real *sides_out)
 {
-    return rows->x->dtype == SL_DTYPE_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
-                                        : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
+    if (rows->x->dtype == SL_DTYPE_BF16) {
+        return start_sides<sl_bf16>(stream, rows, gz, lse, sides_out);
+    }
+    return start_sides<sl_real>(stream, rows, gz, lse, sides_out);
 }
 
 template <typename U>
@@ -810,17 +833,20 @@ enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_atte
                                        uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype,
                                        const sl_real *const *u, sl_real *const *gu_out)
 {
-    return dtype == SL_DTYPE_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
-                               : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
+    if (dtype == SL_DTYPE_BF16) {
+        return send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out);
+    }
+    return send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
 }
 
 enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
                                    uint32_t n_rows, enum sl_dtype dtype, const void *u, sl_real *gu)
 {
     const char *name = "sl_attend_accumulate: own terms";
-    return dtype == SL_DTYPE_BF16
-               ? start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0)
-               : start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
+    if (dtype == SL_DTYPE_BF16) {
+        return start_back(name, stream, self_gradients<sl_bf16>{{*block}, row0, (const sl_bf16 *)u, gu}, n_rows, 0);
+    }
+    return start_back(name, stream, self_gradients<sl_real>{{*block}, row0, (const sl_real *)u, gu}, n_rows, 0);
 }
 
 template <typename U>
@@ -836,8 +862,10 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
                                   const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
                                   enum sl_dtype dtype, const void *u, sl_real *gu)
 {
-    return dtype == SL_DTYPE_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
-                               : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
+    if (dtype == SL_DTYPE_BF16) {
+        return add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu);
+    }
+    return add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
 /* ---- evaluation: more chunks than parameters hold ---- */
@@ -908,6 +936,8 @@ done:
 enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                    sl_real *z_out)
 {
-    return rows->dtype == SL_DTYPE_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
-                                     : attend_parts<sl_real>(stream, rows, beta, z_out);
+    if (rows->dtype == SL_DTYPE_BF16) {
+        return attend_parts<sl_bf16>(stream, rows, beta, z_out);
+    }
+    return attend_parts<sl_real>(stream, rows, beta, z_out);
 }

@@ -48,8 +48,10 @@ static inline __device__ struct sl_moments join_warps(struct sl_moments mine)
     struct sl_moments all = {0, 0, 0};
     part[threadIdx.x / SL_WARP][sl_lane()] = mine;
     __syncthreads();
-    for (uint32_t w = 0; w < N_WARPS && threadIdx.x < SL_WARP; w++) {
-        all = sl_moments_join(all, part[w][sl_lane()]);
+    if (threadIdx.x < SL_WARP) {
+        for (uint32_t w = 0; w < N_WARPS; w++) {
+            all = sl_moments_join(all, part[w][sl_lane()]);
+        }
     }
     __syncthreads();
     return all;
@@ -88,12 +90,14 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
     for (uint32_t t = blockIdx.x; t < n_tiles_of(n_columns); t += gridDim.x) {
         const uint32_t c = t * SL_WARP + sl_lane();
         struct sl_moments m = {0, 0, 0};
-        for (uint32_t b = warp * share; b < end && c < n_columns; b++) {
-            uint64_t rows = n_rows - (uint64_t)b * BLOCK_ROWS;
-            struct sl_moments next = {(double)(rows < BLOCK_ROWS ? rows : BLOCK_ROWS),
-                                      partial[(size_t)b * 2 * n_columns + c],
-                                      partial[((size_t)b * 2 + 1) * n_columns + c]};
-            m = sl_moments_join(m, next);
+        if (c < n_columns) {
+            for (uint32_t b = warp * share; b < end; b++) {
+                uint64_t rows = n_rows - (uint64_t)b * BLOCK_ROWS;
+                struct sl_moments next = {(double)(rows < BLOCK_ROWS ? rows : BLOCK_ROWS),
+                                          partial[(size_t)b * 2 * n_columns + c],
+                                          partial[((size_t)b * 2 + 1) * n_columns + c]};
+                m = sl_moments_join(m, next);
+            }
         }
         m = join_warps(m);
         if (warp == 0 && c < n_columns) {

@@ -100,7 +100,10 @@ static inline uintptr_t sl_quad_address(enum sl_dtype dtype, const void *numbers
  * or skipped, and all addresses, or'ed. */
 static inline size_t sl_copy_unit(uintptr_t sizes)
 {
-    return sizes % sizeof(float4) == 0 ? sizeof(float4) : sizes % sizeof(float) == 0 ? sizeof(float) : sizeof(sl_bf16);
+    if (sizes % sizeof(float4) == 0) {
+        return sizeof(float4);
+    }
+    return sizes % sizeof(float) == 0 ? sizeof(float) : sizeof(sl_bf16);
 }
 
 #endif

@@ -222,5 +222,8 @@ enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_d
     struct bias_args args = {.head = *head};
     enum sl_status st = sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
     args.head.stage = sl_task_stage(head, SL_STAGE_BACKWARD);
-    return st != SL_OK ? st : submit(&args, &backward_cl, gz, gb, gz);
+    if (st != SL_OK) {
+        return st;
+    }
+    return submit(&args, &backward_cl, gz, gb, gz);
 }

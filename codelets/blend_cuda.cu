@@ -36,8 +36,10 @@ enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl
     if (x_dtype == SL_DTYPE_BF16) {
         return start<sl_bf16, sl_bf16>(stream, n, a, x, beta, out);
     }
-    return out_dtype == SL_DTYPE_BF16 ? start<float, sl_bf16>(stream, n, a, x, beta, out)
-                                      : start<float, float>(stream, n, a, x, beta, out);
+    if (out_dtype == SL_DTYPE_BF16) {
+        return start<float, sl_bf16>(stream, n, a, x, beta, out);
+    }
+    return start<float, float>(stream, n, a, x, beta, out);
 }
 
 enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out)

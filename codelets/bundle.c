@@ -32,9 +32,9 @@ struct held {
     struct sl_hold hold; /* first */
     struct sl_bundles *bundles;
     starpu_data_handle_t handle;
-    uint32_t writer; /* the lot, or NONE */
-    uint32_t reader; /* a lot, NONE, or SEVERAL */
-    uint32_t number[];   /* of each lot: the buffer's number in its bundle, or NONE */
+    uint32_t writer;   /* the lot, or NONE */
+    uint32_t reader;   /* a lot, NONE, or SEVERAL */
+    uint32_t number[]; /* of each lot: the buffer's number in its bundle, or NONE */
 };
 
 /* A lot's. */
@@ -138,11 +138,12 @@ static bool waits_for(const struct held *held, uint32_t lot, enum starpu_data_ac
 
 static bool waits(const struct sl_task *task, uint32_t lot)
 {
-    bool any = false;
-    for (unsigned i = 0; i < task->n_buffers && !any; i++) {
-        any = waits_for(starpu_data_get_user_data(task->handles[i]), lot, task->modes[i]);
+    for (unsigned i = 0; i < task->n_buffers; i++) {
+        if (waits_for(starpu_data_get_user_data(task->handles[i]), lot, task->modes[i])) {
+            return true;
+        }
     }
-    return any;
+    return false;
 }
 
 /* ---- a bundle ---- */
@@ -180,8 +181,12 @@ static enum sl_status make_room(struct bundle *bundle, size_t bytes)
     while (room < wanted) {
         room *= 2;
     }
-    enum sl_status st = room == bundle->room ? SL_OK : sl_realloc(&bundle->args, room, 1, "a bundle of tasks");
-    bundle->room = st == SL_OK ? room : bundle->room;
+    enum sl_status st = SL_OK;
+    if (room > bundle->room) {
+        SL_TRY(st, sl_realloc(&bundle->args, room, 1, "a bundle of tasks"), done);
+        bundle->room = room;
+    }
+done:
     return st;
 }
 
@@ -220,7 +225,9 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     all->n_members++;
     all->head.work += head->work;
     bundle->n_bytes += bytes;
-    bundle->priority = priority > bundle->priority ? priority : bundle->priority;
+    if (priority > bundle->priority) {
+        bundle->priority = priority;
+    }
 done:
     return st;
 }
@@ -229,7 +236,10 @@ static enum sl_status hand_over(struct bundle *bundle)
 {
     size_t n_bytes = bundle->n_bytes;
     bundle->n_bytes = 0;
-    return n_bytes == 0 ? SL_OK : sl_task_hand_over(&bundle->task, bundle->args, n_bytes, bundle->priority);
+    if (n_bytes == 0) {
+        return SL_OK;
+    }
+    return sl_task_hand_over(&bundle->task, bundle->args, n_bytes, bundle->priority);
 }
 
 static enum sl_status settle(struct sl_bundles *b)
@@ -238,7 +248,9 @@ static enum sl_status settle(struct sl_bundles *b)
     forget_held(b);
     for (uint32_t l = 0; l < b->n_lots; l++) {
         enum sl_status own = hand_over(&b->lot[l]);
-        st = st == SL_OK ? own : st;
+        if (st == SL_OK) {
+            st = own;
+        }
     }
     return st;
 }
@@ -270,16 +282,24 @@ static enum sl_status add(struct sl_holder *holder, struct sl_task *task, const 
     struct sl_bundles *b = (struct sl_bundles *)holder;
     uint32_t lot = lot_of(b, task, args);
     enum sl_status st = SL_OK;
-    SL_TRY(st, waits(task, lot) ? settle(b) : SL_OK, done);
-    st = lot == NONE ? sl_task_hand_over(task, args, args_bytes, priority)
-                     : hold(b, lot, task, args, args_bytes, priority);
+    if (waits(task, lot)) {
+        SL_TRY(st, settle(b), done);
+    }
+    if (lot == NONE) {
+        st = sl_task_hand_over(task, args, args_bytes, priority);
+    } else {
+        st = hold(b, lot, task, args, args_bytes, priority);
+    }
 done:
     return st;
 }
 
 enum sl_status sl_bundles_settle(struct sl_run *run)
 {
-    return run->holder == NULL ? SL_OK : settle((struct sl_bundles *)run->holder);
+    if (run->holder == NULL) {
+        return SL_OK;
+    }
+    return settle((struct sl_bundles *)run->holder);
 }
 
 enum sl_status sl_bundles_open(struct sl_run *run, uint32_t n_pes, uint32_t lot_size)

@@ -17,12 +17,18 @@ template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, c
     if (st == SL_OK) {
         st = room.take(bytes, name);
     }
-    return st == SL_OK ? sl_cuda_status(call(room.as<void>(), bytes), name) : st;
+    if (st == SL_OK) {
+        st = sl_cuda_status(call(room.as<void>(), bytes), name);
+    }
+    return st;
 }
 
 enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
 {
-    return n == 0 ? SL_OK : in_scratch(stream, "cub::DeviceScan::ExclusiveSum", [=](void *room, size_t &bytes) {
+    if (n == 0) {
+        return SL_OK;
+    }
+    return in_scratch(stream, "cub::DeviceScan::ExclusiveSum", [=](void *room, size_t &bytes) {
         return cub::DeviceScan::ExclusiveSum(room, bytes, x, x, n, stream);
     });
 }
@@ -31,7 +37,10 @@ template <typename Key>
 static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const uint32_t *values,
                                  Key *keys_out, uint32_t *values_out)
 {
-    return n == 0 ? SL_OK : in_scratch(stream, "cub::DeviceRadixSort::SortPairs", [=](void *room, size_t &bytes) {
+    if (n == 0) {
+        return SL_OK;
+    }
+    return in_scratch(stream, "cub::DeviceRadixSort::SortPairs", [=](void *room, size_t &bytes) {
         return cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys_out, values, values_out, n, 0, n_bits, stream);
     });
 }

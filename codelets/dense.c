@@ -268,6 +268,17 @@ static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t
 
 #define ROUNDED_ROWS 1024 /* that are computed in float before they are rounded */
 
+/* Rows of the stretch that begins at row i. */
+static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
+{
+    return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+}
+
+static const sl_real *bias_of(int has_bias, void *const *buffer)
+{
+    return has_bias ? sl_buffer_data(*buffer) : NULL;
+}
+
 /* Z in bf16, of rows in bf16: stretch by stretch in float. */
 static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
                                       const sl_real *bias)
@@ -276,17 +287,19 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     const uint32_t n_rows = run.n_rows;
-    const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
     sl_bf16 *z = (sl_bf16 *)sl_buffer_data(buffers[2]) + (size_t)run.row * n_out;
     sl_real *room;
-    enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
+    enum sl_status st =
+        sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
     if (st != SL_OK) {
         return st;
     }
     for (uint32_t i = 0; i < n_rows && st == SL_OK; i += ROUNDED_ROWS) {
-        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        uint32_t n = rows_at_once(n_rows, i);
         st = sl_dense_forward_bf16_cpu(n, n_in, n_out, x + (size_t)i * n_in, sl_buffer_data(buffers[1]), bias, 0, room);
-        sl_bf16_round(st == SL_OK ? (size_t)n * n_out : 0, room, z + (size_t)i * n_out);
+        if (st == SL_OK) {
+            sl_bf16_round((size_t)n * n_out, room, z + (size_t)i * n_out);
+        }
     }
     sl_free(room);
     return st;
@@ -294,18 +307,19 @@ static enum sl_status forward_rounded(const struct dense_args *args, void *buffe
 
 static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
 {
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    const sl_real *bias = bias_of(args->has_bias, buffers + 3);
     const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     if (sl_buffer_is_bf16(buffers[2])) {
         return forward_rounded(args, buffers, run, bias);
     }
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                           sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row))
-               : sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[0], row), sl_buffer_data(buffers[1]),
-                                      bias, args->beta, rows_from(buffers[2], run.row));
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_forward_bf16_cpu(run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                         sl_buffer_data(buffers[1]), bias, args->beta, rows_from(buffers[2], run.row));
+    }
+    return sl_dense_forward_cpu(run.n_rows, n_in, n_out, rows_from(buffers[0], row), sl_buffer_data(buffers[1]), bias,
+                                args->beta, rows_from(buffers[2], run.row));
 }
 
 static void forward_cpu_task(void *buffers[], void *cl_arg)
@@ -332,9 +346,16 @@ static void backward_input_cpu_task(void *buffers[], void *cl_arg)
     }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[0], k);
-        st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cpu : sl_dense_backward_input_cpu)(
-            run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
-            sl_buffer_data(buffers[1]), args->beta, rows_from(buffers[2], args->row0 + run.row));
+        if (args->head.run->bf16) {
+            st = sl_dense_backward_input_bf16_cpu(run.n_rows, sl_buffer_columns(buffers[2]),
+                                                  sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                                  sl_buffer_data(buffers[1]), args->beta,
+                                                  rows_from(buffers[2], args->row0 + run.row));
+        } else {
+            st = sl_dense_backward_input_cpu(run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
+                                             rows_from(buffers[0], run.row), sl_buffer_data(buffers[1]), args->beta,
+                                             rows_from(buffers[2], args->row0 + run.row));
+        }
     }
     leave(&args->head, st, start_s);
 }
@@ -365,11 +386,12 @@ static enum sl_status backward_weight_cpu(const struct dense_args *args, void *b
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[1]);
     const uint32_t row = args->row0 + run.rows.row;
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                                   run.gz, run.gw, run.gb)
-               : sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row), run.gz, run.gw,
-                                              run.gb);
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_backward_weight_bf16_cpu(run.rows.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row), run.gz,
+                                                 run.gw, run.gb);
+    }
+    return sl_dense_backward_weight_cpu(run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row), run.gz, run.gw,
+                                        run.gb);
 }
 
 static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
@@ -386,9 +408,10 @@ static void backward_weight_cpu_task(void *buffers[], void *cl_arg)
     leave(&args->head, st, start_s);
 }
 
-/* Buffers 0 .. 3, and with dropout the one at `ids_at`. */
-static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args, unsigned ids_at)
+/* Buffers 0 .. 3 and, with dropout, the dataset ids: buffer 6, or 7 behind a bias. */
+static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args)
 {
+    const unsigned ids_at = args->has_bias ? 7 : 6;
     const sl_vertex *frontier = sl_buffer_data(buffers[3]);
     return (struct sl_sparse_rows){
         .offsets = sl_buffer_data(buffers[0]),
@@ -408,15 +431,15 @@ static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, c
 {
     const uint32_t n_rows = sl_buffer_rows(z);
     const uint32_t n_out = sl_buffer_columns(z);
-    const uint32_t most = n_rows < ROUNDED_ROWS ? n_rows : ROUNDED_ROWS;
     sl_bf16 *z_out = sl_buffer_data(z);
     sl_real *room;
-    enum sl_status st = sl_alloc((size_t)most * n_out, sizeof *room, "rows before they are rounded", &room);
+    enum sl_status st =
+        sl_alloc((size_t)rows_at_once(n_rows, 0) * n_out, sizeof *room, "rows before they are rounded", &room);
     if (st != SL_OK) {
         return st;
     }
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        uint32_t n = n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
+        uint32_t n = rows_at_once(n_rows, i);
         sl_dense_sparse_forward_cpu(&x, n, n_out, w, bias, 0, room);
         sl_bf16_round((size_t)n * n_out, room, z_out + (size_t)i * n_out);
         x.ids += n;
@@ -432,8 +455,8 @@ static void sparse_forward_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
+    const sl_real *bias = bias_of(args->has_bias, buffers + 6);
     enum sl_status st = SL_OK;
     if (sl_buffer_is_bf16(buffers[5])) {
         st = sparse_forward_rounded(x, buffers[5], sl_buffer_data(buffers[4]), bias);
@@ -451,7 +474,7 @@ static void sparse_backward_weight_cpu_task(void *buffers[], void *cl_arg)
     if (sl_task_enter(&args->head, &start_s)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
     for (uint32_t k = 0; k < n_runs; k++) {
         struct weight_run run = weight_run(&args->head, buffers + 4, args->has_bias, k);
@@ -471,18 +494,19 @@ static struct sl_dense_cuda here(const struct sl_task_args *head)
 
 static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], struct run run)
 {
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[3]) : NULL;
+    const sl_real *bias = bias_of(args->has_bias, buffers + 3);
     const sl_real *w = sl_buffer_data(buffers[1]);
     const uint32_t row = args->row0 + run.row;
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[2]);
     const enum sl_dtype z_dtype = sl_buffer_dtype(buffers[2]);
     void *z = (char *)sl_buffer_data(buffers[2]) + sl_dtype_bytes(z_dtype, (size_t)run.row * n_out);
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
-                                            w, bias, args->beta, z_dtype, z)
-               : sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
-                                       args->beta, z);
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_forward_bf16_cuda(here(&args->head), run.n_rows, n_in, n_out, bf16_rows_from(buffers[0], row),
+                                          w, bias, args->beta, z_dtype, z);
+    }
+    return sl_dense_forward_cuda(here(&args->head), run.n_rows, n_in, n_out, rows_from(buffers[0], row), w, bias,
+                                 args->beta, z);
 }
 
 static void forward_cuda_task(void *buffers[], void *cl_arg)
@@ -507,10 +531,17 @@ static void backward_input_cuda_task(void *buffers[], void *cl_arg)
     }
     for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
         struct run run = run_of(&args->head, buffers[0], k);
-        st = (args->head.run->bf16 ? sl_dense_backward_input_bf16_cuda : sl_dense_backward_input_cuda)(
-            here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]), sl_buffer_columns(buffers[0]),
-            rows_from(buffers[0], run.row), sl_buffer_data(buffers[1]), args->beta,
-            rows_from(buffers[2], args->row0 + run.row));
+        if (args->head.run->bf16) {
+            st = sl_dense_backward_input_bf16_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
+                                                   sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                                   sl_buffer_data(buffers[1]), args->beta,
+                                                   rows_from(buffers[2], args->row0 + run.row));
+        } else {
+            st = sl_dense_backward_input_cuda(here(&args->head), run.n_rows, sl_buffer_columns(buffers[2]),
+                                              sl_buffer_columns(buffers[0]), rows_from(buffers[0], run.row),
+                                              sl_buffer_data(buffers[1]), args->beta,
+                                              rows_from(buffers[2], args->row0 + run.row));
+        }
     }
     sl_task_leave_cuda(&args->head, st);
 }
@@ -521,11 +552,12 @@ static enum sl_status backward_weight_cuda(const struct dense_args *args, void *
     const uint32_t n_in = sl_buffer_columns(buffers[0]);
     const uint32_t n_out = sl_buffer_columns(buffers[1]);
     const uint32_t row = args->row0 + run.rows.row;
-    return sl_buffer_is_bf16(buffers[0])
-               ? sl_dense_backward_weight_bf16_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
-                                                    bf16_rows_from(buffers[0], row), run.gz, run.gw, run.gb)
-               : sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
-                                               rows_from(buffers[0], row), run.gz, run.gw, run.gb);
+    if (sl_buffer_is_bf16(buffers[0])) {
+        return sl_dense_backward_weight_bf16_cuda(here(&args->head), run.rows.n_rows, n_in, n_out,
+                                                  bf16_rows_from(buffers[0], row), run.gz, run.gw, run.gb);
+    }
+    return sl_dense_backward_weight_cuda(here(&args->head), run.rows.n_rows, n_in, n_out, rows_from(buffers[0], row),
+                                         run.gz, run.gw, run.gb);
 }
 
 static void backward_weight_cuda_task(void *buffers[], void *cl_arg)
@@ -547,8 +579,8 @@ static void sparse_forward_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
-    const sl_real *bias = args->has_bias ? sl_buffer_data(buffers[6]) : NULL;
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
+    const sl_real *bias = bias_of(args->has_bias, buffers + 6);
     void *z = buffers[5];
     enum sl_status st = sl_dense_sparse_forward_cuda(starpu_cuda_get_local_stream(), &x, sl_buffer_rows(z),
                                                      sl_buffer_columns(z), sl_buffer_data(buffers[4]), bias, args->beta,
@@ -562,7 +594,7 @@ static void sparse_backward_weight_cuda_task(void *buffers[], void *cl_arg)
     if (sl_task_enter_cuda(&args->head)) {
         return;
     }
-    struct sl_sparse_rows x = sparse_rows(buffers, args, args->has_bias ? 7 : 6);
+    struct sl_sparse_rows x = sparse_rows(buffers, args);
     const uint32_t n_runs = sl_task_n_runs(&args->head);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
@@ -685,7 +717,10 @@ static enum sl_status check_gradients(const char *name, const struct sl_task_arg
     uint32_t n_rows = sl_handle_rows(gz);
     uint32_t n_out = sl_handle_columns(gz);
     enum sl_status st = sl_task_check_runs(name, head, n_rows, gw, n_in, n_out);
-    return st != SL_OK || gb == NULL ? st : sl_task_check_runs(name, head, n_rows, gb, 1, n_out);
+    if (st != SL_OK || gb == NULL) {
+        return st;
+    }
+    return sl_task_check_runs(name, head, n_rows, gb, 1, n_out);
 }
 
 static uint64_t flops_of(const struct shape *s)

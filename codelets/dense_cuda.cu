@@ -60,9 +60,11 @@ static enum sl_status gemm(const char *name, const struct sl_dense_cuda &blas, c
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = multiply(blas.cublas, p);
     }
-    return status == CUBLAS_STATUS_SUCCESS ? SL_OK
-                                           : sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s",
-                                                     name, p.m, p.k, p.k, p.n, cublasGetStatusString(status));
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ECUDA, "%s: cuBLAS failed on a product [%u x %u] [%u x %u]: %s", name, p.m, p.k, p.k, p.n,
+                   cublasGetStatusString(status));
 }
 
 /* Z = X W + bias, or Z += X W, in float; of: the numbers of X and W. */
@@ -86,10 +88,11 @@ static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f
         st = sl_bias_forward_cuda(blas.stream, f.n_rows, f.n_out, f.bias, f.z);
         beta = 1;
     }
-    return st != SL_OK || f.n_in == 0
-               ? st
-               : gemm("sl_dense_forward", blas,
-                      {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
+    if (st != SL_OK || f.n_in == 0) {
+        return st;
+    }
+    return gemm("sl_dense_forward", blas,
+                {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
 }
 
 enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -105,20 +108,26 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t 
     if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
         return SL_OK;
     }
-    return n_out == 0
-               ? sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out)
-               : gemm(name, blas, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
+    if (n_out == 0) {
+        return sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out);
+    }
+    return gemm(name, blas, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
 }
 
 enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                              const sl_real *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
-    enum sl_status st =
-        n_rows > 0 && n_in > 0 && n_out > 0
-            ? gemm(name, blas, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL})
-            : sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out);
-    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
+    enum sl_status st;
+    if (n_rows > 0 && n_in > 0 && n_out > 0) {
+        st = gemm(name, blas, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL});
+    } else {
+        st = sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out);
+    }
+    if (st != SL_OK || gb_out == NULL) {
+        return st;
+    }
+    return sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
 }
 
 /* ---- dense rows of bf16 ---- */
@@ -147,7 +156,10 @@ static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32
 {
     const uint64_t n = (uint64_t)n_rows * n_columns;
     enum sl_status st = rounded->take(n * sizeof(sl_bf16), "a factor in bf16");
-    return st == SL_OK ? start_rounding(name, stream, n, from, rounded->as<sl_bf16>()) : st;
+    if (st == SL_OK) {
+        st = start_rounding(name, stream, n, from, rounded->as<sl_bf16>());
+    }
+    return st;
 }
 
 #define STRETCH_ROWS 16384 /* that are computed in float before they are rounded */
@@ -186,7 +198,10 @@ enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_
     }
     const struct forward f = {n_rows, n_in, n_out,           SL_DTYPE_BF16, x, rounded.as<sl_bf16>(),
                               bias,   beta, (sl_real *)z_out};
-    return z_dtype == SL_DTYPE_BF16 ? compute_rounded(blas, f, (sl_bf16 *)z_out) : compute(blas, f);
+    if (z_dtype == SL_DTYPE_BF16) {
+        return compute_rounded(blas, f, (sl_bf16 *)z_out);
+    }
+    return compute(blas, f);
 }
 
 enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
@@ -230,7 +245,9 @@ enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uin
            gemm(name, blas,
                 {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
            done);
-    st = gb_out == NULL ? SL_OK : sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
+    if (gb_out != NULL) {
+        st = sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
+    }
 done:
     return st;
 }
@@ -323,7 +340,12 @@ static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, 
         Z *out = z + (size_t)i * n_items + c;
         const uint64_t *range = x.offsets + (x.ids[i] - x.first);
         const uint64_t end = range[1];
-        T sum = beta != 0 ? sl_wide(*out) : bias != NULL ? bias[c] : nothing(T());
+        T sum = nothing(T());
+        if (beta != 0) {
+            sum = sl_wide(*out);
+        } else if (bias != NULL) {
+            sum = bias[c];
+        }
         for (uint64_t e = range[0]; e < end; e += SL_WARP) {
             uint32_t count = end - e < SL_WARP ? (uint32_t)(end - e) : SL_WARP;
             bool has = sl_lane() < count;
@@ -352,11 +374,15 @@ enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl
     bool quads =
         n_out % 4 == 0 && ((uintptr_t)w | (uintptr_t)bias | sl_quad_address(z_dtype, z_out)) % sizeof(float4) == 0;
     if (z_dtype == SL_DTYPE_BF16) {
-        return quads ? start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
-                     : start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+        if (quads) {
+            return start_multiply_rows<float4, ushort4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
+        }
+        return start_multiply_rows<float, sl_bf16>(stream, x, n_rows, n_out, w, bias, beta, z_out);
     }
-    return quads ? start_multiply_rows<float4, float4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out)
-                 : start_multiply_rows<float, float>(stream, x, n_rows, n_out, w, bias, beta, z_out);
+    if (quads) {
+        return start_multiply_rows<float4, float4>(stream, x, n_rows, n_out / 4, w, bias, beta, z_out);
+    }
+    return start_multiply_rows<float, float>(stream, x, n_rows, n_out, w, bias, beta, z_out);
 }
 
 /* ---- sparse weight gradient ----
@@ -511,7 +537,11 @@ static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_i
 static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
 {
     uint32_t most = MOST_COUNTS / n_in;
-    most = most > MOST_SLABS ? MOST_SLABS : most < 1 ? 1 : most;
+    if (most > MOST_SLABS) {
+        most = MOST_SLABS;
+    } else if (most < 1) {
+        most = 1;
+    }
     out->slab_rows = (uint32_t)(((uint64_t)n_rows + most - 1) / most);
     out->slab_rows = out->slab_rows < LEAST_ROWS ? LEAST_ROWS : out->slab_rows;
     out->n_slabs = (uint32_t)(((uint64_t)n_rows + out->slab_rows - 1) / out->slab_rows);
@@ -521,7 +551,10 @@ static void cut_slabs(uint32_t n_rows, uint32_t n_in, struct lists *out)
 static uint32_t tile_rows(const struct sl_sparse_rows *x, uint32_t n_rows)
 {
     uint32_t most = x->max_row == 0 ? n_rows : TILE_TERMS / x->max_row;
-    return most < 1 ? 1 : most < n_rows ? most : n_rows;
+    if (most < 1) {
+        return 1;
+    }
+    return most < n_rows ? most : n_rows;
 }
 
 /* Memory for the lists of a tile of n_rows rows. n_rows, n_in >= 1. */
@@ -585,11 +618,12 @@ static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows
         const sl_real *tile_gz = gz + (size_t)row * n_out;
         tile.ids += row;
         SL_TRY(st, make_lists(name, stream, &tile, n_rows - row < most ? n_rows - row : most, n_in, &lists), failed);
-        SL_TRY(st,
-               sl_in_quads(n_out, tile_gz, gw, NULL)
-                   ? start_sum_lists(name, stream, n_in, &lists, n_out / 4, (const float4 *)tile_gz, beta, (float4 *)gw)
-                   : start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw),
-               failed);
+        if (sl_in_quads(n_out, tile_gz, gw, NULL)) {
+            const float4 *quads = (const float4 *)tile_gz;
+            SL_TRY(st, start_sum_lists(name, stream, n_in, &lists, n_out / 4, quads, beta, (float4 *)gw), failed);
+        } else {
+            SL_TRY(st, start_sum_lists(name, stream, n_in, &lists, n_out, tile_gz, beta, gw), failed);
+        }
         beta = 1;
     }
 failed:
@@ -606,5 +640,8 @@ enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const s
     } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
         st = add_tiles(stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
     }
-    return st != SL_OK || gb_out == NULL ? st : sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
+    if (st != SL_OK || gb_out == NULL) {
+        return st;
+    }
+    return sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
 }

@@ -276,9 +276,11 @@ enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *hea
                                                   starpu_data_handle_t gw)
 {
     enum sl_status st = check_square("sl_derive_identity_backward", gout, gw);
-    return st != SL_OK ? st
-                       : sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
-                                         (struct sl_blend_rows){gw, 0});
+    if (st != SL_OK) {
+        return st;
+    }
+    return sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
+                           (struct sl_blend_rows){gw, 0});
 }
 
 /* `handle` is [n_rows x n_columns]. */

@@ -310,11 +310,12 @@ static enum sl_status check_merging(uint32_t n_parts, const struct sl_merging *m
 {
     const struct sl_frontier_handles *frontier = &merging->frontier;
     size_t room = starpu_vector_get_nx(frontier->index);
-    return merging->owner < n_parts && frontier->end >= frontier->first &&
-                   room >= sl_index_bytes(frontier->end - frontier->first)
-               ? SL_OK
-               : sl_fail(SL_EINVAL, "sl_merge: PE %u of %u, ids %u to %u with an index of %zu bytes", merging->owner,
-                         n_parts, frontier->first, frontier->end, room);
+    if (merging->owner < n_parts && frontier->end >= frontier->first &&
+        room >= sl_index_bytes(frontier->end - frontier->first)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_merge: PE %u of %u, ids %u to %u with an index of %zu bytes", merging->owner, n_parts,
+                   frontier->first, frontier->end, room);
 }
 
 enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
@@ -330,7 +331,9 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     sl_task_begin(&task, &merge_cl);
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
-        task.status = task.status == SL_OK ? check_merging(n_parts, &owners[i]) : task.status;
+        if (task.status == SL_OK) {
+            task.status = check_merging(n_parts, &owners[i]);
+        }
         args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
         args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
         sl_task_add(&task, frontier->ids, STARPU_RW);

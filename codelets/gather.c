@@ -35,6 +35,21 @@ SL_INLINE const sl_real *row_of(const struct sl_feature_rows *from, uint32_t i)
                            : from->hot->rows + (size_t)slot * from->n_columns;
 }
 
+/* Columns of the block that begins at column c. */
+static inline uint32_t block_size(uint32_t n_columns, uint32_t c)
+{
+    return n_columns - c < SL_DROPOUT_BLOCK ? n_columns - c : SL_DROPOUT_BLOCK;
+}
+
+/* Rows whose masks are drawn together. */
+static uint32_t rows_at_once(const struct sl_feature_rows *rows)
+{
+    if (rows->threshold == 0 || rows->n_columns == 0) {
+        return 1;
+    }
+    return sl_dropout_rows(rows->n_columns);
+}
+
 /* The rows i0 .. i0 + n_rows - 1 with dropout, whose masks are drawn together. */
 SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_real *x_out)
 {
@@ -45,7 +60,7 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
     }
     for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
-        uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
+        uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
             mask_row(n, row_of(from, i0 + r) + c, keep + r * sl_dropout_stride(n), scale,
@@ -74,7 +89,7 @@ static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
     }
     for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
-        uint32_t n = from->n_columns - c < SL_DROPOUT_BLOCK ? from->n_columns - c : SL_DROPOUT_BLOCK;
+        uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
             sl_bf16_widen(n, bf16_row_of(from, i0 + r) + c, wide);
@@ -90,7 +105,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
 {
     const uint32_t n_columns = rows->n_columns;
     const size_t bytes = n_columns * sizeof *x_out;
-    uint32_t together = rows->threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {
@@ -107,7 +122,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
 SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
 {
     const uint32_t n_columns = rows->n_columns;
-    uint32_t together = rows->threshold > 0 && n_columns > 0 ? sl_dropout_rows(n_columns) : 1;
+    uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
         uint32_t n = n_rows - i < together ? n_rows - i : together;
         for (uint32_t a = i + AHEAD; a < i + AHEAD + n && a < n_rows; a++) {

@@ -161,7 +161,10 @@ static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *desc, const_dnnl_p
         return status;
     }
     bool needs_room = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)) > 0;
-    status = needs_room ? dnnl_unimplemented : dnnl_primitive_create(out, made);
+    status = dnnl_unimplemented;
+    if (!needs_room) {
+        status = dnnl_primitive_create(out, made);
+    }
     dnnl_primitive_desc_destroy(made);
     return status;
 }
@@ -179,13 +182,21 @@ static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int 
         return status;
     }
     status = set_attributes(beta, attributes);
-    status = status != dnnl_success ? status : describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
-    status = status != dnnl_success ? status : describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
-    status = status != dnnl_success ? status : describe(any, any, any, 0, dnnl_f32, &c);
-    status = status != dnnl_success ? status : dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c);
-    status = status != dnnl_success
-                 ? status
-                 : make_primitive(&desc, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+    if (status == dnnl_success) {
+        status = describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
+    }
+    if (status == dnnl_success) {
+        status = describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
+    }
+    if (status == dnnl_success) {
+        status = describe(any, any, any, 0, dnnl_f32, &c);
+    }
+    if (status == dnnl_success) {
+        status = dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c);
+    }
+    if (status == dnnl_success) {
+        status = make_primitive(&desc, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+    }
     dnnl_primitive_attr_destroy(attributes);
     return status;
 }
@@ -196,11 +207,11 @@ static void setup_bf16(void)
     bf16.has_instructions = (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
     if (bf16.has_instructions) {
         bf16.status = dnnl_engine_create(&bf16.engine, dnnl_cpu, 0);
+        for (int i = 0; i < 8 && bf16.status == dnnl_success; i++) {
+            bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
+        }
+        bf16.has_instructions = bf16.status == dnnl_success;
     }
-    for (int i = 0; i < 8 && bf16.has_instructions && bf16.status == dnnl_success; i++) {
-        bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
-    }
-    bf16.has_instructions = bf16.has_instructions && bf16.status == dnnl_success;
 }
 
 /* Call the product on memory that is described: factors and result, in oneDNN's order of arguments. */
@@ -211,11 +222,16 @@ static dnnl_status_t execute(const_dnnl_primitive_t product, const dnnl_memory_d
     dnnl_stream_t stream = NULL;
     int n = 0;
     dnnl_status_t status = dnnl_stream_create(&stream, bf16.engine, dnnl_stream_default_flags);
-    for (; n < 3 && status == dnnl_success; n += status == dnnl_success) {
+    while (n < 3 && status == dnnl_success) {
         args[n].arg = roles[n];
         status = dnnl_memory_create(&args[n].memory, &shape[n], bf16.engine, data[n]);
+        if (status == dnnl_success) {
+            n++;
+        }
     }
-    status = status != dnnl_success ? status : dnnl_primitive_execute(product, stream, 3, args);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_execute(product, stream, 3, args);
+    }
     while (n-- > 0) {
         dnnl_memory_destroy(args[n].memory);
     }
@@ -232,12 +248,18 @@ static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl
     void *const data[3] = {(void *)(uintptr_t)a.entries, (void *)(uintptr_t)b.entries, c};
     omp_set_num_threads(1);
     dnnl_status_t status = bf16.status;
-    status = status != dnnl_success ? status : describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]);
-    status = status != dnnl_success ? status : describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]);
-    status = status != dnnl_success ? status : describe(m, n, n, 0, dnnl_f32, &shape[2]);
-    status = status != dnnl_success
-                 ? status
-                 : execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data);
+    if (status == dnnl_success) {
+        status = describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]);
+    }
+    if (status == dnnl_success) {
+        status = describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]);
+    }
+    if (status == dnnl_success) {
+        status = describe(m, n, n, 0, dnnl_f32, &shape[2]);
+    }
+    if (status == dnnl_success) {
+        status = execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data);
+    }
     if (status == dnnl_success) {
         return SL_OK;
     }
@@ -251,7 +273,10 @@ enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor
                             int beta, sl_real *c)
 {
     pthread_once(&bf16.once, setup_bf16);
-    return bf16.has_instructions ? by_dnnl_bf16(m, n, k, a, b, beta, c) : by_widening(m, n, k, a, b, beta, c);
+    if (bf16.has_instructions) {
+        return by_dnnl_bf16(m, n, k, a, b, beta, c);
+    }
+    return by_widening(m, n, k, a, b, beta, c);
 }
 
 static bool has_bf16(void)
