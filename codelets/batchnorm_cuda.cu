@@ -139,7 +139,7 @@ static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts
 }
 
 struct groups {
-    const double *dtype[SL_MAX_PES];
+    const double *pair[SL_MAX_PES];
 };
 
 static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct groups unbiased,
@@ -148,7 +148,7 @@ static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct gro
     for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
         double sum = 0;
         for (uint32_t i = 0; i < n; i++) {
-            sum += unbiased.dtype[i][c];
+            sum += unbiased.pair[i][c];
         }
         running[c] = sl_batchnorm_move(running[c], sum, n);
     }
@@ -174,8 +174,8 @@ static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct gr
         sl_real slope = 0;
         sl_real offset = 0;
         for (uint32_t i = 0; i < n; i++) {
-            slope += (sl_real)sums.dtype[i][c];
-            offset += (sl_real)sums.dtype[i][n_columns + c];
+            slope += (sl_real)sums.pair[i][c];
+            offset += (sl_real)sums.pair[i][n_columns + c];
         }
         gw[c] = slope;
         gb[c] = offset;
@@ -239,7 +239,7 @@ static struct groups groups_of(uint32_t n, const double *const *dtype)
 {
     struct groups groups = {};
     for (uint32_t i = 0; i < n; i++) {
-        groups.dtype[i] = dtype[i];
+        groups.pair[i] = dtype[i];
     }
     return groups;
 }
