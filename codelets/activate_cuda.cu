@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Normalise, gate and scale rows by teams of lanes, and the adjoint; sums along columns by slabs of rows.
+ * Normalise, gate and scale rows by teams of lanes, and the adjoint. Column sums go by slabs of rows.
  *
- * A team is a power of two lanes, at most a warp: one lane for each eight columns of a row, or a warp that goes along it. Each
- * lane draws dropout's mask of eight columns, but reads and writes V columns here and V columns a team's width further on, so
- * that a team's accesses lie side by side; it asks for the bits it needs of the lane that has drawn them. V is 4 where rows are
- * so aligned, else 1. */
+ * A team has a power of two lanes, at most a warp: one lane for each eight columns of a row, or a warp that walks along
+ * the row. Each lane draws the dropout mask of eight adjacent columns. But it reads and writes V columns at a time, a
+ * team's width apart, so that the accesses of a team are adjacent. It gets its mask bits from the lane that has drawn
+ * them. V is 4 if rows are aligned for it, else 1. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/activate.h"
 #include "codelets/dropout.h"
 
 #define FULL 0xffffffffu
-#define STEP 8 /* columns of a lane at a time */
+#define STEP 8 /* columns per lane and step */
 #define AHEAD 8
-#define SLAB_ROWS 32                   /* rows whose columns one thread adds up */
-#define N_SLABS (SL_THREADS / SL_WARP) /* slabs of a block */
+#define SLAB_ROWS 32                   /* rows whose columns one thread sums */
+#define N_SLABS (SL_THREADS / SL_WARP) /* slabs per block */
 
 template <int V> struct alignas(V * sizeof(sl_real)) reals {
     sl_real x[V];
@@ -67,8 +67,8 @@ template <int V> static inline __device__ void store(reals<V> x, sl_bf16 *to)
 
 struct team {
     uint32_t lanes; /* of the team */
-    uint32_t first; /* its first lane in the warp */
-    uint32_t lane;  /* this one's place in the team */
+    uint32_t first; /* first lane of the team, in the warp */
+    uint32_t lane;  /* this lane, in the team */
 };
 
 static inline __device__ struct team this_team(uint32_t lanes)
@@ -87,7 +87,7 @@ static uint32_t team_lanes(uint32_t n_columns)
     return lanes;
 }
 
-/* The sum over a team, in a fixed order; every lane gets it. All lanes of the warp must come here. */
+/* The sum over a team, in a fixed order, for every lane. All lanes of the warp must call it. */
 static inline __device__ sl_real team_sum(struct team team, sl_real x)
 {
     for (uint32_t distance = team.lanes / 2; distance > 0; distance /= 2) {
@@ -96,13 +96,13 @@ static inline __device__ sl_real team_sum(struct team team, sl_real x)
     return x;
 }
 
-/* Where the lane's k-th V columns are, of the STEP * lanes from c0 on. */
+/* The lane's k-th group of V columns, among the STEP * lanes columns from c0 on. */
 template <int V> static inline __device__ uint32_t column_of(struct team team, uint32_t c0, int k)
 {
     return c0 + ((uint32_t)k * team.lanes + team.lane) * V;
 }
 
-/* Mean and 1 / deviation of a row by its team; n is 0 for a team without a row. */
+/* Mean and 1 / standard deviation of a row, by its team. n is 0 for a team without a row. */
 template <int V, typename Z>
 static inline __device__ struct sl_activate_row row_norm(struct team team, uint32_t n, const Z *z)
 {
@@ -151,7 +151,7 @@ static inline __device__ reals<V> normalise(const struct sl_activate *a, struct 
     return y;
 }
 
-/* keep: bit v is column v's. */
+/* keep: bit v belongs to column v. */
 template <int V, typename H>
 static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t keep, reals<V> residual, uint8_t *gate,
                                           H *h)
@@ -166,7 +166,7 @@ static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t ke
     store<V>(out, h);
 }
 
-/* Z, H: the numbers of z, and of the residual and h. */
+/* Z: stored type of z. H: of the residual and h. */
 template <enum sl_activate_norm norm, int V, typename Z, typename H>
 static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, const Z *__restrict__ z,
                                       const H *__restrict__ residual, uint8_t *__restrict__ gate, H *__restrict__ h)
@@ -223,7 +223,7 @@ template <int V> static inline __device__ reals<V> gated(sl_real scale, bytes<V>
     return gy;
 }
 
-/* GZ of the columns from c on, of batch norm; means: 2 F, the group's, of GY * zhat and of GY. */
+/* GZ of batch norm, for V columns from c on. means: 2 F, the group's means of GY * zhat and of GY. */
 template <int V>
 static inline __device__ reals<V> batch_gz(const struct sl_activate *a, const sl_real *means, uint32_t c, reals<V> z,
                                            reals<V> gy)
@@ -249,7 +249,7 @@ static __global__ void means_kernel(uint32_t n_columns, const double *__restrict
     }
 }
 
-/* PLAIN and BATCH: each entry by itself. */
+/* PLAIN and BATCH: entries are independent. */
 template <enum sl_activate_norm norm, int V>
 static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
                                        const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
@@ -286,7 +286,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
     }
 }
 
-/* LAYER: a row by its team. rows_out: what the column sums need of each row. */
+/* LAYER: one row per team. rows_out: mean and 1 / standard deviation of each row, for the column sums. */
 template <int V>
 static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
                                              const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
@@ -330,7 +330,7 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
 
 /* ---- column sums: GY * zhat and GY ---- */
 
-/* What columns are added up in: layer norm's row by row in sl_real, batch norm's in double. */
+/* The type of column sums: sl_real for layer norm, double for batch norm. */
 template <enum sl_activate_norm norm> struct adder {
     typedef sl_real type;
 };
@@ -342,7 +342,7 @@ template <enum sl_activate_norm norm> struct column_sums {
     typename adder<norm>::type slope, offset;
 };
 
-/* Of rows begin .. end - 1 of column c; AHEAD rows are on their way from memory at a time. */
+/* Sums over rows begin .. end - 1 of column c. AHEAD rows are in flight at a time. */
 template <enum sl_activate_norm norm>
 static inline __device__ struct column_sums<norm>
 add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const sl_real *z, const uint8_t *gate,
@@ -380,8 +380,8 @@ add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const 
     return sums;
 }
 
-/* Slabs of rows, one a warp, its columns one a lane; a block's slabs are added up in order. Columns and rows of block b:
- * tile b % n_tiles of block of rows b / n_tiles. partial_out: 2 F for each block of rows. */
+/* One warp sums a slab of rows, one lane per column; a block adds its slabs in order. Block b has the columns of tile b
+ * % n_tiles and block b / n_tiles of rows. partial_out: 2 F for each block of rows. */
 template <enum sl_activate_norm norm>
 static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_activate_row *__restrict__ rows,
                                           const sl_real *__restrict__ z, const uint8_t *__restrict__ gate,
@@ -416,7 +416,8 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
     }
 }
 
-/* The sum of n rows of doubles, column by column: a warp's share of rows in order, then the warps' in order. */
+/* The sum of n rows of doubles by column: each warp sums its share of the rows in order, then the warps' sums are added
+ * in order. */
 template <typename T>
 static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ partial,
                                            T *__restrict__ slope_out, T *__restrict__ offset_out)
@@ -463,7 +464,7 @@ template <int V> static __global__ void add_kernel(uint64_t n, const sl_real *__
 
 /* ---- launchers ---- */
 
-/* Rows of n columns may be read four at a time, from all of these addresses on; of an absent operand it is 0. */
+/* Whether rows of n columns can be read four at a time. addresses: all addresses, or'ed; 0 for a missing operand. */
 static bool is_aligned(uint64_t n, uintptr_t addresses)
 {
     return n % 4 == 0 && addresses % sizeof(reals<4>) == 0;
@@ -474,13 +475,13 @@ static uintptr_t address(const void *data)
     return (uintptr_t)data;
 }
 
-/* A byte an entry: four of them are read from any multiple of four. */
+/* Gate bytes can be read four at a time from any multiple of four: scale the address to the alignment of floats. */
 static uintptr_t gate_address(const uint8_t *gate)
 {
     return (uintptr_t)gate * sizeof(reals<4>) / 4;
 }
 
-/* Blocks for a team a row. */
+/* Blocks for one team per row. */
 static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
 {
     return sl_blocks((uint64_t)n_rows * lanes);
@@ -496,7 +497,7 @@ static enum sl_status start_forward(cudaStream_t stream, const struct sl_activat
                     (const H *)residual, gate, (H *)h);
 }
 
-/* From z in float. */
+/* z is float. */
 template <enum sl_activate_norm norm>
 static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
                                          const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Moments of slabs of rows, one slab a warp and one column a lane, joined in a fixed order; all else one thread a column. */
+ * Moments of slabs of rows, one slab per warp and one column per lane, joined in a fixed order. All other kernels have
+ * one thread per column. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/batchnorm.h"
 
-#define SLAB_ROWS 32                   /* rows of one warp, in registers */
-#define N_WARPS (SL_THREADS / SL_WARP) /* of a block */
+#define SLAB_ROWS 32                   /* rows per warp, in registers */
+#define N_WARPS (SL_THREADS / SL_WARP) /* per block */
 #define BLOCK_ROWS (N_WARPS * SLAB_ROWS)
-#define AT_ONCE 256 /* chunks merged by one launch */
+#define AT_ONCE 256 /* chunks merged per launch */
 
 static uint32_t n_blocks_of(uint32_t n_rows)
 {
     return (uint32_t)(((uint64_t)n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
 }
 
-/* Tiles of a warp's width. */
+/* Tiles of one warp's width. */
 static inline __host__ __device__ uint32_t n_tiles_of(uint32_t n_columns)
 {
     return (uint32_t)(((uint64_t)n_columns + SL_WARP - 1) / SL_WARP);
 }
 
-/* The moments of n rows of a column, at most SLAB_ROWS, from z on. */
+/* Moments of n rows (at most SLAB_ROWS) of the column at z. */
 static inline __device__ struct sl_moments slab_moments(uint32_t n, uint32_t n_columns, const sl_real *z)
 {
     struct sl_moments m = {(double)n, 0, 0};
@@ -41,7 +42,7 @@ static inline __device__ struct sl_moments slab_moments(uint32_t n, uint32_t n_c
     return m;
 }
 
-/* What the warps of a block have of each lane's column, joined in their order; only the first warp's result counts. */
+/* Join the moments of a block's warps, lane by lane in warp order. Only the first warp gets the result. */
 static inline __device__ struct sl_moments join_warps(struct sl_moments mine)
 {
     __shared__ struct sl_moments part[N_WARPS][SL_WARP];
@@ -80,7 +81,7 @@ static __global__ void slabs_kernel(uint32_t n_rows, uint32_t n_columns, const s
     }
 }
 
-/* The blocks of rows of one column: a warp's share in order, then the warps' in order. */
+/* Join the blocks of rows of one column: each warp its share in order, then the warps in order. */
 static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t n_blocks,
                                    const double *__restrict__ partial, double *__restrict__ moments_out)
 {
@@ -109,13 +110,13 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
 
 /* ---- a thread a column ---- */
 
-/* Chunks: their moments and rows, or their sums alone. */
+/* Chunks: moments and row counts, or sums. */
 struct parts {
     const double *pair[AT_ONCE];
     uint32_t counts[AT_ONCE];
 };
 
-/* Join n more chunks to the `before` rows whose moments `unbiased` holds; last: give the statistics. */
+/* Join n more chunks to the moments in `unbiased`, of `before` rows. last: write the statistics. */
 static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts parts, double before, bool last,
                                     sl_real *__restrict__ statistics_out, double *__restrict__ unbiased)
 {
@@ -154,7 +155,7 @@ static __global__ void running_kernel(uint32_t n, uint32_t n_columns, struct gro
     }
 }
 
-/* n more chunks' sums added to what is there, or to nothing. */
+/* Add the sums of n more chunks to sum_out (more), or store them (first launch). */
 static __global__ void sum_kernel(uint32_t n, uint32_t n_columns, struct parts parts, bool more,
                                   double *__restrict__ sum_out)
 {

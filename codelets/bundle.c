@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What bundles hold, which handles they name, and how a worker runs one. */
+ * The contents of bundles, the handles that they name, and the worker side. */
 #include "codelets/bundle.h"
 
 #include <stdlib.h>
@@ -11,38 +11,39 @@
 
 #define NONE UINT32_MAX
 #define SEVERAL (UINT32_MAX - 1)
-#define GRAIN sizeof(max_align_t) /* what a bundle's pieces are aligned to */
+#define GRAIN sizeof(max_align_t) /* alignment of a bundle's pieces */
 #define FIRST_BYTES 4096
 
-/* A task of a bundle: behind it, each aligned, its pointers to buffers, their numbers among the bundle's, and its arguments. */
+/* A task of a bundle. Behind it, each aligned: pointers to its buffers, the buffers' numbers in the bundle, its
+ * arguments. */
 struct member {
     struct starpu_codelet *codelet;
     uint32_t n_buffers;
-    uint32_t bytes; /* with what is behind it */
+    uint32_t bytes; /* with the pieces behind it */
 };
 
-/* The arguments of a bundle; its members lie behind them. */
+/* Arguments of a bundle. Its members lie behind them. */
 struct bundle_args {
-    struct sl_task_args head; /* the first member's, with the work of all */
+    struct sl_task_args head; /* of the first member, with the work of all */
     uint32_t n_members;
 };
 
-/* Who names a handle. It is the handle's user data as long as somebody does. */
+/* The lots that name a handle. The record is the handle's user data while a bundle names the handle. */
 struct held {
     struct sl_hold hold; /* first */
     struct sl_bundles *bundles;
     starpu_data_handle_t handle;
-    uint32_t writer;   /* the lot, or NONE */
+    uint32_t writer;   /* a lot, or NONE */
     uint32_t reader;   /* a lot, NONE, or SEVERAL */
-    uint32_t number[]; /* of each lot: the buffer's number in its bundle, or NONE */
+    uint32_t number[]; /* by lot: the buffer's number in the lot's bundle, or NONE */
 };
 
-/* A lot's. */
+/* The bundle of a lot. */
 struct bundle {
     struct sl_task task;
-    enum sl_priority priority; /* the highest of its members' */
+    enum sl_priority priority; /* the highest of the members */
     size_t n_bytes, room;
-    char *args; /* struct bundle_args and the members; empty where n_bytes is 0 */
+    char *args; /* struct bundle_args and the members; empty if n_bytes is 0 */
 };
 
 struct sl_bundles {
@@ -50,7 +51,7 @@ struct sl_bundles {
     struct sl_run *run;
     uint32_t lot_size, n_lots;
     uint32_t n_held, room;
-    struct held **held; /* `room` of them are there, n_held in use */
+    struct held **held; /* `room` records, n_held in use */
     struct bundle lot[];
 };
 
@@ -86,9 +87,9 @@ static void bundle_cpu_task(void *buffers[], void *cl_arg)
 static struct starpu_codelet bundle_cl = {
     .name = "sl_bundle", .cpu_funcs = {bundle_cpu_task}, .nbuffers = STARPU_VARIABLE_NBUFFERS};
 
-/* ---- who names what ---- */
+/* ---- lots and handles ---- */
 
-/* A record that is not in use. */
+/* An unused record. */
 static enum sl_status next_held(struct sl_bundles *b, struct held **out)
 {
     enum sl_status st = SL_OK;
@@ -129,7 +130,7 @@ static void forget_held(struct sl_bundles *b)
     }
 }
 
-/* Whether the buffer has to wait for what others than `lot` (NONE: all) hold. */
+/* Whether a task of `lot` (NONE: of no lot) must wait for tasks of other lots that hold the buffer. */
 static bool waits_for(const struct held *held, uint32_t lot, enum starpu_data_access_mode mode)
 {
     return held != NULL && ((held->writer != NONE && held->writer != lot) ||
@@ -148,7 +149,8 @@ static bool waits(const struct sl_task *task, uint32_t lot)
 
 /* ---- a bundle ---- */
 
-/* The buffer's number in the lot's bundle. One that is read before it is written has to be there beforehand. */
+/* The buffer's number in the lot's bundle. A write after a read turns the mode into RW: the data must be there
+ * beforehand. */
 static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data_handle_t handle,
                                  enum starpu_data_access_mode mode, uint32_t *number_out)
 {
@@ -173,7 +175,7 @@ done:
     return st;
 }
 
-/* Room for so many bytes more, and for a head where there is none yet. */
+/* Make room for `bytes` more, and for the head of an empty bundle. */
 static enum sl_status make_room(struct bundle *bundle, size_t bytes)
 {
     size_t wanted = bundle->n_bytes + aligned(sizeof(struct bundle_args)) + bytes;
@@ -264,14 +266,14 @@ static void let_go(const struct sl_hold *hold)
     }
 }
 
-/* ---- what the others call ---- */
+/* ---- the interface ---- */
 
-/* Of a task that may be held. */
+/* The lot of a task, NONE if it must go to StarPU alone. */
 static uint32_t lot_of(const struct sl_bundles *b, const struct sl_task *task, const struct sl_task_args *head)
 {
     bool of_all = head->stage >= SL_STAGE_SYNC || task->codelet->cpu_funcs[0] == NULL;
     for (unsigned i = 0; i < task->n_buffers; i++) {
-        of_all = of_all || (task->modes[i] & ~STARPU_RW) != 0; /* of other modes nothing is known here */
+        of_all = of_all || (task->modes[i] & ~STARPU_RW) != 0; /* other access modes are not handled here */
     }
     return of_all ? NONE : head->pe / b->lot_size;
 }

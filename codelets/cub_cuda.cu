@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * CUB's functions are called twice: to learn how much memory they need, and to do their work in it. */
-#define NVTX_DISABLE /* else our objects define some of its symbols */
+ * Each CUB function is called twice: for the size of its scratch memory, then to do the work. */
+#define NVTX_DISABLE /* otherwise our objects define some NVTX symbols */
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
 #include "codelets/cub.cuh"
 
-/* call(room, bytes): one of CUB's functions, with its working memory or, first, with none. */
+/* call(room, bytes): a CUB function, first with room NULL, then with scratch memory. */
 template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, const char *name, Call call)
 {
     sl_scratch room(stream);

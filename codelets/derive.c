@@ -10,8 +10,7 @@
 #include "codelets/blend.h"
 #include "codelets/rows.h"
 
-#define LANES                                                                                                          \
-    16 /* partial sums of a head's score, so that it is fast; of one number everywhere, which fixes the order */
+#define LANES 16 /* partial sums of a head's score, for speed; the same number everywhere, so that the order is fixed */
 
 /* ---- kernels, CPU ---- */
 
@@ -132,7 +131,7 @@ static void identity_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
-/* Of the first three buffers. */
+/* The parameters in the first three buffers. */
 static struct sl_derive_attention attention_of(void *buffers[], const struct attention_args *args)
 {
     return (struct sl_derive_attention){
@@ -283,7 +282,7 @@ enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *hea
                            (struct sl_blend_rows){gw, 0});
 }
 
-/* `handle` is [n_rows x n_columns]. */
+/* Whether `handle` is [n_rows x n_columns]. */
 static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
                                    uint32_t n_columns)
 {
@@ -310,7 +309,7 @@ failed:
     return st;
 }
 
-/* The buffers that both tasks begin with, and their flops or so. */
+/* Begin a task: add the buffers that both tasks share, and estimate the flops. */
 static void begin_attention(struct sl_task *task, struct starpu_codelet *codelet,
                             const struct sl_derive_attention_layer *layer, struct attention_args *args)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The dropout mask for many columns at once: Philox on lanes side by side, a lane for each group of 8 columns. */
+ * Dropout masks of many columns at once: Philox in parallel lanes, one lane for each group of 8 columns. */
 #include "codelets/dropout.h"
 
 #include "support/philox.h"
@@ -9,7 +9,7 @@
 #define LANES (SL_DROPOUT_BLOCK / 8)
 #define OCTETS (LANES / 8)
 
-/* What the lanes draw for: lane l for group[l / 8] + l % 8 of vertex[l / 8]. */
+/* The draws of the lanes: lane l draws for group[l / 8] + l % 8 of vertex[l / 8]. */
 struct lanes {
     uint32_t vertex[OCTETS], group[OCTETS];
     struct sl_philox_place philox;
@@ -57,7 +57,7 @@ __attribute__((target("avx2"))) static void keep_lanes_avx2(const struct lanes *
             x3[v] = _mm256_set1_epi64x(lanes->philox.place);
         }
         sl_philox_avx2(&lanes->philox, x0, x1, x2, x3);
-        /* Four 16-bit numbers of a lane in each of a and b; those of at least the threshold become 1, the others 0. */
+        /* a and b hold four 16-bit numbers per lane. A number becomes 1 if it is at least the threshold, else 0. */
         for (int v = 0; v < VECTORS; v++) {
             __m256i a = _mm256_blend_epi32(x0[v], _mm256_slli_epi64(x1[v], 32), 0xaa);
             __m256i b = _mm256_blend_epi32(x2[v], _mm256_slli_epi64(x3[v], 32), 0xaa);
@@ -69,7 +69,7 @@ __attribute__((target("avx2"))) static void keep_lanes_avx2(const struct lanes *
     }
 }
 
-/* The same with vectors twice as long: all lanes at once. */
+/* The same with vectors of twice the length: all lanes at once. */
 __attribute__((target("avx512f,avx512bw"))) static void keep_lanes_avx512(const struct lanes *lanes, uint32_t threshold,
                                                                           uint8_t *keep_out)
 {
@@ -105,7 +105,8 @@ enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *thresho
     return SL_OK;
 }
 
-/* Octets in order of rows, and of columns within a row; those behind the last draw for nobody. Returns their number. */
+/* Fill the octets in row order, columns ascending. Octets behind the last row are unused. Returns the number of
+ * octets. */
 static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices,
                                   uint32_t first, uint32_t n, struct lanes *out)
 {

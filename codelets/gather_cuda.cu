@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Feature rows by a warp a row: eight columns a lane where there is dropout, for they share one draw, else bytes in the widest units
- * that rows allow. */
+ * Feature rows, one warp per row. With dropout a lane takes eight columns, which share one draw. Without dropout the
+ * rows are copied in the widest units that fit. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
 
-/* Where rows come from: the table, but for those in the cache, if there is one (slot_of not NULL). T: a number, or a unit
- * of bytes. */
+/* Rows of a part: from the cache if the cache has the row, else from the table. slot_of NULL: no cache. T: a number, or
+ * a unit of bytes. */
 template <typename T> struct row_source {
     const T *table;
     const T *hot;
     const uint32_t *slot_of;
-    uint32_t n_columns; /* of T */
+    uint32_t n_columns; /* in units of T */
 
     __device__ const T *row(uint32_t vertex) const
     {
@@ -54,7 +54,7 @@ static __global__ void mask_rows(struct sl_feature_rows rows, uint32_t n_rows, r
     }
 }
 
-/* Where rows are, whatever they hold. */
+/* Addresses of table and cache, for any dtype. */
 struct feature_tables {
     const void *table;
     const void *hot;
@@ -71,7 +71,7 @@ static enum sl_status start_masked(cudaStream_t stream, struct sl_feature_rows r
                                    const struct feature_tables &from, void *x)
 {
     const size_t row_bytes = rows.n_columns * sizeof(E);
-    rows.table = nullptr; /* the host's addresses: the kernel has the source */
+    rows.table = nullptr; /* host addresses: the kernel uses `source` */
     rows.hot = nullptr;
     return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), mask_rows<E>, rows, n_rows,
                     source_of<E>(from, row_bytes), (E *)x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * oneDNN's sgemm is one set of kernels compiled when it is first called (50 ms), not one for each shape; it takes the room for its
- * packed copies with each call, and gives it back. */
+ * oneDNN compiles its sgemm kernels at the first call (50 ms), for all shapes together. Each call allocates the memory
+ * for its packed copies and frees it again. */
 #include "codelets/gemm.h"
 
 #include <cblas.h>
@@ -16,16 +16,16 @@
 #define USE_DNNL
 #include <dnnl.h>
 
-/* OpenMP's own, declared here because a compiler may lack the header of the library that oneDNN is linked with. */
+/* OpenMP's own function. A compiler may lack the header of the OpenMP library that oneDNN is linked with. */
 void omp_set_num_threads(int n);
 
-#if DNNL_VERSION_MAJOR == 2 /* whose interface this is */
+#if DNNL_VERSION_MAJOR == 2 /* the version of this interface */
 #define USE_DNNL_BF16
 #endif
 #endif
 
-/* With no more multiplications OpenBLAS has kernels that do not copy the factors, and is up to twice as fast; with more, oneDNN is
- * the faster at nearly all shapes. */
+/* Up to this number of multiplications OpenBLAS does not copy the factors, and is up to twice as fast. Above it oneDNN
+ * is faster at nearly all shapes. */
 #define SMALL UINT64_C(1000000)
 
 void sl_gemm_setup(void)
@@ -51,7 +51,7 @@ static void by_openblas(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, 
 
 #ifdef USE_DNNL
 
-/* OpenMP keeps the number of threads for each thread that asks. A worker that never said 1 would start a team of its own. */
+/* OpenMP keeps the number of threads per calling thread. A worker that never sets 1 would start a team of its own. */
 static enum sl_status by_dnnl(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                               float *c)
 {
@@ -87,7 +87,7 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
 
 /* ---- factors in bf16 ---- */
 
-/* A factor of so many rows as stored, and memory for it, to be given to sl_free. */
+/* A factor widened to float; n_rows as stored. Free *room with sl_free. */
 static enum sl_status widen(struct sl_factor_bf16 from, uint32_t n_rows, sl_real **room, struct sl_factor *out)
 {
     size_t n = (size_t)n_rows * from.n_columns;
@@ -118,8 +118,8 @@ done:
 
 #ifdef USE_DNNL_BF16
 
-/* oneDNN's product, for any shape, as one kernel or another has been made for: [A transposed][B transposed][beta]. They keep
- * nothing between calls (the scratchpad is the caller's, and is empty), so that workers share them. */
+/* oneDNN's products for any shape, by [A transposed][B transposed][beta]. They keep nothing between calls (the
+ * scratchpad is the caller's, and empty), so all workers share them. */
 static struct {
     pthread_once_t once;
     bool has_instructions;
@@ -128,7 +128,7 @@ static struct {
     dnnl_primitive_t product[2][2][2];
 } bf16 = {.once = PTHREAD_ONCE_INIT};
 
-/* A matrix' shape; as stored, or its transpose. */
+/* The shape of a matrix as stored, or of its transpose. */
 static dnnl_status_t describe(int64_t n_rows, int64_t n_columns, int64_t leading, int is_transposed,
                               dnnl_data_type_t type, dnnl_memory_desc_t *out)
 {
@@ -214,7 +214,7 @@ static void setup_bf16(void)
     }
 }
 
-/* Call the product on memory that is described: factors and result, in oneDNN's order of arguments. */
+/* Run a product. shape and data: the factors, then the result. */
 static dnnl_status_t execute(const_dnnl_primitive_t product, const dnnl_memory_desc_t shape[3], void *const data[3])
 {
     static const int roles[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
@@ -300,7 +300,7 @@ static bool has_bf16(void)
 
 #endif
 
-/* ---- what is there ---- */
+/* ---- the libraries in use ---- */
 
 void sl_gemm_describe(char *text, size_t room)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The scaled sum: a thread an entry, source after source, in double. */
+ * The scaled sum: one thread per entry adds the sources in order, in double. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/gossip.h"
