@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A repeated row, and column sums. Sums take a tile of columns at a time, and in the tile a block of rows at a time. */
+ * A repeated row, and column sums. Sums take a tile of columns at a time, and in the tile a slab of rows at a time. */
 #include "codelets/bias.h"
 
 #include <string.h>

@@ -27,7 +27,7 @@ void sl_bias_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gz
 
 /* Column sums of a matrix with any row stride and, if wanted, one weight for each `width` columns of a row:
  *   sum[c] = sum_i weight[i weight_stride + c / width] g[i stride + c]
- * Blocks of 64 rows are added in sl_real, in row order; the block sums are added in double. */
+ * Slabs of 64 rows are added in sl_real, in row order; the sums of the slabs are added in double. */
 struct sl_column_sums {
     uint32_t n_rows, n_columns;
     const sl_real *g;

@@ -269,7 +269,7 @@ static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t
 
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
 
-/* Rows of the block that begins at row i. */
+/* Rows of the slab that begins at row i. */
 static uint32_t rows_at_once(uint32_t n_rows, uint32_t i)
 {
     return n_rows - i < ROUNDED_ROWS ? n_rows - i : ROUNDED_ROWS;
@@ -280,7 +280,7 @@ static const sl_real *bias_of(int has_bias, void *const *buffer)
     return has_bias ? sl_buffer_data(*buffer) : NULL;
 }
 
-/* bf16 Z from bf16 rows, a block of rows at a time in float. */
+/* bf16 Z from bf16 rows, a slab of rows at a time in float. */
 static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
                                       const sl_real *bias)
 {
@@ -427,7 +427,7 @@ static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_ar
     };
 }
 
-/* bf16 Z, a block of rows at a time in float. */
+/* bf16 Z, a slab of rows at a time in float. */
 static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, const sl_real *w, const sl_real *bias)
 {
     const uint32_t n_rows = sl_buffer_rows(z);

@@ -164,7 +164,7 @@ static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32
 
 #define STRETCH_ROWS 16384 /* rows computed in float before they are rounded */
 
-/* bf16 Z, a block of rows at a time in float. all.z is not read. */
+/* bf16 Z, a slab of rows at a time in float. all.z is not read. */
 static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct forward &all, sl_bf16 *z_out)
 {
     const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;

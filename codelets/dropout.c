@@ -107,8 +107,8 @@ enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *thresho
 
 /* Fill the octets in row order, columns ascending. Octets behind the last row are unused. Returns the number of
  * octets. */
-static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices,
-                                  uint32_t first, uint32_t n, struct lanes *out)
+static inline uint32_t fill_lanes(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t first,
+                                  uint32_t n, struct lanes *out)
 {
     uint32_t o = 0;
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -121,15 +121,15 @@ static inline uint32_t fill_lanes(const struct sl_draw *where, uint32_t n_rows, 
         out->vertex[idle] = 0;
         out->group[idle] = 0;
     }
-    out->philox = sl_philox_place(where);
+    out->philox = sl_philox_place(draw);
     return o;
 }
 
-void sl_dropout_keep(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
+void sl_dropout_keep(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
                      uint32_t first, uint32_t n, uint8_t keep_out[SL_DROPOUT_BLOCK])
 {
     struct lanes lanes;
-    uint32_t n_octets = fill_lanes(where, n_rows, vertices, first, n, &lanes);
+    uint32_t n_octets = fill_lanes(draw, n_rows, vertices, first, n, &lanes);
 #if SL_HAVE_X86
     if (threshold > 0 && __builtin_cpu_supports("avx512bw")) {
         keep_lanes_avx512(&lanes, threshold, keep_out);

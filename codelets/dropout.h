@@ -30,11 +30,11 @@ static inline SL_HOST_DEVICE double sl_dropout_scale(uint32_t threshold)
 }
 
 /* The bits of columns 8 * group .. 8 * group + 7 of a vertex's row. vertex: the dataset's id. */
-static inline SL_HOST_DEVICE void sl_dropout_bits(const struct sl_draw *where, uint32_t vertex, uint32_t group,
+static inline SL_HOST_DEVICE void sl_dropout_bits(const struct sl_draw *draw, uint32_t vertex, uint32_t group,
                                                   uint16_t out[8])
 {
     uint32_t r[4];
-    sl_random4(where, vertex, group, r);
+    sl_random4(draw, vertex, group, r);
     for (int i = 0; i < 4; i++) {
         out[2 * i] = (uint16_t)r[i];
         out[2 * i + 1] = (uint16_t)(r[i] >> 16);
@@ -42,12 +42,12 @@ static inline SL_HOST_DEVICE void sl_dropout_bits(const struct sl_draw *where, u
 }
 
 /* Which of the 8 columns are kept: bit i is column 8 * group + i. */
-static inline SL_HOST_DEVICE uint32_t sl_dropout_mask(const struct sl_draw *where, uint32_t vertex, uint32_t group,
+static inline SL_HOST_DEVICE uint32_t sl_dropout_mask(const struct sl_draw *draw, uint32_t vertex, uint32_t group,
                                                       uint32_t threshold)
 {
     uint32_t r[4];
     uint32_t mask = 0;
-    sl_random4(where, vertex, group, r);
+    sl_random4(draw, vertex, group, r);
     for (int i = 0; i < 4; i++) {
         mask |= (uint32_t)((r[i] & 0xffff) >= threshold) << 2 * i;
         mask |= (uint32_t)((r[i] >> 16) >= threshold) << (2 * i + 1);
@@ -74,7 +74,7 @@ static inline uint32_t sl_dropout_rows(uint32_t n)
 /* Host: masks of columns first .. first + n - 1 of n_rows vertices. keep_out[r * sl_dropout_stride(n) + c] is 1 if
  * entry c of row r is kept, else 0, as by sl_dropout_bits. first is a multiple of 8, n at most SL_DROPOUT_BLOCK, n_rows
  * at most sl_dropout_rows(n). The padding entries become undefined. */
-void sl_dropout_keep(const struct sl_draw *where, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
+void sl_dropout_keep(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
                      uint32_t first, uint32_t n, uint8_t keep_out[SL_DROPOUT_BLOCK]);
 
 #endif
