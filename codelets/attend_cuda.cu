@@ -41,7 +41,7 @@ template <typename U> struct block_edges {
     const uint32_t *sources;
     struct sl_device_sources x;
 
-    __device__ struct edges dtype(uint32_t d) const
+    __device__ struct edges edges_of(uint32_t d) const
     {
         return {__ldg(offsets + d), __ldg(offsets + d + 1)};
     }
@@ -72,7 +72,7 @@ template <typename U> struct part_edges {
     uint16_t base[SL_MAX_PES];
     uint8_t shift[SL_MAX_PES];
 
-    __device__ struct edges dtype(uint32_t d) const
+    __device__ struct edges edges_of(uint32_t d) const
     {
         const uint64_t origin = __ldg(offsets);
         return {__ldg(offsets + row0 + d) - origin, __ldg(offsets + row0 + d + 1) - origin};
@@ -114,10 +114,10 @@ template <typename Edges> struct attention {
     const U *self;
     const sl_real *lse;
 
-    __device__ struct item dtype(uint32_t i, sl_real *out, uint32_t out_columns) const
+    __device__ struct item item_of(uint32_t i, sl_real *out, uint32_t out_columns) const
     {
         const uint32_t d = i / heads.n_heads;
-        const struct edges all = edges.dtype(d);
+        const struct edges all = edges.edges_of(d);
         return {
             all.first, all.end - all.first + 1, self + (size_t)d * sl_heads_row(heads), out + (size_t)d * out_columns,
             d,         i % heads.n_heads};
@@ -157,9 +157,9 @@ template <typename Edges> struct forward_sums {
     struct attention<Edges> to;
     sl_real *z;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
-        return to.dtype(i, z, to.heads.n_columns);
+        return to.item_of(i, z, to.heads.n_columns);
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -185,9 +185,9 @@ template <typename U> struct side_dots {
     const sl_real *gz;
     sl_real *sides;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
-        return to.dtype(i, sides, 4 * to.heads.n_heads);
+        return to.item_of(i, sides, 4 * to.heads.n_heads);
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
@@ -257,7 +257,7 @@ template <typename U> struct sent_gradients {
     const U *u[TARGETS];
     U *gu[TARGETS];
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t t = i / n_heads;
@@ -300,7 +300,7 @@ template <typename U> struct self_gradients {
     const U *u;
     sl_real *gu;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t row = i / n_heads;
@@ -339,7 +339,7 @@ template <typename U> struct own_gradients {
     const U *u;
     sl_real *gu;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t n_heads = from.block.heads.n_heads;
         const uint32_t t = i / n_heads;
@@ -435,7 +435,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
         const uint32_t item0 = b % n_blocks * n_groups;
         struct item it = {0, 0, nullptr, nullptr, 0, 0};
         if (group < n_items - item0) {
-            it = list.dtype(item0 + group);
+            it = list.item_of(item0 + group);
         }
         alone(it, b / n_blocks);
         if (!__syncthreads_or(it.n > LONG)) {
@@ -447,7 +447,7 @@ static inline __device__ void for_items(const List &list, uint32_t n_items, uint
         __syncthreads();
         for (uint32_t i = 0; i < n_groups; i++) {
             if (is_long[i]) {
-                together(list.dtype(item0 + i), b / n_blocks);
+                together(list.item_of(item0 + i), b / n_blocks);
             }
         }
         __syncthreads();
@@ -505,9 +505,9 @@ template <typename Edges> struct forward_scores {
     struct attention<Edges> to;
     sl_real *lse;
 
-    __device__ struct item dtype(uint32_t i) const
+    __device__ struct item item_of(uint32_t i) const
     {
-        return to.dtype(i, lse, to.heads.n_heads);
+        return to.item_of(i, lse, to.heads.n_heads);
     }
 };
 
@@ -878,13 +878,13 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
 #define POINTERS 256 /* per launch */
 
 struct pointers {
-    const sl_real *dtype[POINTERS];
+    const sl_real *pointer[POINTERS];
 };
 
 static __global__ void store_pointers(const struct pointers from, uint32_t n, const sl_real **to)
 {
     for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        to[i] = from.dtype[i];
+        to[i] = from.pointer[i];
     }
 }
 
@@ -897,7 +897,7 @@ static enum sl_status send_pointers(cudaStream_t stream, uint32_t n, const sl_re
         struct pointers some = {};
         uint32_t n_some = n - done < POINTERS ? n - done : POINTERS;
         for (uint32_t i = 0; i < n_some; i++) {
-            some.dtype[i] = from[done + i];
+            some.pointer[i] = from[done + i];
         }
         st = sl_start("sl_attend_full", stream, 1, store_pointers, some, n_some, to + done);
     }

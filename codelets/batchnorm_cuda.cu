@@ -236,11 +236,11 @@ enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t
     return st;
 }
 
-static struct groups groups_of(uint32_t n, const double *const *dtype)
+static struct groups groups_of(uint32_t n, const double *const *pairs)
 {
     struct groups groups = {};
     for (uint32_t i = 0; i < n; i++) {
-        groups.pair[i] = dtype[i];
+        groups.pair[i] = pairs[i];
     }
     return groups;
 }
