@@ -351,7 +351,7 @@ SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t
     }
 }
 
-/* Destinations of evaluation. Offsets have 64 bits; the part's first offset is the edge at `sources`. */
+/* Destinations of evaluation. Offsets have 64 bits; `sources` begins at the part's first offset. */
 struct full_edges {
     uint32_t row0, n_rows;
     const uint64_t *offsets; /* of the part */

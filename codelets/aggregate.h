@@ -222,7 +222,7 @@ struct sl_device_part {
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
 struct sl_full_edges {
     uint32_t row0, n_rows;
-    /* Offsets of the whole part; offsets[0] is the edge at `sources`. */
+    /* Offsets of the whole part; `sources` begins at offsets[0]. */
     const uint64_t *offsets;
     const sl_vertex *sources;
     uint32_t n_parts;

@@ -129,7 +129,7 @@ template <typename S, typename T> struct block_sums : plain_list<S, T> {
 
 /* Destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
 template <typename S, typename T> struct part_means : plain_list<S, T> {
-    const uint64_t *offsets; /* of the part; the first is the edge at `sources` */
+    const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
     const uint32_t *first;
     const sl_real *const *chunk;

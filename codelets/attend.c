@@ -292,7 +292,7 @@ SL_CLONES void sl_attend_forward_bf16_cpu(const struct sl_attend_rows *rows, int
     attend_block(SL_DTYPE_BF16, rows, beta, z_out, lse_out);
 }
 
-/* Destinations of evaluation. Offsets have 64 bits; the first row's offset is the edge at the sources. */
+/* Destinations of evaluation. Offsets have 64 bits; the sources begin at the first row's offset. */
 SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
                            sl_real *z_out)
 {
@@ -662,7 +662,7 @@ static void sides_cpu_task(void *buffers[], void *cl_arg)
     sl_task_leave(&args->head, start_s);
 }
 
-/* H and K of rows of U. The widths of gz and sides tell them. */
+/* H and K of rows of U. They follow from the widths of gz and sides. */
 static struct sl_heads heads_of_sides(uint32_t n_columns, uint32_t n_chunks, void *gz[], void *sides[])
 {
     if (n_chunks == 0) {

@@ -63,7 +63,7 @@ template <typename U> struct block_edges {
 /* The edges of the destinations of a whole part. The chunks of part q are chunk[base[q]] and on. */
 template <typename U> struct part_edges {
     typedef U entry;
-    const uint64_t *offsets; /* of the part; the first is the edge at `sources` */
+    const uint64_t *offsets; /* of the part; `sources` begins at the first */
     const sl_vertex *sources;
     const uint32_t *first;
     const sl_real *const *chunk;

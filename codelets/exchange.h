@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Stages 4 and 6, exchange: ids travel to their owners, and the owners' rows travel to the requesters.
- *   merge  before: codelets/sample.h of the same hop on all PEs of the group   after: sample of the next hop, or gather
- *   pack   before: gather or activate fills the owner's rows, or the table     after: codelets/aggregate.h at the
- *   requester
+ *   merge  before: codelets/sample.h of the same hop on all PEs of the group  after: sample of the next hop, or gather
+ *   pack   before: gather or activate fills the owner's rows, or the table    after: aggregate at the requester
  *
  * Requests and inverses are lists by PE (codelets/sample.h), one per PE and hop.
  *

@@ -51,7 +51,7 @@ static void by_openblas(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, 
 
 #ifdef USE_DNNL
 
-/* OpenMP keeps the number of threads per calling thread. A worker that never sets 1 would start a team of its own. */
+/* OpenMP stores the number of threads for each calling thread. A worker that never sets 1 would start its own team. */
 static enum sl_status by_dnnl(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                               float *c)
 {
