@@ -15,9 +15,12 @@
  *               GU[s] = sum over destinations of [ a gz_d | gx | 0 ], and GU[d] gets [ 0 | 0 | sum gx ]
  *
  * gz is the gradient of Z. Nothing is stored by edge: backward computes a again, from lse. Backward has three
- * submissions. `sides` collects for each destination the 4K numbers that its sources need,
- * [ er | lse | c | ger = sum gx ]. `backward` fills the buffers that go back to other owners, source by source. `accumulate`, at the owner, adds
- * the own terms of its destinations, then the buffers of all PEs of the group in PE order. No sum uses atomics.
+ * submissions:
+ *   sides       collects for each destination the 4K numbers that its sources need, [ er | lse | c | ger = sum gx ]
+ *   backward    fills the buffers that go back to other owners, source by source
+ *   accumulate  at the owner, adds the own terms of its destinations, then the buffers of all PEs of the group in PE
+ *               order
+ * No sum uses atomics.
  *
  * Sources have positions as in codelets/aggregate.h. Frontiers nest: destination i of a PE is row i of its own rows of
  * U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of U.
