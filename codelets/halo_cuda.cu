@@ -12,7 +12,7 @@
 struct chunks {
     uint32_t first, n;
     uint32_t shift; /* row i is row (i & mask) of chunk i >> shift */
-    const void *dtype[CHUNKS];
+    const void *base[CHUNKS];
 };
 
 /* In units of T: a row's, where its part begins and how many that has, and what it becomes. */
@@ -28,9 +28,8 @@ static __global__ void pack_listed(struct chunks chunks, struct columns columns,
     const uint32_t mask = (1u << chunks.shift) - 1;
     for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
         uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* of a chunk before them: more than there are */
-        const T *from = c < chunks.n
-                            ? (const T *)chunks.dtype[c] + (size_t)(list[i] & mask) * columns.row + columns.first
-                            : nullptr;
+        const T *from =
+            c < chunks.n ? (const T *)chunks.base[c] + (size_t)(list[i] & mask) * columns.row + columns.first : nullptr;
         for (uint32_t k = sl_lane(); from != nullptr && k < columns.packed; k += SL_WARP) {
             packed[i * columns.packed + k] = k < columns.n ? from[k] : T();
         }
@@ -71,7 +70,7 @@ enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows 
     for (uint32_t c = 0; c < rows->n_chunks && st == SL_OK; c += CHUNKS) {
         struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
-            some.dtype[i] = rows->chunk[c + i];
+            some.base[i] = rows->chunk[c + i];
         }
         st = pack_some(stream, some, bytes, addresses, n, list, packed_out);
     }

@@ -197,19 +197,19 @@ static __device__ bool gives_way(const struct selection *found, uint64_t wanted)
     return found->k > 0 && wanted <= found->prefix;
 }
 
-static __global__ void mark_free(struct sl_hotrows hot, const struct selection *found, uint32_t *place)
+static __global__ void mark_free(struct sl_hotrows hot, const struct selection *found, uint32_t *position)
 {
     for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        place[s] = gives_way(found, hot.slot[s].wanted);
+        position[s] = gives_way(found, hot.slot[s].wanted);
     }
 }
 
-static __global__ void list_free(struct sl_hotrows hot, const struct selection *found, const uint32_t *place,
+static __global__ void list_free(struct sl_hotrows hot, const struct selection *found, const uint32_t *position,
                                  uint32_t *freed)
 {
     for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
         if (gives_way(found, hot.slot[s].wanted)) {
-            freed[place[s]] = (uint32_t)s;
+            freed[position[s]] = (uint32_t)s;
         }
     }
 }
@@ -268,20 +268,20 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, u
     enum sl_status st =
         room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name);
     struct selection *found = room.as<struct selection>();
-    uint32_t *place = (uint32_t *)(found + 1);
-    uint32_t *freed = place + n_slots;
+    uint32_t *position = (uint32_t *)(found + 1);
+    uint32_t *freed = position + n_slots;
     struct admission in = {n, missing};
     if (st == SL_OK) {
         st = select_latest(name, stream, hot, now, in, found);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, mark_free, *hot, found, place);
+        st = sl_start(name, stream, n_blocks, mark_free, *hot, found, position);
     }
     if (st == SL_OK) {
-        st = sl_exclusive_sum(stream, hot->n_slots, place);
+        st = sl_exclusive_sum(stream, hot->n_slots, position);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, list_free, *hot, found, place, freed);
+        st = sl_start(name, stream, n_blocks, list_free, *hot, found, position, freed);
     }
     if (st == SL_OK) {
         st =

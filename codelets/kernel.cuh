@@ -105,10 +105,10 @@ template <typename T> static inline __device__ T sl_warp_max(T x)
 }
 
 /* CUDA's answer as a status; `what`: the kernel or call. */
-static inline enum sl_status sl_cuda_status(cudaError_t error, const char *what)
+static inline enum sl_status sl_cuda_status(cudaError_t error, const char *name)
 {
     return error == cudaSuccess ? SL_OK
-                                : sl_fail(SL_ECUDA, "%s: CUDA failed: %s (%s)", what, cudaGetErrorString(error),
+                                : sl_fail(SL_ECUDA, "%s: CUDA failed: %s (%s)", name, cudaGetErrorString(error),
                                           cudaGetErrorName(error));
 }
 
@@ -161,15 +161,15 @@ class sl_scratch
     sl_scratch &operator=(const sl_scratch &) = delete;
 
     /* Once. At least one byte is taken, so that the pointer is never NULL. */
-    enum sl_status take(size_t bytes, const char *what)
+    enum sl_status take(size_t bytes, const char *name)
     {
         cudaError_t error = cudaMallocAsync(&data_, bytes > 0 ? bytes : 1, stream_);
         return error == cudaErrorMemoryAllocation
                    ? sl_fail(SL_ECUDA,
                              "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
                              "--fanout, or a smaller $STARPU_LIMIT_CUDA_MEM (MiB)",
-                             what, bytes)
-                   : sl_cuda_status(error, what);
+                             name, bytes)
+                   : sl_cuda_status(error, name);
     }
     template <typename T> T *as() const
     {

@@ -285,8 +285,8 @@ SL_CLONES void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vert
             append(dataset_ids, lists[l].degree, lists[l].ids, &keyed);
         }
         make_all_keys(turn, &keyed);
-        for (uint32_t i = first, at = 0; i < l; at += lists[i++].degree) {
-            pick_list(turn, dataset_ids, k, &lists[i], keyed.keys + at, heap);
+        for (uint32_t i = first, offset = 0; i < l; offset += lists[i++].degree) {
+            pick_list(turn, dataset_ids, k, &lists[i], keyed.keys + offset, heap);
         }
         if (l < n && lists[l].degree > KEYS) {
             pick_list(turn, dataset_ids, k, &lists[l++], NULL, heap);

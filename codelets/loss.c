@@ -96,12 +96,12 @@ static struct loss_run loss_run(const struct loss_args *args, void *buffers[], u
 {
     const sl_vertex *frontier = sl_buffer_data(buffers[1]);
     const uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k);
-    const size_t at = (size_t)row * sl_buffer_columns(buffers[0]);
+    const size_t offset = (size_t)row * sl_buffer_columns(buffers[0]);
     return (struct loss_run){
         .n_rows = sl_task_run(&args->head, sl_buffer_rows(buffers[0]), k + 1) - row,
-        .z = (const sl_real *)sl_buffer_data(buffers[0]) + at,
+        .z = (const sl_real *)sl_buffer_data(buffers[0]) + offset,
         .labels = {.part_labels = sl_buffer_data(buffers[2]), .first = args->first, .ids = frontier + args->row0 + row},
-        .gz = (sl_real *)sl_buffer_data(buffers[3]) + at,
+        .gz = (sl_real *)sl_buffer_data(buffers[3]) + offset,
         .loss = (double *)sl_buffer_data(buffers[4]) + k};
 }
 

@@ -45,20 +45,20 @@ static void abort_all(struct sl_nccl *nccl)
     }
 }
 
-static enum sl_status fail_nccl(struct sl_nccl *nccl, const char *what, uint32_t rank, ncclResult_t result)
+static enum sl_status fail_nccl(struct sl_nccl *nccl, const char *operation, uint32_t rank, ncclResult_t result)
 {
     const char *more = nccl->gpu[rank].comm != NULL ? ncclGetLastError(nccl->gpu[rank].comm) : NULL;
     enum sl_status st = sl_fail(
         SL_ENCCL, "NCCL, %s: GPU %d reports: %s%s%.300s; NCCL_DEBUG=WARN says more, --transport starpu does without",
-        what, nccl->gpu[rank].device, ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
+        operation, nccl->gpu[rank].device, ncclGetErrorString(result), more != NULL && more[0] != '\0' ? ": " : "",
         more != NULL ? more : "");
     abort_all(nccl);
     return st;
 }
 
-static enum sl_status fail_cuda(struct sl_nccl *nccl, const char *what, uint32_t rank, cudaError_t error)
+static enum sl_status fail_cuda(struct sl_nccl *nccl, const char *operation, uint32_t rank, cudaError_t error)
 {
-    enum sl_status st = sl_fail(SL_ECUDA, "NCCL, %s: CUDA reports for GPU %d: %s", what, nccl->gpu[rank].device,
+    enum sl_status st = sl_fail(SL_ECUDA, "NCCL, %s: CUDA reports for GPU %d: %s", operation, nccl->gpu[rank].device,
                                 cudaGetErrorString(error));
     cudaGetLastError(); /* nobody else is to find it */
     abort_all(nccl);
@@ -77,14 +77,14 @@ static void list_gpus(const struct sl_nccl *nccl, const bool *chosen, char *out,
     }
 }
 
-static enum sl_status fail_late(struct sl_nccl *nccl, const char *what, const bool *busy)
+static enum sl_status fail_late(struct sl_nccl *nccl, const char *operation, const bool *busy)
 {
     char late[256];
     list_gpus(nccl, busy, late, sizeof late);
     enum sl_status st = sl_fail(SL_ENCCL,
                                 "NCCL, %s: not done within %.0f s on GPU %s of %u; does another process hold it? "
                                 "NCCL_DEBUG=INFO says more, --transport starpu does without",
-                                what, nccl->timeout_s, late, nccl->n);
+                                operation, nccl->timeout_s, late, nccl->n);
     abort_all(nccl);
     return st;
 }
@@ -92,25 +92,25 @@ static enum sl_status fail_late(struct sl_nccl *nccl, const char *what, const bo
 /* ---- waiting ---- */
 
 /* Whether rank i has nothing under way. */
-static enum sl_status settled(struct sl_nccl *nccl, const char *what, uint32_t i, bool *out)
+static enum sl_status settled(struct sl_nccl *nccl, const char *operation, uint32_t i, bool *out)
 {
     ncclResult_t state = ncclSuccess;
     ncclResult_t result = ncclCommGetAsyncError(nccl->gpu[i].comm, &state);
     cudaError_t error;
     *out = false;
     if (result != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) {
-        return fail_nccl(nccl, what, i, result != ncclSuccess ? result : state);
+        return fail_nccl(nccl, operation, i, result != ncclSuccess ? result : state);
     }
     if (state == ncclInProgress) {
         return SL_OK; /* the stream may not have been given it yet */
     }
     error = cudaStreamQuery(nccl->gpu[i].stream);
     *out = error == cudaSuccess;
-    return error == cudaSuccess || error == cudaErrorNotReady ? SL_OK : fail_cuda(nccl, what, i, error);
+    return error == cudaSuccess || error == cudaErrorNotReady ? SL_OK : fail_cuda(nccl, operation, i, error);
 }
 
 /* Until all ranks are, or time is up. */
-static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
+static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *operation)
 {
     double end_s = sl_clock_s() + nccl->timeout_s;
     for (;;) {
@@ -118,7 +118,7 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
         bool any = false;
         for (uint32_t i = 0; i < nccl->n; i++) {
             bool done;
-            enum sl_status st = settled(nccl, what, i, &done);
+            enum sl_status st = settled(nccl, operation, i, &done);
             if (st != SL_OK) {
                 return st;
             }
@@ -129,7 +129,7 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
             return SL_OK;
         }
         if (sl_clock_s() > end_s) {
-            return fail_late(nccl, what, busy);
+            return fail_late(nccl, operation, busy);
         }
         sched_yield();
     }
@@ -137,13 +137,13 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *what)
 
 /* ---- groups ---- */
 
-static enum sl_status begin(struct sl_nccl *nccl, const char *what)
+static enum sl_status begin(struct sl_nccl *nccl, const char *operation)
 {
     if (nccl->broken) {
-        return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", what);
+        return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", operation);
     }
     ncclResult_t result = ncclGroupStart();
-    return result == ncclSuccess ? SL_OK : fail_nccl(nccl, what, 0, result);
+    return result == ncclSuccess ? SL_OK : fail_nccl(nccl, operation, 0, result);
 }
 
 /* Keep the first failure; a group has to be ended whatever happens in it. */
@@ -156,24 +156,24 @@ static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32
 }
 
 /* End the group in which `first` was the first failure, and wait for what it started. */
-static enum sl_status end(struct sl_nccl *nccl, const char *what, ncclResult_t first, uint32_t rank)
+static enum sl_status end(struct sl_nccl *nccl, const char *operation, ncclResult_t first, uint32_t rank)
 {
     note(ncclGroupEnd(), rank, &first, &rank);
-    return first == ncclSuccess ? wait_for_all(nccl, what) : fail_nccl(nccl, what, rank, first);
+    return first == ncclSuccess ? wait_for_all(nccl, operation) : fail_nccl(nccl, operation, rank, first);
 }
 
 enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages)
 {
-    const char *what = "rows between GPUs";
+    const char *operation = "rows between GPUs";
     ncclResult_t first = ncclSuccess;
     uint32_t rank = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (messages[k].from >= nccl->n || messages[k].to >= nccl->n) {
-            return sl_fail(SL_EINVAL, "NCCL, %s: found a message from rank %u to rank %u, there are %u", what,
+            return sl_fail(SL_EINVAL, "NCCL, %s: found a message from rank %u to rank %u, there are %u", operation,
                            messages[k].from, messages[k].to, nccl->n);
         }
     }
-    enum sl_status st = begin(nccl, what);
+    enum sl_status st = begin(nccl, operation);
     if (st != SL_OK) {
         return st;
     }
@@ -187,15 +187,15 @@ enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nc
                  m->to, &first, &rank);
         }
     }
-    return end(nccl, what, first, rank);
+    return end(nccl, operation, first, rank);
 }
 
 enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real *const *source, sl_real *target)
 {
-    const char *what = "sum over GPUs";
+    const char *operation = "sum over GPUs";
     ncclResult_t first = ncclSuccess;
     uint32_t rank = 0;
-    enum sl_status st = begin(nccl, what);
+    enum sl_status st = begin(nccl, operation);
     if (st != SL_OK) {
         return st;
     }
@@ -204,7 +204,7 @@ enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real
                         nccl->gpu[i].stream),
              i, &first, &rank);
     }
-    return end(nccl, what, first, rank);
+    return end(nccl, operation, first, rank);
 }
 
 /* ---- open, close ---- */
@@ -240,12 +240,12 @@ static enum sl_status open_streams(struct sl_nccl *nccl)
 
 static enum sl_status open_communicators(struct sl_nccl *nccl)
 {
-    const char *what = "a communicator of all GPUs";
+    const char *operation = "a communicator of all GPUs";
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     ncclResult_t first = ncclGetUniqueId(&id);
     uint32_t rank = 0;
-    enum sl_status st = first == ncclSuccess ? begin(nccl, what) : fail_nccl(nccl, what, 0, first);
+    enum sl_status st = first == ncclSuccess ? begin(nccl, operation) : fail_nccl(nccl, operation, 0, first);
     if (st != SL_OK) {
         return st;
     }
@@ -256,7 +256,7 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
                                   : ncclUnhandledCudaError,
              i, &first, &rank);
     }
-    return end(nccl, what, first, rank);
+    return end(nccl, operation, first, rank);
 }
 
 /* NCCL connects two GPUs when they first have to do with each other, which takes memory of both; a thread that takes some of its own at

@@ -39,9 +39,9 @@ void *sl_near_place(const struct sl_homes *homes, uint32_t pe)
 /* Index of the queue that a task joins. */
 static unsigned line_of(const struct starpu_task *task)
 {
-    const uintptr_t place = (uintptr_t)task->sched_data;
-    const unsigned first = place & ((1u << N_BITS) - 1);
-    const unsigned n = place == 0 ? n_lines : (unsigned)(place >> N_BITS);
+    const uintptr_t packed = (uintptr_t)task->sched_data;
+    const unsigned first = packed & ((1u << N_BITS) - 1);
+    const unsigned n = packed == 0 ? n_lines : (unsigned)(packed >> N_BITS);
     const unsigned here = (unsigned)starpu_worker_get_id(); /* on a thread that is no worker: a huge number */
     if (n > 1 && here - first >= n) {
         return first + atomic_fetch_add_explicit(&lines[first].n_turns, 1, memory_order_relaxed) % n;

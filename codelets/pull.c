@@ -17,7 +17,7 @@
 
 /* Columns of rows, and how many a whole row has. */
 struct stretch {
-    uint32_t first, n, dtype;
+    uint32_t first, n, row;
 };
 
 /* What is known of an entry u. */
@@ -43,8 +43,8 @@ SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights we
     uint32_t part = lists->part_of[u];
     struct entry entry = {.factor = walk->parts->factor[part]};
     if (entry.factor != 0) {
-        size_t at = (size_t)(u - lists->first[part]) * walk->columns.dtype + walk->columns.first;
-        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_dtype_bytes(walk->dtype, at);
+        size_t offset = (size_t)(u - lists->first[part]) * walk->columns.row + walk->columns.first;
+        entry.row = (const char *)(const void *)walk->parts->rows[part] + sl_dtype_bytes(walk->dtype, offset);
     }
     switch (weights) {
     case SL_PULL_MEAN: break;
@@ -160,23 +160,23 @@ struct sums {
 /* The columns of sum d, in sl_real: where they go, or in `room`, from where end_sum rounds them. Of bf16 they are added to there. */
 SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch columns, sl_real *room)
 {
-    size_t at = (size_t)d * columns.dtype + columns.first;
+    size_t offset = (size_t)d * columns.row + columns.first;
     if (sums->dtype == SL_DTYPE_REAL) {
-        return (sl_real *)sums->rows + at;
+        return (sl_real *)sums->rows + offset;
     }
-    sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + at, room);
+    sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + offset, room);
     return room;
 }
 
 SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch columns, const sl_real *room)
 {
     if (sums->dtype == SL_DTYPE_BF16) {
-        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.dtype + columns.first);
+        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.row + columns.first);
     }
 }
 
 /* Where vector i of n begins in a stretch, which they cover: the last one ends with it, and may have columns of the one before. */
-SL_INLINE uint32_t place(struct stretch columns, uint32_t n, uint32_t i)
+SL_INLINE uint32_t first_column(struct stretch columns, uint32_t n, uint32_t i)
 {
     return i + 1 < n ? i * LANES : columns.n - LANES;
 }
@@ -199,7 +199,7 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
 {
     sl_real VECTOR x;
     for (uint32_t i = 0; term.row != NULL && i < n; i++) {
-        load(dtype, term.row, place(columns, n, i), &x);
+        load(dtype, term.row, first_column(columns, n, i), &x);
         sum[i] += term.weight * x;
     }
 }
@@ -213,7 +213,7 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
         sl_real *row = begin_sum(sums, d, columns, room);
         sl_real VECTOR lane[MOST] = {{0}};
         for (uint32_t i = 0; sums->beta && i < n; i++) {
-            memcpy(&lane[i], row + place(columns, n, i), sizeof *lane);
+            memcpy(&lane[i], row + first_column(columns, n, i), sizeof *lane);
         }
         struct sum sum = sum_of(&walk, weights, d);
         add_vectors(walk.dtype, own_term(&walk, weights, &sum), columns, n, lane);
@@ -221,7 +221,7 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
             add_vectors(walk.dtype, next_term(&walk, weights, &sum), columns, n, lane);
         }
         for (uint32_t i = 0; i < n; i++) {
-            memcpy(row + place(columns, n, i), &lane[i], sizeof *lane);
+            memcpy(row + first_column(columns, n, i), &lane[i], sizeof *lane);
         }
         end_sum(sums, d, columns, room);
     }
@@ -278,7 +278,7 @@ SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
-        struct stretch columns = {.first = first, .n = end - first, .dtype = n_columns};
+        struct stretch columns = {.first = first, .n = end - first, .row = n_columns};
         pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, sums);
     }
 }
@@ -414,19 +414,19 @@ static struct starpu_codelet pull_cl = {
 /* ---- submission ---- */
 
 /* As the task will see it: a factor that is too small for sl_real is 0. */
-static bool reads_part(const struct sl_pull *what, uint32_t q)
+static bool reads_part(const struct sl_pull *pull, uint32_t q)
 {
-    return (sl_real)what->factor[q] != 0;
+    return (sl_real)pull->factor[q] != 0;
 }
 
 /* All rows are of one precision, and sums are of bf16 only where the rows are. */
-static enum sl_status check_entries(const struct sl_pull *what, starpu_data_handle_t out, enum sl_dtype *dtype)
+static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
 {
     uint32_t n = 0;
     uint32_t n_bf16 = 0;
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        n += reads_part(what, q);
-        n_bf16 += reads_part(what, q) && sl_handle_is_bf16(what->rows[q]);
+    for (uint32_t q = 0; q < pull->n_parts; q++) {
+        n += reads_part(pull, q);
+        n_bf16 += reads_part(pull, q) && sl_handle_is_bf16(pull->rows[q]);
     }
     *dtype = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
     return n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))
@@ -436,57 +436,57 @@ static enum sl_status check_entries(const struct sl_pull *what, starpu_data_hand
                          n, sl_handle_is_bf16(out) ? "bf16" : "float");
 }
 
-static enum sl_status check(const struct sl_pull *what, starpu_data_handle_t out)
+static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)
 {
-    for (uint32_t q = 0; q < what->n_parts && what->n_parts <= SL_MAX_PES; q++) {
-        if (reads_part(what, q) && what->rows[q] == NULL) {
-            return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, what->factor[q]);
+    for (uint32_t q = 0; q < pull->n_parts && pull->n_parts <= SL_MAX_PES; q++) {
+        if (reads_part(pull, q) && pull->rows[q] == NULL) {
+            return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, pull->factor[q]);
         }
-        if (reads_part(what, q) && sl_handle_columns(what->rows[q]) != sl_handle_columns(out)) {
+        if (reads_part(pull, q) && sl_handle_columns(pull->rows[q]) != sl_handle_columns(out)) {
             return sl_fail(SL_EINVAL, "sl_pull: width %u from rows of width %u", sl_handle_columns(out),
-                           sl_handle_columns(what->rows[q]));
+                           sl_handle_columns(pull->rows[q]));
         }
     }
-    if (what->n_parts > SL_MAX_PES || sl_handle_columns(what->offsets) < sl_handle_rows(out) + 1 ||
-        (what->weights != SL_PULL_MEAN && what->factors == NULL)) {
-        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", what->n_parts, SL_MAX_PES,
-                       sl_handle_rows(out), sl_handle_columns(what->offsets) - 1,
-                       what->factors == NULL ? "no factors" : "factors");
+    if (pull->n_parts > SL_MAX_PES || sl_handle_columns(pull->offsets) < sl_handle_rows(out) + 1 ||
+        (pull->weights != SL_PULL_MEAN && pull->factors == NULL)) {
+        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", pull->n_parts, SL_MAX_PES,
+                       sl_handle_rows(out), sl_handle_columns(pull->offsets) - 1,
+                       pull->factors == NULL ? "no factors" : "factors");
     }
     return SL_OK;
 }
 
-enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *what, int beta,
+enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
                               starpu_data_handle_t out)
 {
     struct pull_args args = {.head = *head,
-                             .weights = what->weights,
+                             .weights = pull->weights,
                              .beta = beta,
-                             .scale = what->scale,
-                             .first_id = what->first_id,
-                             .n_parts = what->n_parts,
-                             .has_factors = what->factors != NULL};
+                             .scale = pull->scale,
+                             .first_id = pull->first_id,
+                             .n_parts = pull->n_parts,
+                             .has_factors = pull->factors != NULL};
     struct sl_task task;
     enum sl_status st;
-    SL_TRY(st, check(what, out), done);
-    SL_TRY(st, check_entries(what, out, &args.dtype), done);
+    SL_TRY(st, check(pull, out), done);
+    SL_TRY(st, check_entries(pull, out, &args.dtype), done);
     sl_task_begin(&task, &pull_cl);
-    sl_task_add(&task, what->offsets, STARPU_R);
-    sl_task_add(&task, what->vertices, STARPU_R);
-    sl_task_add(&task, what->part_of, STARPU_R);
-    sl_task_add(&task, what->first, STARPU_R);
+    sl_task_add(&task, pull->offsets, STARPU_R);
+    sl_task_add(&task, pull->vertices, STARPU_R);
+    sl_task_add(&task, pull->part_of, STARPU_R);
+    sl_task_add(&task, pull->first, STARPU_R);
     sl_task_add(&task, out, beta ? STARPU_RW : STARPU_W);
-    if (what->factors != NULL) {
-        sl_task_add(&task, what->factors, STARPU_R);
+    if (pull->factors != NULL) {
+        sl_task_add(&task, pull->factors, STARPU_R);
     }
-    for (uint32_t q = 0; q < what->n_parts; q++) {
-        args.factor[q] = (sl_real)what->factor[q];
-        if (reads_part(what, q)) {
-            sl_task_add(&task, what->rows[q], STARPU_R);
+    for (uint32_t q = 0; q < pull->n_parts; q++) {
+        args.factor[q] = (sl_real)pull->factor[q];
+        if (reads_part(pull, q)) {
+            sl_task_add(&task, pull->rows[q], STARPU_R);
         }
     }
     args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
-    args.head.work = (what->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
+    args.head.work = (pull->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
                      sl_handle_columns(out);
     st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 done:

@@ -79,7 +79,7 @@ struct sl_pull {
 };
 
 /* All rows of the part into `out`. Rows are all of sl_real, and so is `out`, or all of bf16, and `out` of either. */
-enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *what, int beta,
+enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
                               starpu_data_handle_t out);
 
 #endif

@@ -259,34 +259,34 @@ static enum sl_status count_sharing(uint32_t *out)
     MPI_Comm machine;
     cpu_set_t own;
     cpu_set_t common;
-    cpu_set_t *of = NULL;
+    cpu_set_t *all = NULL;
     int n = 0;
     enum sl_status st;
     CPU_ZERO(&own);
     sched_getaffinity(0, sizeof own, &own);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &n);
-    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "processors of ranks", &of), done);
-    MPI_Allgather(&own, sizeof own, MPI_BYTE, of, sizeof own, MPI_BYTE, machine);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *all, "processors of ranks", &all), done);
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, machine);
     *out = 0;
     for (int i = 0; i < n; i++) {
-        CPU_AND(&common, &own, &of[i]);
+        CPU_AND(&common, &own, &all[i]);
         *out += CPU_COUNT(&common) > 0;
     }
     count_far(machine);
 done:
     MPI_Comm_free(&machine);
-    sl_free(of);
+    sl_free(all);
     return st;
 }
 
 /* What one rank has. */
-struct things {
+struct names {
     uint32_t n;
     uint64_t name[SL_RANKS_MOST_SHARED];
 };
 
-static bool have_common(const struct things *a, const struct things *b)
+static bool have_common(const struct names *a, const struct names *b)
 {
     bool common = false;
     for (uint32_t i = 0; i < a->n; i++) {
@@ -297,30 +297,30 @@ static bool have_common(const struct things *a, const struct things *b)
     return common;
 }
 
-static enum sl_status share_on(MPI_Comm machine, const struct things *own, struct sl_ranks_share *out)
+static enum sl_status share_on(MPI_Comm machine, const struct names *own, struct sl_ranks_share *out)
 {
-    struct things *of = NULL;
+    struct names *all = NULL;
     int n = 0;
-    int place = 0;
+    int index = 0;
     enum sl_status st;
     MPI_Comm_size(machine, &n);
-    MPI_Comm_rank(machine, &place);
-    SL_TRY(st, sl_alloc((size_t)n, sizeof *of, "what ranks share", &of), done);
-    MPI_Allgather(own, sizeof *own, MPI_BYTE, of, sizeof *own, MPI_BYTE, machine);
+    MPI_Comm_rank(machine, &index);
+    SL_TRY(st, sl_alloc((size_t)n, sizeof *all, "what ranks share", &all), done);
+    MPI_Allgather(own, sizeof *own, MPI_BYTE, all, sizeof *own, MPI_BYTE, machine);
     *out = (struct sl_ranks_share){0, own->n == 0 ? 1 : 0};
     for (int i = 0; i < n; i++) {
-        bool shares = have_common(own, &of[i]);
+        bool shares = have_common(own, &all[i]);
         out->n += shares;
-        out->place += shares && i < place;
+        out->index += shares && i < index;
     }
 done:
-    sl_free(of);
+    sl_free(all);
     return st;
 }
 
 enum sl_status sl_ranks_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out)
 {
-    struct things own = {.n = n};
+    struct names own = {.n = n};
     MPI_Comm machine;
     enum sl_status st;
     *out = (struct sl_ranks_share){0, 1};
@@ -510,24 +510,24 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
 
 /* Counts and places of lists that lie one after the other, as MPI wants them. */
 struct layout {
-    int *count, *place;
+    int *count, *offset;
 };
 
 static enum sl_status open_layout(struct layout *out)
 {
     enum sl_status st = sl_alloc_zero(2 * (size_t)joined.n, sizeof *out->count, "places of messages", &out->count);
-    out->place = st == SL_OK ? out->count + joined.n : NULL;
+    out->offset = st == SL_OK ? out->count + joined.n : NULL;
     return st;
 }
 
 /* What rank r has, behind that of the ranks before it. */
 static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out)
 {
-    size_t place = r == 0 ? 0 : (size_t)out->place[r - 1] + (size_t)out->count[r - 1];
-    enum sl_status st = check_count(place + count);
+    size_t offset = r == 0 ? 0 : (size_t)out->offset[r - 1] + (size_t)out->count[r - 1];
+    enum sl_status st = check_count(offset + count);
     if (st == SL_OK) {
         out->count[r] = (int)count;
-        out->place[r] = (int)place;
+        out->offset[r] = (int)offset;
     }
     return st;
 }
@@ -547,7 +547,7 @@ enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *byt
         SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
     }
     st = await(
-        MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.place, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+        MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.offset, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
         &request);
 done:
     sl_free(from.count);
@@ -580,7 +580,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
         SL_TRY(st, lay_out(r, n_to[r], &sent), done);
         SL_TRY(st, lay_out(r, n_from[r], &received), done);
     }
-    st = await(MPI_Ialltoallv(to, sent.count, sent.place, MPI_UINT32_T, from, received.count, received.place,
+    st = await(MPI_Ialltoallv(to, sent.count, sent.offset, MPI_UINT32_T, from, received.count, received.offset,
                               MPI_UINT32_T, MPI_COMM_WORLD, &request),
                &request);
 done:
@@ -589,7 +589,7 @@ done:
     return st;
 }
 
-enum sl_status sl_ranks_meet(void)
+enum sl_status sl_ranks_barrier(void)
 {
     MPI_Request request;
     return joined.n == 1 ? SL_OK : await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
@@ -840,7 +840,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
     return SL_OK;
 }
 
-enum sl_status sl_ranks_meet(void)
+enum sl_status sl_ranks_barrier(void)
 {
     return SL_OK;
 }

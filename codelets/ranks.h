@@ -39,7 +39,7 @@ uint32_t sl_ranks_sharing(void);
 /* Ranks of this machine that have one of some things in common with this one, itself included, and its place among them. */
 #define SL_RANKS_MOST_SHARED 64
 struct sl_ranks_share {
-    uint32_t place, n;
+    uint32_t index, n;
 };
 
 /* names: numbers of n things, up to SL_RANKS_MOST_SHARED, by which all ranks of the machine know them. Where this rank has none of them
@@ -92,7 +92,7 @@ enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uin
 enum sl_status sl_ranks_take_waits(struct sl_waits *out);
 
 /* All have come here. SL_EIO. */
-enum sl_status sl_ranks_meet(void);
+enum sl_status sl_ranks_barrier(void);
 
 /* ---- messages; one thread submits ---- */
 

@@ -11,7 +11,7 @@
 #define IN_FLIGHT 8 /* partials that a thread reads at a time */
 
 struct addresses {
-    const void *at[AT_ONCE];
+    const void *partial[AT_ONCE];
 };
 
 /* What changes no number, not even the sign of a zero. */
@@ -43,12 +43,12 @@ template <typename T>
 static __global__ void sum_partials(struct addresses partials, uint32_t n, bool more, size_t n_items, T *out)
 {
     for (size_t i = sl_thread(); i < n_items; i += sl_n_threads()) {
-        T sum = more ? out[i] : static_cast<const T *>(partials.at[0])[i];
+        T sum = more ? out[i] : static_cast<const T *>(partials.partial[0])[i];
         for (uint32_t k = more ? 0 : 1; k < n; k += IN_FLIGHT) {
             T item[IN_FLIGHT];
 #pragma unroll
             for (uint32_t j = 0; j < IN_FLIGHT; j++) { /* past the end the last one again, which is not added */
-                item[j] = static_cast<const T *>(partials.at[k + j < n ? k + j : n - 1])[i];
+                item[j] = static_cast<const T *>(partials.partial[k + j < n ? k + j : n - 1])[i];
             }
 #pragma unroll
             for (uint32_t j = 0; j < IN_FLIGHT; j++) {
@@ -82,7 +82,7 @@ enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
         struct addresses table = {};
         uint32_t count = n - first < AT_ONCE ? n - first : AT_ONCE;
         for (uint32_t k = 0; k < count; k++) {
-            table.at[k] = partials[first + k];
+            table.partial[k] = partials[first + k];
         }
         st = quads ? sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
                               (float4 *)out)

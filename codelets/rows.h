@@ -167,8 +167,8 @@ static inline const sl_bf16 *sl_view_row_bf16(const struct sl_view *view, uint32
 /* Ask for a row that will be read soon, into the second-level cache: many more lines may be on their way there than into the first. */
 SL_INLINE void sl_row_fetch(const void *row, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += 64) {
-        __builtin_prefetch((const char *)row + at, 0, 2);
+    for (size_t offset = 0; offset < bytes; offset += 64) {
+        __builtin_prefetch((const char *)row + offset, 0, 2);
     }
 }
 

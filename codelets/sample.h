@@ -108,17 +108,17 @@ static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rul
  * small: a scan from the end beats a search. */
 SL_INLINE SL_HOST_DEVICE int sl_insert_sorted(uint32_t value, uint32_t n, uint32_t stride, uint32_t *picked)
 {
-    uint32_t at = n;
-    while (at > 0 && picked[(size_t)(at - 1) * stride] > value) {
-        at--;
+    uint32_t position = n;
+    while (position > 0 && picked[(size_t)(position - 1) * stride] > value) {
+        position--;
     }
-    if (at > 0 && picked[(size_t)(at - 1) * stride] == value) {
+    if (position > 0 && picked[(size_t)(position - 1) * stride] == value) {
         return 0;
     }
-    for (uint32_t i = n; i > at; i--) {
+    for (uint32_t i = n; i > position; i--) {
         picked[(size_t)i * stride] = picked[(size_t)(i - 1) * stride];
     }
-    picked[(size_t)at * stride] = value;
+    picked[(size_t)position * stride] = value;
     return 1;
 }
 

@@ -30,9 +30,9 @@ static __device__ uint32_t answer_of(uint32_t n_classes, const sl_real *z)
     return sl_warp_max(bad) ? SL_NONE : best;
 }
 
-static __device__ void count(uint64_t *at)
+static __device__ void count(uint64_t *counter)
 {
-    atomicAdd((unsigned long long *)at, 1ULL);
+    atomicAdd((unsigned long long *)counter, 1ULL);
 }
 
 static __global__ void score_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets,

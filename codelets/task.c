@@ -168,28 +168,28 @@ static const char *current_codelet(void)
     return codelet_in_hand != NULL ? codelet_in_hand : task != NULL ? task->cl->name : "a task";
 }
 
-static void set_at_work(struct sl_layer_pass_work *at, const struct sl_task_args *args)
+static void set_current(struct sl_current_task *current, const struct sl_task_args *args)
 {
-    atomic_store_explicit(&at->step, args->step, memory_order_relaxed);
-    atomic_store_explicit(&at->pe, args->pe, memory_order_relaxed);
-    atomic_store_explicit(&at->stage, (uint32_t)args->stage, memory_order_relaxed);
-    atomic_store_explicit(&at->args, args, memory_order_relaxed);
-    atomic_store_explicit(&at->name, current_codelet(), memory_order_release);
+    atomic_store_explicit(&current->step, args->step, memory_order_relaxed);
+    atomic_store_explicit(&current->pe, args->pe, memory_order_relaxed);
+    atomic_store_explicit(&current->stage, (uint32_t)args->stage, memory_order_relaxed);
+    atomic_store_explicit(&current->args, args, memory_order_relaxed);
+    atomic_store_explicit(&current->name, current_codelet(), memory_order_release);
 }
 
 static void begin_work(const struct sl_task_args *args)
 {
     struct sl_worker_log *log = own_log(args->run);
     if (log != NULL) {
-        set_at_work(&log->at, args);
+        set_current(&log->current, args);
     }
 }
 
 /* Unless the worker, a GPU's, has gone on to another. */
 static void end_work(struct sl_worker_log *log, const struct sl_task_args *args)
 {
-    if (atomic_load_explicit(&log->at.args, memory_order_relaxed) == args) {
-        atomic_store_explicit(&log->at.name, NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&log->current.args, memory_order_relaxed) == args) {
+        atomic_store_explicit(&log->current.name, NULL, memory_order_relaxed);
     }
 }
 
@@ -208,14 +208,14 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
     size_t used = 0;
     out[0] = '\0';
     for (unsigned w = 0; w < run->n_workers && used < bytes; w++) {
-        const struct sl_layer_pass_work *at = &run->logs[w].at;
-        const char *name = atomic_load_explicit(&at->name, memory_order_acquire);
+        const struct sl_current_task *current = &run->logs[w].current;
+        const char *name = atomic_load_explicit(&current->name, memory_order_acquire);
         char place[48];
         char worker[32];
         if (name == NULL) {
             continue;
         }
-        print_place(at->pe, at->step, (enum sl_stage)at->stage, place, sizeof place);
+        print_place(current->pe, current->step, (enum sl_stage)current->stage, place, sizeof place);
         starpu_worker_get_name((int)w, worker, sizeof worker);
         used +=
             (size_t)snprintf(out + used, bytes - used, "%s%s, %s, on %s", used > 0 ? "; " : "", name, place, worker);

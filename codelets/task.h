@@ -65,7 +65,7 @@ struct sl_span {
 };
 
 /* The task that a worker is at, for a thread that wonders why nothing moves. */
-struct sl_layer_pass_work {
+struct sl_current_task {
     const void *_Atomic args; /* the task's own, which may be gone by now: they tell it from others */
     const char *_Atomic name; /* its codelet's; NULL: it is at none */
     _Atomic uint64_t step;
@@ -81,7 +81,7 @@ struct sl_worker_log {
     size_t n_hidden, n_compute, hidden_capacity, compute_capacity;
     double device_end_s; /* when this worker's last CUDA task ended */
     int n_on_device;     /* of its CUDA tasks that have begun */
-    struct sl_layer_pass_work at;
+    struct sl_current_task current;
 };
 
 struct sl_task;

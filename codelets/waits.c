@@ -24,7 +24,7 @@ struct message {
 /* Of messages, in the order of their submission. */
 struct messages {
     uint32_t n, room;
-    struct message *of;
+    struct message *message;
 };
 
 struct span {
@@ -91,8 +91,8 @@ void sl_waits_open(uint32_t n_workers, double now_s)
     watch.last_s = now_s;
     forget(now_s);
     if (n_workers == 0) {
-        sl_free(watch.sent.of);
-        sl_free(watch.asked.of);
+        sl_free(watch.sent.message);
+        sl_free(watch.asked.message);
         sl_free(watch.busy);
         watch.sent = watch.asked = (struct messages){0};
         watch.busy = NULL;
@@ -136,17 +136,17 @@ void sl_waits_busy(int by, double now_s)
 static uint64_t enter(struct messages *list, uint32_t rank, int64_t tag, double since_s)
 {
     uint32_t number = list->n;
-    if (!grow(&list->of, number, &list->room, sizeof *list->of)) {
+    if (!grow(&list->message, number, &list->room, sizeof *list->message)) {
         return 0;
     }
-    list->of[list->n++] = (struct message){rank, number, tag, since_s, NAN};
+    list->message[list->n++] = (struct message){rank, number, tag, since_s, NAN};
     return (uint64_t)watch.turn << 32 | number;
 }
 
 /* NULL: it was forgotten. */
 static struct message *find(const struct messages *list, uint64_t ticket)
 {
-    return ticket >> 32 == watch.turn && (uint32_t)ticket < list->n ? &list->of[(uint32_t)ticket] : NULL;
+    return ticket >> 32 == watch.turn && (uint32_t)ticket < list->n ? &list->message[(uint32_t)ticket] : NULL;
 }
 
 uint64_t sl_waits_send(uint32_t to, int64_t tag)
@@ -228,12 +228,12 @@ enum sl_status sl_waits_list(double ahead_s, uint32_t n_ranks, uint32_t *n_to, u
     pthread_mutex_lock(&watch.lock);
     SL_TRY(st, sl_alloc(watch.sent.n * TOLD_NUMBERS + 1, sizeof *list, "times of messages", &list), done);
     if (watch.sent.n > 0) {
-        qsort(watch.sent.of, watch.sent.n, sizeof *watch.sent.of, compare_messages);
+        qsort(watch.sent.message, watch.sent.n, sizeof *watch.sent.message, compare_messages);
     }
     for (uint32_t i = 0; i < watch.sent.n; i++) {
-        struct told told = {watch.sent.of[i].tag, watch.sent.of[i].since_s + ahead_s};
+        struct told told = {watch.sent.message[i].tag, watch.sent.message[i].since_s + ahead_s};
         memcpy(list + i * TOLD_NUMBERS, &told, sizeof told);
-        n_to[watch.sent.of[i].rank] += TOLD_NUMBERS;
+        n_to[watch.sent.message[i].rank] += TOLD_NUMBERS;
     }
     *list_out = list;
 done:
@@ -276,8 +276,8 @@ static uint32_t pair_messages(uint32_t rank, const struct sl_waits_lists *lists,
     uint32_t n = 0;
     uint32_t k = 0;
     uint32_t n_told = lists->n_from[rank] / TOLD_NUMBERS;
-    for (; *asked < watch.asked.n && watch.asked.of[*asked].rank == rank; ++*asked) {
-        const struct message *m = &watch.asked.of[*asked];
+    for (; *asked < watch.asked.n && watch.asked.message[*asked].rank == rank; ++*asked) {
+        const struct message *m = &watch.asked.message[*asked];
         struct told told = {0};
         for (; k < n_told; k++) {
             memcpy(&told, list + k * TOLD_NUMBERS, sizeof told);
@@ -304,7 +304,7 @@ static uint32_t list_events(double now_s, const struct sl_waits_lists *lists, st
     uint32_t n = 0;
     uint32_t asked = 0;
     if (watch.asked.n > 0) {
-        qsort(watch.asked.of, watch.asked.n, sizeof *watch.asked.of, compare_messages);
+        qsort(watch.asked.message, watch.asked.n, sizeof *watch.asked.message, compare_messages);
     }
     for (uint32_t r = 0; r < lists->n_ranks; r++) {
         n += pair_messages(r, lists, list, &asked, out + n);

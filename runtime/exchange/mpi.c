@@ -96,14 +96,14 @@ static uint64_t slot_of(const struct sl_transport *transport, const struct sl_ta
 }
 
 /* From one rank to another, of which this may be one, or none. */
-static enum sl_status carry(const struct sl_transport *transport, uint32_t from, uint32_t to, starpu_data_handle_t what,
-                            int64_t tag)
+static enum sl_status carry(const struct sl_transport *transport, uint32_t from, uint32_t to,
+                            starpu_data_handle_t handle, int64_t tag)
 {
     if (from == to) {
         return SL_OK;
     }
-    return from == transport->plan->rank ? sl_ranks_send(what, to, tag)
-           : to == transport->plan->rank ? sl_ranks_receive(what, from, tag)
+    return from == transport->plan->rank ? sl_ranks_send(handle, to, tag)
+           : to == transport->plan->rank ? sl_ranks_receive(handle, from, tag)
                                          : SL_OK;
 }
 
@@ -119,9 +119,9 @@ static enum sl_status carry_rows(struct sl_transport *transport, const struct sl
     enum sl_status st = SL_OK;
     if (from != to && to == transport->plan->rank) {
         SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->element, parcel->room), done);
-        *parcel->what = *parcel->room;
+        *parcel->handle = *parcel->room;
     }
-    st = carry(transport, from, to, *parcel->what, tag);
+    st = carry(transport, from, to, *parcel->handle, tag);
 done:
     return st;
 }
@@ -169,16 +169,16 @@ done:
 /* ---- what several read ---- */
 
 static enum sl_status share(struct sl_transport *transport, const struct sl_task_args *head,
-                            const struct sl_shared *what)
+                            const struct sl_shared *shared)
 {
-    uint32_t from = sl_plan_rank(transport->plan, what->from);
-    uint64_t slot = what->of_slot ? slot_of(transport, head) : 0;
+    uint32_t from = sl_plan_rank(transport->plan, shared->from);
+    uint64_t slot = shared->of_slot ? slot_of(transport, head) : 0;
     enum sl_status st = SL_OK;
-    for (uint32_t r = what->to.begin; r < what->to.end; r++) {
-        SL_TRY(
-            st,
-            carry(transport, from, r, what->what, tag_of((int)what->topic, slot, head->hop, what->from, what->number)),
-            done);
+    for (uint32_t r = shared->to.begin; r < shared->to.end; r++) {
+        SL_TRY(st,
+               carry(transport, from, r, shared->handle,
+                     tag_of((int)shared->topic, slot, head->hop, shared->from, shared->number)),
+               done);
     }
 done:
     return st;
@@ -276,17 +276,17 @@ done:
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
-                          const struct sl_transport_sum *what)
+                          const struct sl_transport_sum *request)
 {
     struct mpi *m = transport->own;
-    struct chain chain = {.ranks = what->ranks,
-                          .to = what->ranks,
-                          .turns = what->turns,
+    struct chain chain = {.ranks = request->ranks,
+                          .to = request->ranks,
+                          .turns = request->turns,
                           .element = sizeof(sl_real),
-                          .so_far = &m->so_far[what->parameter * transport->plan->n_replicas + what->replica],
-                          .tag = tag_of(SUM, 0, 0, what->parameter, 2 * what->replica),
+                          .so_far = &m->so_far[request->parameter * transport->plan->n_replicas + request->replica],
+                          .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica),
                           .add = sl_reduce_submit};
-    return add_up(transport, head, &chain, what->lists, what->sum);
+    return add_up(transport, head, &chain, request->lists, request->sum);
 }
 
 static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
@@ -315,19 +315,19 @@ done:
 }
 
 static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,
-                           const struct sl_transport_losses *what)
+                           const struct sl_transport_losses *losses)
 {
     if (((struct mpi *)transport->own)->kept != NULL) {
-        return keep_losses(transport, head, what->losses, what->total);
+        return keep_losses(transport, head, losses->partials, losses->total);
     }
-    struct chain chain = {.ranks = what->ranks,
+    struct chain chain = {.ranks = losses->ranks,
                           .to = {0, transport->plan->n_ranks},
-                          .turns = what->turns,
+                          .turns = losses->turns,
                           .element = sizeof(double),
-                          .so_far = &((struct mpi *)transport->own)->loss_so_far[what->number],
-                          .tag = tag_of(LOSS, 0, 0, 0, 2 * what->number),
-                          .add = what->watched ? add_watched : add_losses};
-    return add_up(transport, head, &chain, what->losses, what->total);
+                          .so_far = &((struct mpi *)transport->own)->loss_so_far[losses->number],
+                          .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number),
+                          .add = losses->watched ? add_watched : add_losses};
+    return add_up(transport, head, &chain, losses->partials, losses->total);
 }
 
 /* ---- the losses of ranks that are apart ---- */

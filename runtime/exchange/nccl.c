@@ -79,7 +79,7 @@ static void close_transport(struct sl_transport *transport)
 static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel *parcel, uint32_t *n_moves)
 {
     struct nccl *n = transport->own;
-    starpu_data_handle_t packed = *parcel->what;
+    starpu_data_handle_t packed = *parcel->handle;
     uint32_t from = sl_home_of(&transport->plan->homes, parcel->from);
     uint32_t to = sl_home_of(&transport->plan->homes, parcel->to);
     enum sl_status st = SL_OK;
@@ -91,7 +91,7 @@ static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel 
         sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_element(packed), parcel->room),
         done);
     n->moves[(*n_moves)++] = (struct sl_nccl_lane_move){from, to, packed, *parcel->room};
-    *parcel->what = *parcel->room;
+    *parcel->handle = *parcel->room;
 done:
     return st;
 }
@@ -114,32 +114,33 @@ done:
 
 /* The sum over each GPU's PEs, there; then over the GPUs. */
 static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct sl_task_args *head,
-                                    const struct sl_transport_sum *what)
+                                    const struct sl_transport_sum *request)
 {
     struct nccl *n = transport->own;
-    starpu_data_handle_t *share = n->share + (size_t)what->parameter * transport->n_sums;
+    starpu_data_handle_t *share = n->share + (size_t)request->parameter * transport->n_sums;
     enum sl_status st = SL_OK;
     for (uint32_t gpu = 0; gpu < transport->n_sums; gpu++) {
         struct sl_task_args at_home = *head;
         at_home.pe = sl_home_first_pe(&transport->plan->homes, gpu);
         if (share[gpu] == NULL) {
             SL_TRY(st,
-                   sl_matrix_register(sl_handle_rows(what->sum), sl_handle_columns(what->sum), sizeof(sl_real),
+                   sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), sizeof(sl_real),
                                       &share[gpu]),
                    done);
         }
-        SL_TRY(st, sl_reduce_submit(&at_home, what->lists[gpu].n, what->lists[gpu].handle, share[gpu]), done);
+        SL_TRY(st, sl_reduce_submit(&at_home, request->lists[gpu].n, request->lists[gpu].handle, share[gpu]), done);
     }
-    st = sl_nccl_lane_sum_submit(head, &n->lane, share, what->sum);
+    st = sl_nccl_lane_sum_submit(head, &n->lane, share, request->sum);
 done:
     return st;
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
-                          const struct sl_transport_sum *what)
+                          const struct sl_transport_sum *request)
 {
     const struct nccl *n = transport->own;
-    return n->share != NULL ? sum_over_gpus(transport, head, what) : sl_transport_starpu.sum(transport, head, what);
+    return n->share != NULL ? sum_over_gpus(transport, head, request)
+                            : sl_transport_starpu.sum(transport, head, request);
 }
 
 const struct sl_transport_kind sl_transport_nccl = {.name = "nccl",

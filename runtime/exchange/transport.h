@@ -34,7 +34,8 @@ struct sl_transport {
 /* Something of PE `from` that PE `to` reads. */
 struct sl_parcel {
     uint32_t from, to;
-    starpu_data_handle_t *what; /* what `from` has written; afterwards what `to` reads instead, which may be the same */
+    starpu_data_handle_t
+        *handle; /* what `from` has written; afterwards what `to` reads instead, which may be the same */
     starpu_data_handle_t
         *room; /* of a matrix: where it may arrive. The slot's, kept from step to step (sl_matrix_reshape,
                                    sl_matrix_keep); may be NULL yet */
@@ -63,7 +64,7 @@ struct sl_shared {
     uint32_t from;
     uint32_t number; /* below 2^20 */
     struct sl_rank_range to;
-    starpu_data_handle_t what;
+    starpu_data_handle_t handle;
 };
 
 /* Ranks add their partials one after the other. By turns, where one process would not have all of a rank's in a row: in turn t each rank
@@ -89,7 +90,7 @@ struct sl_transport_losses {
     uint32_t number;                        /* below SL_TRANSPORT_LOSSES, of those of one step */
     struct sl_rank_range ranks;             /* who add */
     const struct sl_transport_turns *turns; /* NULL: each has one */
-    const struct sl_partials *losses;
+    const struct sl_partials *partials;
     bool watched; /* a sum that is no finite number does not end the run (codelets/loss.h) */
     starpu_data_handle_t total;
 };
@@ -104,12 +105,12 @@ struct sl_transport_kind {
     enum sl_status (*sum)(struct sl_transport *transport, const struct sl_task_args *head,
                           const struct sl_transport_sum *sum);
     enum sl_status (*loss)(struct sl_transport *transport, const struct sl_task_args *head,
-                           const struct sl_transport_losses *what);
+                           const struct sl_transport_losses *losses);
     enum sl_status (*settle)(struct sl_transport *transport, uint32_t begin, uint32_t end,
                              double *losses); /* NULL: nothing to do */
     /* NULL: all PEs are of this process, and what one has written the others read */
     enum sl_status (*share)(struct sl_transport *transport, const struct sl_task_args *head,
-                            const struct sl_shared *what);
+                            const struct sl_shared *shared);
     enum sl_status (*reuse)(const struct sl_transport *transport, uint32_t from, uint32_t to,
                             starpu_data_handle_t handle);
 };
@@ -120,7 +121,7 @@ extern const struct sl_transport_kind sl_transport_starpu, sl_transport_nccl, sl
 
 /* The loss of a kind whose PEs are all of this process: one task. */
 enum sl_status sl_transport_loss_here(struct sl_transport *transport, const struct sl_task_args *head,
-                                      const struct sl_transport_losses *what);
+                                      const struct sl_transport_losses *losses);
 
 /* Refuse settings whose --transport cannot be, before anything is started. SL_EINVAL, SL_ENOTSUP. */
 enum sl_status sl_transport_check(const struct sl_settings *settings);
@@ -142,9 +143,9 @@ static inline uint32_t sl_transport_list_of(const struct sl_transport *transport
 /* ---- the operations; SL_EINVAL, SL_ESTARPU, SL_ENOMEM ---- */
 
 static inline enum sl_status sl_transport_share(struct sl_transport *transport, const struct sl_task_args *head,
-                                                const struct sl_shared *what)
+                                                const struct sl_shared *shared)
 {
-    return transport->kind->share == NULL ? SL_OK : transport->kind->share(transport, head, what);
+    return transport->kind->share == NULL ? SL_OK : transport->kind->share(transport, head, shared);
 }
 
 /* A handle that has carried a parcel, or NULL, is about to be given another shape, for the next: wait until it has left. */
@@ -170,9 +171,9 @@ static inline enum sl_status sl_transport_add(struct sl_transport *transport, co
 /* The losses of all PEs and chunks become one, which all ranks get; of ranks that are apart (sl_plan_decoupled) each gets its own PEs' until
  * sl_transport_settle. */
 static inline enum sl_status sl_transport_loss(struct sl_transport *transport, const struct sl_task_args *head,
-                                               const struct sl_transport_losses *what)
+                                               const struct sl_transport_losses *losses)
 {
-    return transport->kind->loss(transport, head, what);
+    return transport->kind->loss(transport, head, losses);
 }
 
 /* losses[begin .. end - 1] of an epoch's steps become those of all PEs, at all ranks, to the bit as one process adds them up. All ranks

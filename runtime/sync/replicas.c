@@ -81,14 +81,14 @@ void sl_replicas_close(struct sl_replicas *s)
 
 /* One array of a replica for rank 0, unless it has it. number: of those of the replica's. */
 static enum sl_status gather(struct sl_transport *transport, uint32_t replica, uint32_t number,
-                             starpu_data_handle_t what)
+                             starpu_data_handle_t handle)
 {
     struct sl_task_args head = {0};
     struct sl_shared state = {.topic = SL_TOPIC_STATE,
                               .from = sl_plan_first_of(transport->plan, replica),
                               .number = number,
                               .to = {0, 1},
-                              .what = what};
+                              .handle = handle};
     return sl_transport_share(transport, &head, &state);
 }
 
@@ -233,30 +233,30 @@ struct subject {
     enum sl_topic topic; /* gradient, weight, or all weights' average */
 };
 
-static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
-    return &s->replica[r].layer[what->layer].parameter[what->parameter];
+    return &s->replica[r].layer[subject->layer].parameter[subject->parameter];
 }
 
 /* The number of a parameter among those of a model. */
-static uint32_t number_of(const struct subject *what)
+static uint32_t number_of(const struct subject *subject)
 {
-    return what->layer * SL_N_PARAMETERS + (uint32_t)what->parameter;
+    return subject->layer * SL_N_PARAMETERS + (uint32_t)subject->parameter;
 }
 
 /* What came of a replica that other ranks train. */
-static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
-    size_t mix = what->topic - SL_TOPIC_GRADIENT;
-    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS + number_of(what)) * s->plan->n_replicas + r];
+    size_t mix = subject->topic - SL_TOPIC_GRADIENT;
+    return &s->mirror[(mix * SL_MAX_MODEL_LAYERS * SL_N_PARAMETERS + number_of(subject)) * s->plan->n_replicas + r];
 }
 
-static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *what, uint32_t r)
+static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
-    const struct sl_parameter *p = parameter_of(s, what, r);
-    return !sl_plan_trains(s->plan, r)        ? *mirror_of(s, what, r)
-           : what->topic == SL_TOPIC_GRADIENT ? p->gradient_handle
-                                              : p->value_handle;
+    const struct sl_parameter *p = parameter_of(s, subject, r);
+    return !sl_plan_trains(s->plan, r)           ? *mirror_of(s, subject, r)
+           : subject->topic == SL_TOPIC_GRADIENT ? p->gradient_handle
+                                                 : p->value_handle;
 }
 
 /* The head of what is done for replica r: by its first PE. */
@@ -273,14 +273,16 @@ static bool reads(const struct sl_round *round, uint32_t r, uint32_t q)
 }
 
 /* Replica q's array goes to rank `to`, if that trains one that reads it and does not train q. */
-static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *what, uint32_t q,
-                            uint32_t to)
+static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject,
+                            uint32_t q, uint32_t to)
 {
     struct sl_rank_range owners = sl_plan_trainers(s->plan, q);
     struct sl_task_args head = {0};
-    struct sl_shared array = {
-        .topic = what->topic, .from = sl_plan_first_of(s->plan, q), .number = number_of(what), .to = {to, to + 1}};
-    const struct sl_parameter *p = parameter_of(s, what, q);
+    struct sl_shared array = {.topic = subject->topic,
+                              .from = sl_plan_first_of(s->plan, q),
+                              .number = number_of(subject),
+                              .to = {to, to + 1}};
+    const struct sl_parameter *p = parameter_of(s, subject, q);
     bool wanted = false;
     enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
@@ -290,22 +292,22 @@ static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round,
     if (!wanted || (to >= owners.begin && to < owners.end)) {
         return SL_OK;
     }
-    if (to == s->plan->rank && *mirror_of(s, what, q) == NULL) {
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, what, q)), done);
+    if (to == s->plan->rank && *mirror_of(s, subject, q) == NULL) {
+        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, sizeof(sl_real), mirror_of(s, subject, q)), done);
     }
-    array.what = array_of(s, what, q);
+    array.handle = array_of(s, subject, q);
     st = sl_transport_share(s->transport, &head, &array);
 done:
     return st;
 }
 
 /* All arrays that are read on a rank which does not train them. */
-static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *what)
+static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject)
 {
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; s->plan->n_ranks > 1 && q < s->plan->n_replicas; q++) {
         for (uint32_t to = 0; st == SL_OK && to < s->plan->n_ranks; to++) {
-            st = cross(s, round, what, q, to);
+            st = cross(s, round, subject, q, to);
         }
     }
     return st;
@@ -324,15 +326,15 @@ static bool node_is_read(const struct sl_replicas *s, const struct sl_round *rou
 
 /* What every node brings to the exchange: its one replica's array, or a fresh sum over its replicas. */
 static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
-                                 const struct subject *what, starpu_data_handle_t *sums)
+                                 const struct subject *subject, starpu_data_handle_t *sums)
 {
     starpu_data_handle_t sources[SL_MAX_NODES];
     enum sl_status st = SL_OK;
     for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
-        const struct sl_parameter *p = parameter_of(s, what, b * round->local);
+        const struct sl_parameter *p = parameter_of(s, subject, b * round->local);
         struct sl_task_args head = head_of(s, step, b * round->local);
         for (uint32_t i = 0; i < round->local; i++) {
-            sources[i] = array_of(s, what, b * round->local + i);
+            sources[i] = array_of(s, subject, b * round->local + i);
         }
         if (round->local == 1) {
             sums[b] = sources[0];
@@ -349,13 +351,13 @@ done:
 }
 
 static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
-                          const struct subject *what)
+                          const struct subject *subject)
 {
     starpu_data_handle_t sums[SL_MAX_NODES] = {NULL};
     bool mixed[SL_MAX_NODES] = {false};
     enum sl_status st;
-    SL_TRY(st, cross_all(s, round, what), done);
-    SL_TRY(st, add_inside(s, step, round, what, sums), done);
+    SL_TRY(st, cross_all(s, round, subject), done);
+    SL_TRY(st, add_inside(s, step, round, subject, sums), done);
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         uint32_t b = r / round->local;
         uint32_t n = round->from[b] == b ? 1 : 2;
@@ -363,14 +365,15 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
         struct sl_task_args head = head_of(s, step, r);
         mixed[r] = n > 1 || round->local > 1 || round->scale[b] != 1;
         if (mixed[r] && sl_plan_trains(s->plan, r)) {
-            SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, what, r)->spare_handle),
+            SL_TRY(st,
+                   sl_gossip_mix_submit(&head, n, sources, round->scale[b], parameter_of(s, subject, r)->spare_handle),
                    done);
         }
     }
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
-        struct sl_parameter *p = parameter_of(s, what, r);
+        struct sl_parameter *p = parameter_of(s, subject, r);
         if (mixed[r] && sl_plan_trains(s->plan, r)) {
-            bool gradient = what->topic == SL_TOPIC_GRADIENT;
+            bool gradient = subject->topic == SL_TOPIC_GRADIENT;
             swap(p, gradient ? &p->gradient : &p->value, gradient ? &p->gradient_handle : &p->value_handle);
         }
     }
@@ -391,11 +394,11 @@ enum sl_status sl_replicas_mix_gradients(struct sl_replicas *s, uint64_t step, u
 enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
     struct sl_round all = {.local = s->plan->n_replicas, .inner = 1.0 / s->plan->n_replicas, .from = {0}, .scale = {1}};
-    struct subject what = {layer, parameter, SL_TOPIC_WEIGHT};
+    struct subject weight = {layer, parameter, SL_TOPIC_WEIGHT};
     struct subject average = {layer, parameter, SL_TOPIC_AVERAGE};
     enum sl_status st = SL_OK;
     if (s->plan->n_replicas > 1) {
-        SL_TRY(st, mix(s, step, &s->rounds.weight, &what), done);
+        SL_TRY(st, mix(s, step, &s->rounds.weight, &weight), done);
         SL_TRY(st, s->rounds.average ? mix(s, step, &all, &average) : SL_OK, done);
     }
 done:
