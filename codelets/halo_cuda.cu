@@ -28,9 +28,11 @@ static __global__ void pack_listed(struct chunks chunks, struct columns columns,
     const uint32_t mask = (1u << chunks.shift) - 1;
     for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
         uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* of a chunk before them: more than there are */
-        const T *from =
-            c < chunks.n ? (const T *)chunks.base[c] + (size_t)(list[i] & mask) * columns.row + columns.first : nullptr;
-        for (uint32_t k = sl_lane(); from != nullptr && k < columns.packed; k += SL_WARP) {
+        if (c >= chunks.n) {
+            continue;
+        }
+        const T *from = (const T *)chunks.base[c] + (size_t)(list[i] & mask) * columns.row + columns.first;
+        for (uint32_t k = sl_lane(); k < columns.packed; k += SL_WARP) {
             packed[i * columns.packed + k] = k < columns.n ? from[k] : T();
         }
     }
@@ -67,7 +69,7 @@ enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows 
     const uint32_t each = (uint32_t)sl_dtype_bytes(rows->dtype, 1);
     const struct columns bytes = {rows->n_columns * each, column * each, (rest < width ? rest : width) * each,
                                   width * each};
-    for (uint32_t c = 0; c < rows->n_chunks && st == SL_OK; c += CHUNKS) {
+    for (uint32_t c = 0; st == SL_OK && c < rows->n_chunks; c += CHUNKS) {
         struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
             some.base[i] = rows->chunk[c + i];

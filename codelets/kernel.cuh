@@ -36,7 +36,10 @@
 static inline unsigned sl_blocks(uint64_t n_items)
 {
     uint64_t n = (n_items + SL_THREADS - 1) / SL_THREADS;
-    return n == 0 ? 1 : n > SL_MAX_BLOCKS ? SL_MAX_BLOCKS : (unsigned)n;
+    if (n == 0) {
+        return 1;
+    }
+    return n > SL_MAX_BLOCKS ? SL_MAX_BLOCKS : (unsigned)n;
 }
 
 /* Blocks for a kernel that is told its size by device memory: as many as fill a device, and no more than n_items, the most it
@@ -107,9 +110,10 @@ template <typename T> static inline __device__ T sl_warp_max(T x)
 /* CUDA's answer as a status; `what`: the kernel or call. */
 static inline enum sl_status sl_cuda_status(cudaError_t error, const char *name)
 {
-    return error == cudaSuccess ? SL_OK
-                                : sl_fail(SL_ECUDA, "%s: CUDA failed: %s (%s)", name, cudaGetErrorString(error),
-                                          cudaGetErrorName(error));
+    if (error != cudaSuccess) {
+        return sl_fail(SL_ECUDA, "%s: CUDA failed: %s (%s)", name, cudaGetErrorString(error), cudaGetErrorName(error));
+    }
+    return SL_OK;
 }
 
 /* The device's address of a table in main memory, which must be pinned. */
@@ -118,9 +122,11 @@ static inline enum sl_status sl_mapped(const sl_real *table, const char *name, c
     void *mapped = nullptr;
     cudaError_t error = cudaHostGetDevicePointer(&mapped, (void *)(uintptr_t)table, 0);
     *out = (const sl_real *)mapped;
-    return error == cudaSuccess ? SL_OK
-                                : sl_fail(SL_ECUDA, "%s: a table in main memory that the device cannot read: %s", name,
-                                          cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        return sl_fail(SL_ECUDA, "%s: a table in main memory that the device cannot read: %s", name,
+                       cudaGetErrorString(error));
+    }
+    return SL_OK;
 }
 
 /* Start kernel<<<n_blocks, SL_THREADS, 0, stream>>>(arguments). */
@@ -164,12 +170,13 @@ class sl_scratch
     enum sl_status take(size_t bytes, const char *name)
     {
         cudaError_t error = cudaMallocAsync(&data_, bytes > 0 ? bytes : 1, stream_);
-        return error == cudaErrorMemoryAllocation
-                   ? sl_fail(SL_ECUDA,
-                             "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
-                             "--fanout, or a smaller $STARPU_LIMIT_CUDA_MEM (MiB)",
-                             name, bytes)
-                   : sl_cuda_status(error, name);
+        if (error == cudaErrorMemoryAllocation) {
+            return sl_fail(SL_ECUDA,
+                           "%s: the GPU has no room for %zu bytes of working memory; try a smaller --batch-size or "
+                           "--fanout, or a smaller $STARPU_LIMIT_CUDA_MEM (MiB)",
+                           name, bytes);
+        }
+        return sl_cuda_status(error, name);
     }
     template <typename T> T *as() const
     {

@@ -281,12 +281,15 @@ SL_CLONES void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vert
     for (uint32_t l = 0; l < n;) {
         const uint32_t first = l;
         keyed.n = 0;
-        for (; l < n && lists[l].degree <= KEYS - keyed.n; l++) {
+        while (l < n && lists[l].degree <= KEYS - keyed.n) {
             append(dataset_ids, lists[l].degree, lists[l].ids, &keyed);
+            l++;
         }
         make_all_keys(turn, &keyed);
-        for (uint32_t i = first, offset = 0; i < l; offset += lists[i++].degree) {
+        uint32_t offset = 0;
+        for (uint32_t i = first; i < l; i++) {
             pick_list(turn, dataset_ids, k, &lists[i], keyed.keys + offset, heap);
+            offset += lists[i].degree;
         }
         if (l < n && lists[l].degree > KEYS) {
             pick_list(turn, dataset_ids, k, &lists[l++], NULL, heap);

@@ -42,9 +42,10 @@ static __global__ void lose_rows(uint32_t n_rows, uint32_t n_classes, const sl_r
         double loss = 0;
         if (label >= 0) {
             loss = loss_row(n_classes, z + i * n_classes, (uint32_t)label, scale, gz + i * n_classes);
-        }
-        for (uint32_t c = sl_lane(); label < 0 && c < n_classes; c += SL_WARP) {
-            gz[i * n_classes + c] = 0;
+        } else {
+            for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+                gz[i * n_classes + c] = 0;
+            }
         }
         if (sl_lane() == 0) {
             losses[i] = loss;

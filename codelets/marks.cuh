@@ -51,7 +51,10 @@ static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream
                                            const uint64_t *words, uint32_t *ranks_out)
 {
     enum sl_status st = sl_start(name, stream, sl_blocks(n_words), sl_count_marks, n_words, words, ranks_out);
-    return st == SL_OK ? sl_exclusive_sum(stream, n_words, ranks_out) : st;
+    if (st == SL_OK) {
+        st = sl_exclusive_sum(stream, n_words, ranks_out);
+    }
+    return st;
 }
 
 #endif

@@ -70,8 +70,8 @@ static void list_gpus(const struct sl_nccl *nccl, const bool *chosen, char *out,
 {
     size_t used = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < nccl->n && used < bytes; i++) {
-        if (chosen[i]) {
+    for (uint32_t i = 0; i < nccl->n; i++) {
+        if (chosen[i] && used < bytes) {
             used += (size_t)snprintf(out + used, bytes - used, "%s%d", used > 0 ? ", " : "", nccl->gpu[i].device);
         }
     }
@@ -106,7 +106,10 @@ static enum sl_status settled(struct sl_nccl *nccl, const char *operation, uint3
     }
     error = cudaStreamQuery(nccl->gpu[i].stream);
     *out = error == cudaSuccess;
-    return error == cudaSuccess || error == cudaErrorNotReady ? SL_OK : fail_cuda(nccl, operation, i, error);
+    if (error != cudaSuccess && error != cudaErrorNotReady) {
+        return fail_cuda(nccl, operation, i, error);
+    }
+    return SL_OK;
 }
 
 /* Until all ranks are, or time is up. */
@@ -143,7 +146,10 @@ static enum sl_status begin(struct sl_nccl *nccl, const char *operation)
         return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", operation);
     }
     ncclResult_t result = ncclGroupStart();
-    return result == ncclSuccess ? SL_OK : fail_nccl(nccl, operation, 0, result);
+    if (result != ncclSuccess) {
+        return fail_nccl(nccl, operation, 0, result);
+    }
+    return SL_OK;
 }
 
 /* Keep the first failure; a group has to be ended whatever happens in it. */
@@ -159,7 +165,10 @@ static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32
 static enum sl_status end(struct sl_nccl *nccl, const char *operation, ncclResult_t first, uint32_t rank)
 {
     note(ncclGroupEnd(), rank, &first, &rank);
-    return first == ncclSuccess ? wait_for_all(nccl, operation) : fail_nccl(nccl, operation, rank, first);
+    if (first != ncclSuccess) {
+        return fail_nccl(nccl, operation, rank, first);
+    }
+    return wait_for_all(nccl, operation);
 }
 
 enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages)
@@ -245,16 +254,20 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
     ncclUniqueId id;
     ncclResult_t first = ncclGetUniqueId(&id);
     uint32_t rank = 0;
-    enum sl_status st = first == ncclSuccess ? begin(nccl, operation) : fail_nccl(nccl, operation, 0, first);
+    if (first != ncclSuccess) {
+        return fail_nccl(nccl, operation, 0, first);
+    }
+    enum sl_status st = begin(nccl, operation);
     if (st != SL_OK) {
         return st;
     }
     config.blocking = 0;
     for (uint32_t i = 0; i < nccl->n && first == ncclSuccess; i++) {
-        cudaError_t error = cudaSetDevice(nccl->gpu[i].device);
-        note(error == cudaSuccess ? ncclCommInitRankConfig(&nccl->gpu[i].comm, (int)nccl->n, id, (int)i, &config)
-                                  : ncclUnhandledCudaError,
-             i, &first, &rank);
+        ncclResult_t result = ncclUnhandledCudaError;
+        if (cudaSetDevice(nccl->gpu[i].device) == cudaSuccess) {
+            result = ncclCommInitRankConfig(&nccl->gpu[i].comm, (int)nccl->n, id, (int)i, &config);
+        }
+        note(result, i, &first, &rank);
     }
     return end(nccl, operation, first, rank);
 }
@@ -301,11 +314,19 @@ static enum sl_status warm_up(struct sl_nccl *nccl)
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < nccl->n && error == cudaSuccess; i++) {
         error = cudaSetDevice(nccl->gpu[i].device);
-        error = error == cudaSuccess ? cudaMalloc((void **)&room[i], bytes) : error;
-        error = error == cudaSuccess ? cudaMemsetAsync(room[i], 0, bytes, nccl->gpu[i].stream) : error;
-        st = error == cudaSuccess ? SL_OK : fail_cuda(nccl, "memory to connect all GPUs", i, error);
+        if (error == cudaSuccess) {
+            error = cudaMalloc((void **)&room[i], bytes);
+        }
+        if (error == cudaSuccess) {
+            error = cudaMemsetAsync(room[i], 0, bytes, nccl->gpu[i].stream);
+        }
+        if (error != cudaSuccess) {
+            st = fail_cuda(nccl, "memory to connect all GPUs", i, error);
+        }
     }
-    st = st == SL_OK ? connect_all(nccl, room) : st;
+    if (st == SL_OK) {
+        st = connect_all(nccl, room);
+    }
     for (uint32_t i = 0; i < nccl->n; i++) {
         cudaFree(room[i]);
     }

@@ -54,7 +54,10 @@ static unsigned line_of(const struct starpu_task *task)
 static unsigned level_of(const struct starpu_task *task)
 {
     const int level = task->priority - SL_NEAR_LOWEST;
-    return level < 0 ? 0 : level < N_LEVELS ? (unsigned)level : N_LEVELS - 1;
+    if (level < 0) {
+        return 0;
+    }
+    return level < N_LEVELS ? (unsigned)level : N_LEVELS - 1;
 }
 
 static struct starpu_task *take(struct line *line, struct starpu_task *pop_one(struct starpu_task_list *))
@@ -64,8 +67,11 @@ static struct starpu_task *take(struct line *line, struct starpu_task *pop_one(s
         return NULL;
     }
     pthread_mutex_lock(&line->lock);
-    for (unsigned level = N_LEVELS; level-- > 0 && task == NULL;) {
-        task = starpu_task_list_empty(&line->level[level]) ? NULL : pop_one(&line->level[level]);
+    for (unsigned level = N_LEVELS; level-- > 0;) {
+        if (!starpu_task_list_empty(&line->level[level])) {
+            task = pop_one(&line->level[level]);
+            break;
+        }
     }
     if (task != NULL) {
         atomic_fetch_sub_explicit(&line->n_tasks, 1, memory_order_relaxed);
@@ -138,8 +144,10 @@ static struct starpu_task *pop(unsigned context)
     const unsigned own = (unsigned)starpu_worker_get_id();
     struct starpu_task *task = take(&lines[own], starpu_task_list_pop_front);
     (void)context;
-    for (unsigned i = 1; i < n_steps && task == NULL; i++) {
-        task = (own ^ i) < n_lines ? take(&lines[own ^ i], starpu_task_list_pop_back) : NULL;
+    for (unsigned i = 1; task == NULL && i < n_steps; i++) {
+        if ((own ^ i) < n_lines) {
+            task = take(&lines[own ^ i], starpu_task_list_pop_back);
+        }
     }
     return task;
 }

@@ -198,7 +198,10 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
                            sl_real VECTOR *sum)
 {
     sl_real VECTOR x;
-    for (uint32_t i = 0; term.row != NULL && i < n; i++) {
+    if (term.row == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         load(dtype, term.row, first_column(columns, n, i), &x);
         sum[i] += term.weight * x;
     }
@@ -212,8 +215,10 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
         sl_real *row = begin_sum(sums, d, columns, room);
         sl_real VECTOR lane[MOST] = {{0}};
-        for (uint32_t i = 0; sums->beta && i < n; i++) {
-            memcpy(&lane[i], row + first_column(columns, n, i), sizeof *lane);
+        if (sums->beta) {
+            for (uint32_t i = 0; i < n; i++) {
+                memcpy(&lane[i], row + first_column(columns, n, i), sizeof *lane);
+            }
         }
         struct sum sum = sum_of(&walk, weights, d);
         add_vectors(walk.dtype, own_term(&walk, weights, &sum), columns, n, lane);
@@ -229,7 +234,10 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
 
 SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_columns, sl_real *restrict out)
 {
-    for (uint32_t c = 0; term.row != NULL && c < n_columns; c++) {
+    if (term.row == NULL) {
+        return;
+    }
+    for (uint32_t c = 0; c < n_columns; c++) {
         out[c] += term.weight * sl_entry(dtype, term.row, c);
     }
 }
@@ -242,7 +250,9 @@ SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
         sl_real *row = begin_sum(sums, d, columns, room);
         struct sum sum = sum_of(&walk, weights, d);
-        memset(row, 0, sums->beta ? 0 : columns.n * sizeof *row);
+        if (!sums->beta) {
+            memset(row, 0, columns.n * sizeof *row);
+        }
         add_columns(walk.dtype, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
             add_columns(walk.dtype, next_term(&walk, weights, &sum), columns.n, row);
@@ -357,7 +367,9 @@ static void find_parts(void *buffers[], const struct pull_args *args, struct sl_
     memset(out, 0, sizeof *out);
     for (uint32_t q = 0; q < args->n_parts; q++) {
         out->factor[q] = args->factor[q];
-        out->rows[q] = args->factor[q] != 0 ? sl_buffer_data(buffers[next++]) : NULL;
+        if (args->factor[q] != 0) {
+            out->rows[q] = sl_buffer_data(buffers[next++]);
+        }
     }
 }
 
@@ -374,9 +386,10 @@ static void pull_cpu_task(void *buffers[], void *cl_arg)
     find_parts(buffers, args, &parts);
     if (sl_buffer_is_bf16(buffers[OUT])) {
         sl_pull_rounded_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
+    } else if (args->dtype == SL_DTYPE_BF16) {
+        sl_pull_bf16_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     } else {
-        (args->dtype == SL_DTYPE_BF16 ? sl_pull_bf16_cpu : sl_pull_cpu)(&lists, &parts, n_columns, args->beta,
-                                                                        sl_buffer_data(buffers[OUT]));
+        sl_pull_cpu(&lists, &parts, n_columns, args->beta, sl_buffer_data(buffers[OUT]));
     }
     sl_task_leave(&args->head, start_s);
 }
@@ -429,16 +442,17 @@ static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_hand
         n_bf16 += reads_part(pull, q) && sl_handle_is_bf16(pull->rows[q]);
     }
     *dtype = n_bf16 > 0 || (n == 0 && sl_handle_is_bf16(out)) ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
-    return n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision", n_bf16,
-                         n, sl_handle_is_bf16(out) ? "bf16" : "float");
+    if (n_bf16 == n || (n_bf16 == 0 && !sl_handle_is_bf16(out))) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in bf16, sums in %s; expected all in one precision",
+                   n_bf16, n, sl_handle_is_bf16(out) ? "bf16" : "float");
 }
 
 static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)
 {
-    for (uint32_t q = 0; q < pull->n_parts && pull->n_parts <= SL_MAX_PES; q++) {
+    const uint32_t n_parts = pull->n_parts <= SL_MAX_PES ? pull->n_parts : 0;
+    for (uint32_t q = 0; q < n_parts; q++) {
         if (reads_part(pull, q) && pull->rows[q] == NULL) {
             return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, pull->factor[q]);
         }

@@ -102,11 +102,14 @@ static enum sl_status start_of(cudaStream_t stream, const struct sl_pull_lists *
 {
     uintptr_t addresses = sl_quad_address(sl_dtype_of<Out>(), out);
     for (uint32_t q = 0; q < n_parts; q++) {
-        addresses |= parts->factor[q] != 0 ? sl_quad_address(sl_dtype_of<E>(), parts->rows[q]) : 0;
+        if (parts->factor[q] != 0) {
+            addresses |= sl_quad_address(sl_dtype_of<E>(), parts->rows[q]);
+        }
     }
-    return n_columns % 4 == 0 && addresses % sizeof(float4) == 0
-               ? start<float4, E, Out>(stream, lists, parts, n_columns, beta, out)
-               : start<float, E, Out>(stream, lists, parts, n_columns, beta, out);
+    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
+        return start<float4, E, Out>(stream, lists, parts, n_columns, beta, out);
+    }
+    return start<float, E, Out>(stream, lists, parts, n_columns, beta, out);
 }
 
 enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
@@ -116,6 +119,8 @@ enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lis
     if (dtype == SL_DTYPE_REAL) {
         return start_of<float, float>(stream, lists, parts, n_parts, n_columns, beta, out);
     }
-    return out_dtype == SL_DTYPE_REAL ? start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out)
-                                      : start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
+    if (out_dtype == SL_DTYPE_REAL) {
+        return start_of<sl_bf16, float>(stream, lists, parts, n_parts, n_columns, beta, out);
+    }
+    return start_of<sl_bf16, sl_bf16>(stream, lists, parts, n_parts, n_columns, beta, out);
 }

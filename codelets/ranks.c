@@ -235,11 +235,12 @@ static enum sl_status start_mpi(void)
     if (ours && atexit(leave) != 0) {
         return sl_fail(SL_ENOMEM, "no memory for what is done at exit");
     }
-    return level == MPI_THREAD_MULTIPLE
-               ? SL_OK
-               : sl_fail(SL_ENOTSUP,
-                         "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
-                         MPI_THREAD_MULTIPLE);
+    if (level != MPI_THREAD_MULTIPLE) {
+        return sl_fail(SL_ENOTSUP,
+                       "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
+                       MPI_THREAD_MULTIPLE);
+    }
+    return SL_OK;
 }
 
 /* Who is on another machine than rank 0. machine: the ranks on this one. */
@@ -420,7 +421,11 @@ static int tell_mpi(bool drives)
     static const char *const calls = "STARPU_MPI_DRIVER_CALL_FREQUENCY";
     static const char *const looks = "STARPU_MPI_DRIVER_TASK_FREQUENCY";
     int error = setenv("STARPU_MPI_GPUDIRECT", "0", 1);
-    error |= drives ? setenv(calls, "1", 1) | setenv(looks, "1", 1) : unsetenv(calls) | unsetenv(looks);
+    if (drives) {
+        error |= setenv(calls, "1", 1) | setenv(looks, "1", 1);
+    } else {
+        error |= unsetenv(calls) | unsetenv(looks);
+    }
     return error == 0 ? 0 : -ENOMEM;
 }
 
@@ -428,7 +433,9 @@ static int start_with_mpi(struct starpu_conf *conf)
 {
     bool drives = !atomic_load(&spare) && conf->ncpus > 0;
     int error = tell_mpi(drives);
-    error = error == 0 ? starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf) : error;
+    if (error == 0) {
+        error = starpu_mpi_init_conf(NULL, NULL, 0, MPI_COMM_WORLD, conf);
+    }
     tell_mpi(false);
     driving.on = drives && error == 0;
     if (driving.on) {
@@ -441,7 +448,10 @@ static int start_with_mpi(struct starpu_conf *conf)
 
 int sl_ranks_start_starpu(struct starpu_conf *conf)
 {
-    return joined.n > 1 ? start_with_mpi(conf) : starpu_init(conf);
+    if (joined.n > 1) {
+        return start_with_mpi(conf);
+    }
+    return starpu_init(conf);
 }
 
 void sl_ranks_stop_starpu(void)
@@ -454,7 +464,11 @@ void sl_ranks_stop_starpu(void)
         wait_for_turns(false);
         driving.on = false;
     }
-    (joined.n > 1 ? (void (*)(void))starpu_mpi_shutdown : starpu_shutdown)();
+    if (joined.n > 1) {
+        starpu_mpi_shutdown();
+    } else {
+        starpu_shutdown();
+    }
 }
 
 /* starpu_mpi_wait_for_all waits until StarPU-MPI's thread has nothing to do, which one that is a worker never has. Tasks wait for what
@@ -472,40 +486,54 @@ void sl_ranks_drain(void)
 /* MPI has ints. */
 static enum sl_status check_count(size_t n)
 {
-    return n <= INT_MAX ? SL_OK
-                        : sl_fail(SL_EINVAL,
-                                  "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
-                                  "one process, or another number of them",
-                                  n);
+    if (n > INT_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
+                       "one process, or another number of them",
+                       n);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
 {
     MPI_Request request;
-    enum sl_status st = joined.n == 1 ? SL_OK : check_count(bytes);
-    return joined.n == 1 || st != SL_OK
-               ? st
-               : await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    enum sl_status st = check_count(bytes);
+    if (st != SL_OK) {
+        return st;
+    }
+    return await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
 }
 
 enum sl_status sl_ranks_sum(uint32_t n, double *data)
 {
     MPI_Request request;
     const void *from = joined.rank == 0 ? MPI_IN_PLACE : data;
-    enum sl_status st = joined.n == 1 ? SL_OK : check_count(n);
-    return joined.n == 1 || st != SL_OK
-               ? st
-               : await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    enum sl_status st = check_count(n);
+    if (st != SL_OK) {
+        return st;
+    }
+    return await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
 }
 
 enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
 {
     MPI_Request request;
-    enum sl_status st = joined.n == 1 ? SL_OK : check_count(n);
-    return joined.n == 1 || st != SL_OK
-               ? st
-               : await(MPI_Iallreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD, &request),
-                       &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    enum sl_status st = check_count(n);
+    if (st != SL_OK) {
+        return st;
+    }
+    return await(MPI_Iallreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD, &request),
+                 &request);
 }
 
 /* Counts and places of lists that lie one after the other, as MPI wants them. */
@@ -543,8 +571,10 @@ enum sl_status sl_ranks_gather(const void *mine, size_t bytes, const size_t *byt
     }
     SL_TRY(st, check_count(bytes), done);
     SL_TRY(st, open_layout(&from), done);
-    for (uint32_t r = 0; joined.rank == 0 && r < joined.n; r++) {
-        SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
+    if (joined.rank == 0) {
+        for (uint32_t r = 0; r < joined.n; r++) {
+            SL_TRY(st, lay_out(r, bytes_of[r], &from), done);
+        }
     }
     st = await(
         MPI_Igatherv(mine, (int)bytes, MPI_BYTE, all, from.count, from.offset, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
@@ -592,7 +622,10 @@ done:
 enum sl_status sl_ranks_barrier(void)
 {
     MPI_Request request;
-    return joined.n == 1 ? SL_OK : await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
+    if (joined.n == 1) {
+        return SL_OK;
+    }
+    return await(MPI_Ibarrier(MPI_COMM_WORLD, &request), &request);
 }
 
 /* ---- what messages took ---- */
@@ -615,7 +648,10 @@ static double clock_ahead(void)
         source = (uint32_t)status.MPI_SOURCE;
         MPI_Send(&now_s, 1, MPI_DOUBLE, status.MPI_SOURCE, TAG_OF_CLOCKS, MPI_COMM_WORLD);
     }
-    for (int i = 0; joined.far && i < N_LOOKS; i++) {
+    if (!joined.far) {
+        return 0;
+    }
+    for (int i = 0; i < N_LOOKS; i++) {
         double first_s = 0;
         double asked_s = sl_clock_s();
         MPI_Send(&asked_s, 1, MPI_DOUBLE, 0, TAG_OF_CLOCKS, MPI_COMM_WORLD);
@@ -667,12 +703,13 @@ done:
 static enum sl_status check_size(starpu_data_handle_t handle)
 {
     size_t bytes = starpu_data_get_size(handle);
-    return bytes <= INT32_MAX
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
-                         "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
-                         bytes);
+    if (bytes > INT32_MAX) {
+        return sl_fail(SL_EINVAL,
+                       "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
+                       "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
+                       bytes);
+    }
+    return SL_OK;
 }
 
 static enum sl_status translate(int error)
@@ -774,12 +811,13 @@ done:
 
 enum sl_status sl_ranks_open(void)
 {
-    return sl_ranks_started() == 1
-               ? SL_OK
-               : sl_fail(SL_ENOTSUP,
-                         "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
-                         "--with-mpi, or start one process",
-                         sl_ranks_started(), launchers[launcher()].n);
+    if (sl_ranks_started() > 1) {
+        return sl_fail(SL_ENOTSUP,
+                       "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
+                       "--with-mpi, or start one process",
+                       sl_ranks_started(), launchers[launcher()].n);
+    }
+    return SL_OK;
 }
 
 void sl_ranks_abort(int code)

@@ -84,10 +84,12 @@ enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
         for (uint32_t k = 0; k < count; k++) {
             table.partial[k] = partials[first + k];
         }
-        st = quads ? sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
-                              (float4 *)out)
-                   : sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items,
-                              out);
+        if (quads) {
+            st = sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
+                          (float4 *)out);
+        } else {
+            st = sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items, out);
+        }
     }
     return st;
 }

@@ -100,7 +100,10 @@ enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, size_t ele
     }
     sl_handle_close(*handle);
     *handle = NULL;
-    return st == SL_OK ? register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle) : st;
+    if (st == SL_OK) {
+        st = register_matrix(n_rows, rows_with_spare(n_rows, row_bytes), n_columns, element, handle);
+    }
+    return st;
 }
 
 void sl_matrix_keep(starpu_data_handle_t *handle)
@@ -112,7 +115,10 @@ void sl_matrix_keep(starpu_data_handle_t *handle)
 
 void sl_handle_let_go(starpu_data_handle_t handle)
 {
-    const struct sl_hold *hold = handle == NULL ? NULL : starpu_data_get_user_data(handle);
+    if (handle == NULL) {
+        return;
+    }
+    const struct sl_hold *hold = starpu_data_get_user_data(handle);
     if (hold != NULL) {
         hold->let_go(hold);
     }
@@ -186,11 +192,11 @@ static enum sl_status register_rows(const struct sl_split *split, uint32_t n_col
     SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
-        st = memory == NULL ? register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c])
-                            : register_over(memory + ((size_t)c << split->shift) * n_columns * element, n, n_columns,
-                                            element, &rows.chunk[c]);
-        if (st != SL_OK) {
-            goto drop_rows;
+        if (memory == NULL) {
+            SL_TRY(st, register_matrix(n, chunk_room(split), n_columns, element, &rows.chunk[c]), drop_rows);
+        } else {
+            char *first = memory + ((size_t)c << split->shift) * n_columns * element;
+            SL_TRY(st, register_over(first, n, n_columns, element, &rows.chunk[c]), drop_rows);
         }
     }
     *out = rows;
@@ -357,20 +363,23 @@ uint32_t sl_buffer_columns(void *buffer)
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
 {
     void *buffer = buffers[slice->buffer];
-    return slice->buffer == 0 ? NULL
-                              : (char *)sl_buffer_data(buffer) +
-                                    (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
+    if (slice->buffer == 0) {
+        return NULL;
+    }
+    size_t offset = (size_t)slice->row0 * sl_buffer_columns(buffer) * buffer_element(buffer);
+    return (char *)sl_buffer_data(buffer) + offset;
 }
 
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
 {
     void **data;
     enum sl_status st = sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data);
-    for (uint32_t i = 0; st == SL_OK && i < n; i++) {
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
         data[i] = sl_buffer_data(buffers[i]);
     }
-    if (st == SL_OK) {
-        *out = data;
-    }
-    return st;
+    *out = data;
+    return SL_OK;
 }

@@ -182,8 +182,10 @@ SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *row, uint32_t j)
 
 SL_INLINE const void *sl_view_row_of(enum sl_dtype dtype, const struct sl_view *view, uint32_t i, uint32_t n_columns)
 {
-    return dtype == SL_DTYPE_BF16 ? (const void *)sl_view_row_bf16(view, i, n_columns)
-                                  : (const void *)sl_view_row(view, i, n_columns);
+    if (dtype == SL_DTYPE_BF16) {
+        return sl_view_row_bf16(view, i, n_columns);
+    }
+    return sl_view_row(view, i, n_columns);
 }
 
 SL_INLINE size_t sl_dtype_bytes(enum sl_dtype dtype, size_t n)

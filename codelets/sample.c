@@ -385,11 +385,12 @@ SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_
 /* Those of the sources, where they are few, or all. */
 SL_INLINE void clear_words(bool few, uint32_t n_words, uint32_t n_sources, const uint32_t *sources, uint64_t *words)
 {
-    for (uint32_t t = 0; few && t < n_sources; t++) {
-        words[sources[t] / 64] = 0;
-    }
     if (!few) {
         memset(words, 0, n_words * sizeof *words);
+        return;
+    }
+    for (uint32_t t = 0; t < n_sources; t++) {
+        words[sources[t] / 64] = 0;
     }
 }
 
@@ -403,8 +404,12 @@ SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
     uint32_t n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block->edge_offsets, block->edge_sources);
     const bool few = n_edges < n_words / WORDS_OF_FEW;
-    uint32_t n_sources = few ? list_few(part->first, part->n_parts, n_edges, block->edge_sources, marks, block->request)
-                             : list_marked(part->first, part->n_parts, marks, block->request);
+    uint32_t n_sources;
+    if (few) {
+        n_sources = list_few(part->first, part->n_parts, n_edges, block->edge_sources, marks, block->request);
+    } else {
+        n_sources = list_marked(part->first, part->n_parts, marks, block->request);
+    }
     memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
     renumber(n_edges, marks, block->edge_sources, block->back_offsets);
     clear_words(few, n_words, n_sources, sl_list_entries(block->request, part->n_parts), marks->words);

@@ -75,7 +75,10 @@ enum sl_status sl_run_init(struct sl_run *run)
 
 void sl_run_free(struct sl_run *run)
 {
-    for (unsigned w = 0; run->logs != NULL && w < run->n_workers; w++) {
+    if (run->logs == NULL) {
+        return;
+    }
+    for (unsigned w = 0; w < run->n_workers; w++) {
         sl_free(run->logs[w].hidden);
         sl_free(run->logs[w].compute);
     }
@@ -165,7 +168,10 @@ void sl_task_in_hand(const char *codelet_name)
 static const char *current_codelet(void)
 {
     const struct starpu_task *task = starpu_task_get_current();
-    return codelet_in_hand != NULL ? codelet_in_hand : task != NULL ? task->cl->name : "a task";
+    if (codelet_in_hand != NULL) {
+        return codelet_in_hand;
+    }
+    return task != NULL ? task->cl->name : "a task";
 }
 
 static void set_current(struct sl_current_task *current, const struct sl_task_args *args)
@@ -207,12 +213,12 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
 {
     size_t used = 0;
     out[0] = '\0';
-    for (unsigned w = 0; w < run->n_workers && used < bytes; w++) {
+    for (unsigned w = 0; w < run->n_workers; w++) {
         const struct sl_current_task *current = &run->logs[w].current;
         const char *name = atomic_load_explicit(&current->name, memory_order_acquire);
         char place[48];
         char worker[32];
-        if (name == NULL) {
+        if (name == NULL || used >= bytes) {
             continue;
         }
         print_place(current->pe, current->step, (enum sl_stage)current->stage, place, sizeof place);
@@ -574,7 +580,10 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
 {
     const struct sl_run *run = args->run;
     int wish = wished(run, priority);
-    out->priority = wish < run->min_priority ? run->min_priority : wish > run->max_priority ? run->max_priority : wish;
+    out->priority = wish < run->min_priority ? run->min_priority : wish;
+    if (out->priority > run->max_priority) {
+        out->priority = run->max_priority;
+    }
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
     /* A GPU's task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which
      * would go to main memory, and back, with each task that a CPU takes. */
@@ -588,7 +597,9 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
     } else if (for_gpus_only) {
         out->where = STARPU_CUDA;
     }
-    out->sched_data = run->near != NULL && !anywhere ? sl_near_place(run->near, args->pe) : NULL;
+    if (run->near != NULL && !anywhere) {
+        out->sched_data = sl_near_place(run->near, args->pe);
+    }
     if (run->has_cuda) {
         out->callback_func = count_cuda_task;
         out->callback_arg = out->cl_arg;
@@ -683,8 +694,11 @@ enum sl_status sl_task_submit(struct sl_task *task, const void *args, size_t arg
     enum sl_status st;
     SL_TRY(st, task->status, done);
     SL_TRY(st, check_buffers(task), done);
-    st = run->holder == NULL ? submit(task, args, args_bytes, priority)
-                             : run->holder->hold(run->holder, task, args, args_bytes, priority);
+    if (run->holder == NULL) {
+        st = submit(task, args, args_bytes, priority);
+    } else {
+        st = run->holder->hold(run->holder, task, args, args_bytes, priority);
+    }
 done:
     release_lists(task);
     return st;
@@ -692,7 +706,10 @@ done:
 
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
-    enum sl_status st = task->status == SL_OK ? submit(task, args, args_bytes, priority) : task->status;
+    enum sl_status st = task->status;
+    if (st == SL_OK) {
+        st = submit(task, args, args_bytes, priority);
+    }
     release_lists(task);
     return st;
 }

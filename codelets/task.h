@@ -172,7 +172,10 @@ static inline uint32_t sl_task_n_runs(const struct sl_task_args *head)
 /* Where run k of n_rows begins; k = sl_task_n_runs: n_rows. */
 static inline uint32_t sl_task_run(const struct sl_task_args *head, uint32_t n_rows, uint32_t k)
 {
-    return head->runs != NULL ? head->runs->first[k] - head->runs->first[0] : k == 0 ? 0 : n_rows;
+    if (head->runs != NULL) {
+        return head->runs->first[k] - head->runs->first[0];
+    }
+    return k == 0 ? 0 : n_rows;
 }
 
 /* The runs have n_rows, and `sums`, unless NULL, has n_rows_each rows of n_columns for each. SL_EINVAL. */

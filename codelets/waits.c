@@ -66,7 +66,9 @@ static void add_up(double now_s)
 {
     int n_idle = (int)atomic_load(&watch.n_workers) - watch.n_busy;
     if (now_s > watch.last_s) {
-        watch.waited_s += watch.n_awaited > 0 && n_idle > 0 ? n_idle * (now_s - watch.last_s) : 0;
+        if (watch.n_awaited > 0 && n_idle > 0) {
+            watch.waited_s += n_idle * (now_s - watch.last_s);
+        }
         watch.last_s = now_s;
     }
 }
@@ -146,7 +148,10 @@ static uint64_t enter(struct messages *list, uint32_t rank, int64_t tag, double 
 /* NULL: it was forgotten. */
 static struct message *find(const struct messages *list, uint64_t ticket)
 {
-    return ticket >> 32 == watch.turn && (uint32_t)ticket < list->n ? &list->message[(uint32_t)ticket] : NULL;
+    if (ticket >> 32 != watch.turn || (uint32_t)ticket >= list->n) {
+        return NULL;
+    }
+    return &list->message[(uint32_t)ticket];
 }
 
 uint64_t sl_waits_send(uint32_t to, int64_t tag)
@@ -261,8 +266,12 @@ static void sweep(uint32_t n, const struct event *event, struct sl_waits *out)
     int n_busy = 0;
     for (uint32_t i = 0; i < n; i++) {
         double seconds = i > 0 ? event[i].at_s - event[i - 1].at_s : 0;
-        out->message_s += n_messages > 0 ? seconds : 0;
-        out->hidden_s += n_messages > 0 && n_busy > 0 ? seconds : 0;
+        if (n_messages > 0) {
+            out->message_s += seconds;
+        }
+        if (n_messages > 0 && n_busy > 0) {
+            out->hidden_s += seconds;
+        }
         n_messages += event[i].message;
         n_busy += event[i].busy;
     }
@@ -324,7 +333,10 @@ enum sl_status sl_waits_take(double now_s, const struct sl_waits_lists *lists, s
     *out = (struct sl_waits){0};
     pthread_mutex_lock(&watch.lock);
     add_up(now_s);
-    SL_TRY(st, watch.lost ? sl_fail(SL_ENOMEM, "no memory for the times of messages") : SL_OK, done);
+    if (watch.lost) {
+        st = sl_fail(SL_ENOMEM, "no memory for the times of messages");
+        goto done;
+    }
     SL_TRY(st, sl_alloc(2 * ((size_t)watch.asked.n + watch.n_spans) + 1, sizeof *event, "times of messages", &event),
            done);
     uint32_t n = list_events(now_s, lists, event);

@@ -54,7 +54,9 @@ static enum sl_status open_transport(struct sl_transport *transport)
     }
     m->within = (struct sl_transport){
         .kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
-    st = transport->within->open == NULL ? SL_OK : transport->within->open(&m->within);
+    if (transport->within->open != NULL) {
+        st = transport->within->open(&m->within);
+    }
 done:
     return st;
 }
@@ -63,14 +65,18 @@ static void close_transport(struct sl_transport *transport)
 {
     struct mpi *m = transport->own;
     sl_transport_close(&m->within);
-    for (uint32_t k = 0; m->so_far != NULL && k < transport->n_parameters * transport->plan->n_replicas; k++) {
-        sl_handle_close(m->so_far[k]);
+    if (m->so_far != NULL) {
+        for (uint32_t k = 0; k < transport->n_parameters * transport->plan->n_replicas; k++) {
+            sl_handle_close(m->so_far[k]);
+        }
     }
     for (uint32_t i = 0; i < SL_TRANSPORT_LOSSES; i++) {
         sl_handle_close(m->loss_so_far[i]);
     }
-    for (uint32_t i = 0; m->kept != NULL && i < transport->plan->n_per_epoch; i++) {
-        sl_free(m->kept[i].part);
+    if (m->kept != NULL) {
+        for (uint32_t i = 0; i < transport->plan->n_per_epoch; i++) {
+            sl_free(m->kept[i].part);
+        }
     }
     sl_free(m->parcel);
     sl_free(m->kept);
@@ -102,9 +108,13 @@ static enum sl_status carry(const struct sl_transport *transport, uint32_t from,
     if (from == to) {
         return SL_OK;
     }
-    return from == transport->plan->rank ? sl_ranks_send(handle, to, tag)
-           : to == transport->plan->rank ? sl_ranks_receive(handle, from, tag)
-                                         : SL_OK;
+    if (from == transport->plan->rank) {
+        return sl_ranks_send(handle, to, tag);
+    }
+    if (to == transport->plan->rank) {
+        return sl_ranks_receive(handle, from, tag);
+    }
+    return SL_OK;
 }
 
 /* ---- rows ---- */
@@ -225,10 +235,13 @@ static uint32_t n_turns(const struct chain *chain)
 /* Partials of a list of n that belong to the turns before. */
 static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
 {
-    uint32_t end = turn == n_turns(chain)                        ? n
-                   : chain->turns == NULL || turn == 0 || n == 0 ? 0
-                                                                 : chain->turns->end[turn - 1];
-    return end < n ? end : n;
+    if (turn == n_turns(chain)) {
+        return n;
+    }
+    if (chain->turns == NULL || turn == 0 || n == 0) {
+        return 0;
+    }
+    return chain->turns->end[turn - 1] < n ? chain->turns->end[turn - 1] : n;
 }
 
 /* What came before goes on from here, to the next rank or the first one's next turn. */
@@ -247,13 +260,17 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
         SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->element, chain->so_far),
                done);
     }
-    SL_TRY(st,
-           first ? SL_OK : sl_ranks_receive(*chain->so_far, rank == chain->ranks.begin ? last : rank - 1, chain->tag),
-           done);
+    if (!first) {
+        uint32_t before = rank == chain->ranks.begin ? last : rank - 1;
+        SL_TRY(st, sl_ranks_receive(*chain->so_far, before, chain->tag), done);
+    }
     SL_TRY(st, make_list(transport, partials->handle + begin, n, chain->so_far), done);
     const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
     SL_TRY(st, chain->add(head, n + !first, list + first, sum), done);
-    st = final ? SL_OK : sl_ranks_send(sum, rank == last ? chain->ranks.begin : rank + 1, chain->tag);
+    if (!final) {
+        uint32_t next = rank == last ? chain->ranks.begin : rank + 1;
+        st = sl_ranks_send(sum, next, chain->tag);
+    }
 done:
     return st;
 }
@@ -263,10 +280,11 @@ static enum sl_status add_up(struct sl_transport *transport, const struct sl_tas
 {
     uint32_t rank = transport->plan->rank;
     uint32_t last = chain->ranks.end - 1;
-    bool adds = rank >= chain->ranks.begin && rank <= last;
     enum sl_status st = SL_OK;
-    for (uint32_t turn = 0; adds && turn < n_turns(chain); turn++) {
-        SL_TRY(st, add_turn(transport, head, chain, turn, partials, sum), done);
+    if (rank >= chain->ranks.begin && rank <= last) {
+        for (uint32_t turn = 0; turn < n_turns(chain); turn++) {
+            SL_TRY(st, add_turn(transport, head, chain, turn, partials, sum), done);
+        }
     }
     for (uint32_t r = chain->to.begin; r < chain->to.end; r++) {
         SL_TRY(st, carry(transport, last, r, sum, chain->tag + 1), done);
@@ -358,11 +376,13 @@ static enum sl_status gather_parts(const struct sl_plan *plan, const double *min
     size_t bytes_of[SL_MAX_PES] = {0};
     size_t n_all = 0;
     enum sl_status st;
-    for (uint32_t r = 0; plan->rank == 0 && r < plan->n_ranks; r++) {
-        for (uint32_t i = 0; i < out->n_steps; i++) {
-            bytes_of[r] += out->n_parts[r * out->n_steps + i] * sizeof *mine;
+    if (plan->rank == 0) {
+        for (uint32_t r = 0; r < plan->n_ranks; r++) {
+            for (uint32_t i = 0; i < out->n_steps; i++) {
+                bytes_of[r] += out->n_parts[r * out->n_steps + i] * sizeof *mine;
+            }
+            n_all += bytes_of[r] / sizeof *mine;
         }
-        n_all += bytes_of[r] / sizeof *mine;
     }
     SL_TRY(st, sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part), done);
     st = sl_ranks_gather(mine, n_mine * sizeof *mine, bytes_of, out->part);

@@ -22,13 +22,14 @@ struct nccl {
 
 static enum sl_status check(const struct sl_settings *settings)
 {
-    if (settings->gpus > 0 && sl_nccl_built()) {
-        return SL_OK;
+    if (settings->gpus == 0) {
+        return sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out");
     }
-    return settings->gpus == 0
-               ? sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out")
-               : sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
-                                     "(--with-nccl=DIR), and leave it out to let StarPU copy");
+    if (!sl_nccl_built()) {
+        return sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
+                                   "(--with-nccl=DIR), and leave it out to let StarPU copy");
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_t n_gpus, const int *devices,
@@ -64,8 +65,10 @@ static enum sl_status open_transport(struct sl_transport *transport)
 static void close_transport(struct sl_transport *transport)
 {
     struct nccl *n = transport->own;
-    for (uint32_t k = 0; n->share != NULL && k < transport->n_parameters * transport->n_sums; k++) {
-        sl_handle_close(n->share[k]);
+    if (n->share != NULL) {
+        for (uint32_t k = 0; k < transport->n_parameters * transport->n_sums; k++) {
+            sl_handle_close(n->share[k]);
+        }
     }
     sl_free(n->share);
     sl_free(n->moves);
@@ -105,7 +108,9 @@ static enum sl_status rows(struct sl_transport *transport, const struct sl_task_
     for (uint32_t i = 0; i < n; i++) {
         SL_TRY(st, add_move(transport, &parcels[i], &n_moves), done);
     }
-    st = n_moves > 0 ? sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves) : SL_OK;
+    if (n_moves > 0) {
+        st = sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves);
+    }
 done:
     return st;
 }
@@ -139,8 +144,10 @@ static enum sl_status sum(struct sl_transport *transport, const struct sl_task_a
                           const struct sl_transport_sum *request)
 {
     const struct nccl *n = transport->own;
-    return n->share != NULL ? sum_over_gpus(transport, head, request)
-                            : sl_transport_starpu.sum(transport, head, request);
+    if (n->share != NULL) {
+        return sum_over_gpus(transport, head, request);
+    }
+    return sl_transport_starpu.sum(transport, head, request);
 }
 
 const struct sl_transport_kind sl_transport_nccl = {.name = "nccl",

@@ -145,14 +145,20 @@ static inline uint32_t sl_transport_list_of(const struct sl_transport *transport
 static inline enum sl_status sl_transport_share(struct sl_transport *transport, const struct sl_task_args *head,
                                                 const struct sl_shared *shared)
 {
-    return transport->kind->share == NULL ? SL_OK : transport->kind->share(transport, head, shared);
+    if (transport->kind->share == NULL) {
+        return SL_OK;
+    }
+    return transport->kind->share(transport, head, shared);
 }
 
 /* A handle that has carried a parcel, or NULL, is about to be given another shape, for the next: wait until it has left. */
 static inline enum sl_status sl_transport_reuse(const struct sl_transport *transport, uint32_t from, uint32_t to,
                                                 starpu_data_handle_t handle)
 {
-    return transport->kind->reuse == NULL ? SL_OK : transport->kind->reuse(transport, from, to, handle);
+    if (transport->kind->reuse == NULL) {
+        return SL_OK;
+    }
+    return transport->kind->reuse(transport, from, to, handle);
 }
 
 /* All parcels of one group, hop and direction. stage: whose time it is. */
@@ -181,7 +187,10 @@ static inline enum sl_status sl_transport_loss(struct sl_transport *transport, c
 static inline enum sl_status sl_transport_settle(struct sl_transport *transport, uint32_t begin, uint32_t end,
                                                  double *losses)
 {
-    return transport->kind->settle == NULL ? SL_OK : transport->kind->settle(transport, begin, end, losses);
+    if (transport->kind->settle == NULL) {
+        return SL_OK;
+    }
+    return transport->kind->settle(transport, begin, end, losses);
 }
 
 #endif

@@ -32,7 +32,10 @@ done:
 
 void sl_replicas_free(struct sl_model *replicas, uint32_t n)
 {
-    for (uint32_t r = 0; replicas != NULL && r < n; r++) {
+    if (replicas == NULL) {
+        return;
+    }
+    for (uint32_t r = 0; r < n; r++) {
         sl_model_free(&replicas[r]);
     }
     sl_free(replicas);
@@ -66,13 +69,18 @@ static size_t n_mirrors(const struct sl_replicas *s)
 
 enum sl_status sl_replicas_open(struct sl_replicas *s)
 {
-    bool none = s->plan->n_ranks == 1 || s->plan->n_replicas == 1;
-    return none ? SL_OK : sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
+    if (s->plan->n_ranks == 1 || s->plan->n_replicas == 1) {
+        return SL_OK;
+    }
+    return sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
 }
 
 void sl_replicas_close(struct sl_replicas *s)
 {
-    for (size_t i = 0; s->mirror != NULL && i < n_mirrors(s); i++) {
+    if (s->mirror == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < n_mirrors(s); i++) {
         sl_handle_close(s->mirror[i]);
     }
     sl_free(s->mirror);
@@ -105,10 +113,14 @@ enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_mode
                     continue;
                 }
                 SL_TRY(st, gather(transport, r, n, p->value_handle), done);
-                SL_TRY(st, moments ? gather(transport, r, n + 1, p->moment1_handle) : SL_OK, done);
-                SL_TRY(st, moments ? gather(transport, r, n + 2, p->moment2_handle) : SL_OK, done);
+                if (moments) {
+                    SL_TRY(st, gather(transport, r, n + 1, p->moment1_handle), done);
+                    SL_TRY(st, gather(transport, r, n + 2, p->moment2_handle), done);
+                }
             }
-            SL_TRY(st, layer->running != NULL ? gather(transport, r, n++, layer->running_handle) : SL_OK, done);
+            if (layer->running != NULL) {
+                SL_TRY(st, gather(transport, r, n++, layer->running_handle), done);
+            }
         }
     }
 done:
@@ -254,9 +266,10 @@ static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct
 static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
     const struct sl_parameter *p = parameter_of(s, subject, r);
-    return !sl_plan_trains(s->plan, r)           ? *mirror_of(s, subject, r)
-           : subject->topic == SL_TOPIC_GRADIENT ? p->gradient_handle
-                                                 : p->value_handle;
+    if (!sl_plan_trains(s->plan, r)) {
+        return *mirror_of(s, subject, r);
+    }
+    return subject->topic == SL_TOPIC_GRADIENT ? p->gradient_handle : p->value_handle;
 }
 
 /* The head of what is done for replica r: by its first PE. */
@@ -305,7 +318,10 @@ done:
 static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t q = 0; s->plan->n_ranks > 1 && q < s->plan->n_replicas; q++) {
+    if (s->plan->n_ranks == 1) {
+        return SL_OK;
+    }
+    for (uint32_t q = 0; q < s->plan->n_replicas; q++) {
         for (uint32_t to = 0; st == SL_OK && to < s->plan->n_ranks; to++) {
             st = cross(s, round, subject, q, to);
         }
@@ -378,17 +394,20 @@ static enum sl_status mix(struct sl_replicas *s, uint64_t step, const struct sl_
         }
     }
 done:
-    for (uint32_t b = 0; round->local > 1 && b < s->plan->n_replicas / round->local; b++) {
-        sl_handle_drop(&sums[b]);
+    if (round->local > 1) {
+        for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
+            sl_handle_drop(&sums[b]);
+        }
     }
     return st;
 }
 
 enum sl_status sl_replicas_mix_gradients(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
 {
-    return s->plan->n_replicas == 1
-               ? SL_OK
-               : mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, SL_TOPIC_GRADIENT});
+    if (s->plan->n_replicas == 1) {
+        return SL_OK;
+    }
+    return mix(s, step, &s->rounds.gradient, &(struct subject){layer, parameter, SL_TOPIC_GRADIENT});
 }
 
 enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uint32_t layer, int parameter)
@@ -399,7 +418,9 @@ enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uin
     enum sl_status st = SL_OK;
     if (s->plan->n_replicas > 1) {
         SL_TRY(st, mix(s, step, &s->rounds.weight, &weight), done);
-        SL_TRY(st, s->rounds.average ? mix(s, step, &all, &average) : SL_OK, done);
+        if (s->rounds.average) {
+            SL_TRY(st, mix(s, step, &all, &average), done);
+        }
     }
 done:
     return st;
@@ -423,7 +444,9 @@ uint64_t sl_replicas_traffic(const struct sl_replicas *s)
     if (s->plan->n_replicas > 1) {
         n += round_traffic(s->plan->n_replicas, &s->rounds.gradient) +
              round_traffic(s->plan->n_replicas, &s->rounds.weight);
-        n += s->rounds.average ? 2 * (uint64_t)(s->plan->n_replicas - 1) : 0;
+        if (s->rounds.average) {
+            n += 2 * (uint64_t)(s->plan->n_replicas - 1);
+        }
     }
     return n;
 }
