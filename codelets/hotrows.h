@@ -39,7 +39,7 @@ struct sl_hotrows {
     uint32_t *slot_of; /* [n_part], by local id */
     struct sl_hot_slot *slot;
     sl_real *rows; /* S x F */
-    /* 1: cache and table hold bf16 rows. uint32_t and `unused` avoid padding, since kernel arguments are compared
+    /* 1: cache and table hold bf16 rows. uint32_t and `unused` avoid padding, because tools check kernel arguments
      * word by word. */
     uint32_t is_bf16;
     uint32_t unused;

@@ -34,7 +34,7 @@ struct sl_nccl_lane {
     struct sl_nccl *nccl;
     int node[SL_NCCL_MAX_GPUS]; /* StarPU's memory node of each GPU */
     starpu_data_handle_t lane;
-    /* One codelet for each list of memory nodes that a task has used, because StarPU reads the nodes from the codelet. */
+    /* One codelet for each list of memory nodes that a task has used: StarPU reads the nodes from the codelet. */
     struct sl_nccl_lane_codelet *codelets;
 };
 
