@@ -24,7 +24,8 @@ struct sl_transport {
     const struct sl_transport_kind *kind;
     const struct sl_transport_kind *within; /* with several ranks: that of rows between PEs of one */
     const struct sl_plan *plan;
-    uint32_t n_sums; /* lists that the partial gradients of one parameter of one replica are in, each of PEs that live together */
+    uint32_t
+        n_sums; /* lists that the partial gradients of one parameter of one replica are in, each of PEs that live together */
     uint32_t n_parameters; /* of one replica */
     uint32_t depth;        /* slots of the ring */
     void *own;             /* the kind's */
@@ -33,8 +34,10 @@ struct sl_transport {
 /* Something of PE `from` that PE `to` reads. */
 struct sl_parcel {
     uint32_t from, to;
-    starpu_data_handle_t *handle; /* what `from` has written; afterwards what `to` reads instead, which may be the same */
-    starpu_data_handle_t *room; /* of a matrix: where it may arrive. The slot's, kept from step to step (sl_matrix_reshape,
+    starpu_data_handle_t
+        *handle; /* what `from` has written; afterwards what `to` reads instead, which may be the same */
+    starpu_data_handle_t
+        *room; /* of a matrix: where it may arrive. The slot's, kept from step to step (sl_matrix_reshape,
                                    sl_matrix_keep); may be NULL yet */
     uint32_t n_rows, n_columns; /* of the matrix */
     size_t element;             /* bytes of its numbers */

@@ -70,7 +70,8 @@ struct sl_replicas {
     struct sl_model *replica;
     struct sl_transport *transport;
     struct sl_rounds rounds; /* of the step in hand */
-    starpu_data_handle_t *mirror; /* several ranks: what came last of replicas that others train, [topic][layer][parameter][replica] */
+    starpu_data_handle_t
+        *mirror; /* several ranks: what came last of replicas that others train, [topic][layer][parameter][replica] */
 };
 
 /* Make room for what other ranks send, once the rest is set. SL_ENOMEM. */
