@@ -43,7 +43,7 @@ struct sl_labels_handles {
 };
 
 /* z, gz: a chunk [D x C], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the
- * task has runs of rows (struct sl_runs), one double for each run. Local; one thread submits. SL_EINVAL: wrong
+ * task has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_EINVAL: wrong
  * shapes. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
