@@ -104,10 +104,9 @@ struct sl_run {
     struct sl_worker_log *logs; /* [n_workers] */
     unsigned n_workers;
     int min_priority, max_priority; /* priorities of the scheduler */
-    const struct sl_homes
-        /* --placement home: a PE's tasks run at its home only. If homes are GPUs, tasks without a CUDA
-         * implementation run anywhere. NULL: all tasks run anywhere. */
-        *homes;
+    /* --placement home: a PE's tasks run at its home only. If homes are GPUs, tasks without a CUDA
+     * implementation run anywhere. NULL: all tasks run anywhere. */
+    const struct sl_homes *homes;
     /* Homes for the scheduler of codelets/near.h: a task joins the queue of its PE's home. NULL: another scheduler. */
     const struct sl_homes *near;
     struct sl_holder *holder; /* NULL: tasks go to StarPU one by one */
@@ -121,9 +120,8 @@ struct sl_run {
     bool evaluate_anywhere;
     /* Evaluation's rows do not fit on a GPU, so evaluation tasks run on CPU workers. */
     bool evaluate_on_cpus;
-    bool
-        /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of its sums differ. */
-        fastest_means;
+    /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of its sums differ. */
+    bool fastest_means;
     bool bf16;
     bool tf32;
     bool traced;       /* tasks get long names (sl_task_name) and the colour of their time category */

@@ -25,10 +25,9 @@ struct sl_transport {
     const struct sl_transport_kind *kind;
     const struct sl_transport_kind *within; /* several ranks: the kind for rows between PEs of one rank */
     const struct sl_plan *plan;
-    uint32_t
-        /* Number of lists of partial gradients, for one parameter of one replica. Each list holds the partial
-         * gradients of PEs of one home. */
-        n_sums;
+    /* Number of lists of partial gradients, for one parameter of one replica. Each list holds the partial
+     * gradients of PEs of one home. */
+    uint32_t n_sums;
     uint32_t n_parameters; /* parameters of one replica */
     uint32_t depth;        /* ring slots */
     void *own;             /* data of the kind */

@@ -77,10 +77,9 @@ struct sl_replicas {
     struct sl_model *replica;
     struct sl_transport *transport;
     struct sl_rounds rounds; /* of the current step */
-    starpu_data_handle_t
-        /* Several ranks: the last arrays received of replicas that other ranks train,
-         * [topic][layer][parameter][replica]. */
-        *mirror;
+    /* Several ranks: the last arrays received of replicas that other ranks train,
+     * [topic][layer][parameter][replica]. */
+    starpu_data_handle_t *mirror;
 };
 
 /* Allocate `mirror`, after all other members except the rounds are set. SL_ENOMEM. */
