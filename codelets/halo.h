@@ -18,6 +18,8 @@
 
 #ifdef SL_CUDA
 
+/* ---- launcher ---- */
+
 /* A part's rows in device memory: row i is row i modulo 2^shift of chunk i >> shift. The struct itself is in host
  * memory. */
 struct sl_halo_rows {

@@ -73,8 +73,9 @@ SL_EXTERN_C enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struc
                                                 struct sl_hot_tally *tally);
 #endif
 
-/* One PE's cache as StarPU handles. All submissions below are local; one thread submits. SL_EINVAL: wrong shapes.
- * SL_ESTARPU, SL_ENOMEM. */
+/* ---- submissions: local, one thread submits. SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* One PE's cache as StarPU handles. */
 struct sl_hotrows_handles {
     starpu_data_handle_t slot_of; /* uint32 [n_part] */
     starpu_data_handle_t slots;   /* struct sl_hot_slot [S] */

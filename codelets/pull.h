@@ -28,6 +28,8 @@
 
 enum sl_pull_weights { SL_PULL_MEAN, SL_PULL_MEAN_BACK, SL_PULL_SYMMETRIC };
 
+/* ---- kernels, CPU and CUDA ---- */
+
 /* The lists of the vertices first_id .. first_id + n_rows - 1 of a part. The arrays are in the memory of the
  * processor that runs the kernel. */
 struct sl_pull_lists {
@@ -66,6 +68,8 @@ SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pul
                                         const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_dtype dtype,
                                         uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
 #endif
+
+/* ---- submission ---- */
 
 struct sl_pull {
     starpu_data_handle_t offsets, vertices; /* [n_part + 1] and [E_part], of the part */

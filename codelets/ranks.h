@@ -71,6 +71,10 @@ int sl_ranks_start_starpu(struct starpu_conf *conf);
 void sl_ranks_stop_starpu(void);
 void sl_ranks_drain(void);
 
+/* ---- collective operations: no message may be in flight: before StarPU starts, or after sl_ranks_drain ----
+ *
+ * SL_EINVAL: a rank, or all ranks together at rank 0, have 2^31 bytes or elements or more. */
+
 /* Broadcast rank 0's bytes to all ranks. SL_EIO. */
 enum sl_status sl_ranks_broadcast(void *data, size_t bytes);
 
@@ -97,6 +101,8 @@ enum sl_status sl_ranks_take_waits(struct sl_waits *out);
 
 /* Barrier of all ranks. SL_EIO. */
 enum sl_status sl_ranks_barrier(void);
+
+/* ---- messages; local, one thread submits ---- */
 
 /* Bytes sent by this rank so far. */
 uint64_t sl_ranks_sent_bytes(void);

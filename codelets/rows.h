@@ -76,6 +76,11 @@ void sl_rows_drop(struct sl_rows *rows);
  * above. */
 enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, size_t element, starpu_data_handle_t *out);
 
+/* ---- reuse of matrices whose number of rows changes from step to step ----
+ *
+ * To register and unregister a matrix costs StarPU about twenty allocations and two or three tasks, more than it takes
+ * to fill a small matrix. */
+
 /* Larger matrices are not kept. A kept large matrix has left the processor's cache, whereas a block fresh from the
  * pool was just in use. */
 #define SL_KEPT_BYTES ((size_t)640 << 10)
@@ -121,6 +126,8 @@ void sl_handle_let_go(starpu_data_handle_t handle);
 
 /* Wait for the tasks that use a handle, then unregister it without fetching its data. NULL is allowed. */
 void sl_handle_close(starpu_data_handle_t handle);
+
+/* ---- shapes: a variable is [1 x 1], a vector of n is [1 x n], a matrix is [ny x nx]: StarPU's x runs along a row ---- */
 
 /* Shape of a handle, at submission. */
 uint32_t sl_handle_rows(starpu_data_handle_t handle);

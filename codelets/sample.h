@@ -49,6 +49,8 @@ struct sl_sample_rule {
     uint32_t kappa; /* 1: new r_t in each step; 0: the same r_t in all steps */
 };
 
+/* ---- the sizes of one PE's sample, in one vector of uint32 (L = n_hops levels, G owners) ---- */
+
 /* Index of |S^level|, level 0 .. L. */
 static inline uint32_t sl_counts_rows(uint32_t level)
 {
@@ -220,6 +222,8 @@ uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const s
 
 #ifdef SL_CUDA
 
+/* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
+
 /* counts: of L = n_hops levels. Of the draw's hop, the number of rows is read, and the number of edges and the
  * positions of the request are written. marks: heap is not used. Waits once for the stream, because the host must
  * know the number of edges to launch kernels. Draws the same edges as sl_sample_cpu. */
@@ -237,6 +241,8 @@ SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, u
 SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops,
                                         uint32_t *counts, const struct sl_frontier *frontier);
 #endif
+
+/* ---- submissions: sampling phase; local; one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Handles of one part of the graph. They are read only, and StarPU's sequential consistency is off for them. */
 struct sl_part_handles {

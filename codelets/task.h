@@ -208,6 +208,13 @@ void sl_task_leave(const struct sl_task_args *args, double start_s);
  * message. */
 void sl_task_fail(const struct sl_task_args *args, enum sl_status st);
 
+/* ---- CUDA implementations; SL_CUDA: this build has them ----
+ *
+ * A CUDA implementation starts kernels on starpu_cuda_get_local_stream() and returns. StarPU regards the task as ended
+ * when the stream has reached this point. A wrapper begins with sl_task_enter_cuda and ends with sl_task_leave_cuda.
+ * The task's time is counted at its end. It begins with the call or, if the device was still busy, with the end of the
+ * previous task. */
+
 /* Initialiser of a codelet for one or two CUDA implementations. With two, a scheduler without performance models
  * takes the first that can run the task; a scheduler with performance models takes the faster. */
 #ifndef SL_CUDA_FUNC

@@ -147,6 +147,8 @@ static inline uint32_t sl_transport_list_of(const struct sl_transport *transport
     return transport->n_sums == 1 ? 0 : sl_home_of(&transport->plan->homes, p);
 }
 
+/* ---- the operations: all ranks that take part call in the same order; SL_EINVAL, SL_ESTARPU, SL_ENOMEM ---- */
+
 static inline enum sl_status sl_transport_share(struct sl_transport *transport, const struct sl_task_args *head,
                                                 const struct sl_shared *shared)
 {
