@@ -127,7 +127,7 @@ void sl_handle_let_go(starpu_data_handle_t handle);
 /* Wait for the tasks that use a handle, then unregister it without fetching its data. NULL is allowed. */
 void sl_handle_close(starpu_data_handle_t handle);
 
-/* ---- shapes: a variable is [1 x 1], a vector of n is [1 x n], a matrix is [ny x nx]: StarPU's x runs along a row ---- */
+/* ---- shapes: a variable is [1 x 1], a vector [1 x n], a matrix [ny x nx]: StarPU's x runs along a row ---- */
 
 /* Shape of a handle, at submission. */
 uint32_t sl_handle_rows(starpu_data_handle_t handle);

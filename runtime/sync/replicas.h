@@ -9,8 +9,8 @@
  * partners, codelets/gossip.h computes:
  *
  *   --gossip-what grad      a replica's gradient becomes the mean over its own seeds and its partner's seeds. With
- *                           equal numbers of seeds this is 0.5 (own + received), otherwise a weighted mean. An idle replica
- *                           uses its own mean
+ *                           equal numbers of seeds this is 0.5 (own + received), otherwise a weighted mean. An idle
+ *                           replica uses its own mean
  *   --gossip-what weight    Adam uses the mean over the replica's own seeds, then w <- 0.5 (own + received). Moments
  *                           stay local
  *   --gossip-local-size     nodes of that many replicas: gradients are summed (weights: averaged) inside a node, first
