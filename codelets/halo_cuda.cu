@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows of a part for another rank: a warp a row. */
+ * Packing of a part's rows for another rank: one warp per row. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/halo.h"
 
-#define CHUNKS 256 /* of a launch: what a kernel's parameters have room for */
+#define CHUNKS 256 /* chunks per launch, limited by the size of kernel parameters */
 
-/* Chunks first .. first + n - 1. */
+/* Chunks first .. first + n - 1 of the rows. */
 struct chunks {
     uint32_t first, n;
     uint32_t shift; /* row i is row (i & mask) of chunk i >> shift */
     const void *base[CHUNKS];
 };
 
-/* In units of T: a row's, where its part begins and how many that has, and what it becomes. */
+/* In units of T: width of a row, first copied column, number of copied columns, and width of a packed row. */
 struct columns {
     uint32_t row, first, n, packed;
 };
 
-/* Those rows of the list that are in these chunks. */
+/* Pack the listed rows that lie in these chunks. */
 template <typename T>
 static __global__ void pack_listed(struct chunks chunks, struct columns columns, uint32_t n, const uint32_t *list,
                                    T *packed)
 {
     const uint32_t mask = (1u << chunks.shift) - 1;
     for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
-        uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* of a chunk before them: more than there are */
+        uint32_t c = (list[i] >> chunks.shift) - chunks.first; /* a chunk before `first` wraps around and is >= n */
         if (c >= chunks.n) {
             continue;
         }

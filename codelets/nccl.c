@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Communicators that do not block, after the chapter on them of NCCL's user guide: every call may answer "in progress", and the
- * state of each communicator is asked for until it is settled. */
+ * Non-blocking communicators, as NCCL's user guide describes them: each call may answer "in progress", and the
+ * caller polls the state of each communicator until it is settled. */
 #include "codelets/nccl.h"
 
 #ifdef SL_NCCL
@@ -27,13 +27,13 @@ struct sl_nccl {
     struct {
         int device;
         ncclComm_t comm;
-        cudaStream_t stream; /* that of all its operations */
+        cudaStream_t stream; /* of all operations of the GPU */
     } gpu[SL_NCCL_MAX_GPUS];
 };
 
 /* ---- failures ---- */
 
-/* Stop everything that is under way. A communicator that was aborted is gone. */
+/* Abort all operations. An aborted communicator no longer exists. */
 static void abort_all(struct sl_nccl *nccl)
 {
     nccl->broken = true;
@@ -60,7 +60,7 @@ static enum sl_status fail_cuda(struct sl_nccl *nccl, const char *operation, uin
 {
     enum sl_status st = sl_fail(SL_ECUDA, "NCCL, %s: CUDA reports for GPU %d: %s", operation, nccl->gpu[rank].device,
                                 cudaGetErrorString(error));
-    cudaGetLastError(); /* nobody else is to find it */
+    cudaGetLastError(); /* clear the error: no other code should find it */
     abort_all(nccl);
     return st;
 }
@@ -91,7 +91,7 @@ static enum sl_status fail_late(struct sl_nccl *nccl, const char *operation, con
 
 /* ---- waiting ---- */
 
-/* Whether rank i has nothing under way. */
+/* Whether rank i has no operation in flight. */
 static enum sl_status settled(struct sl_nccl *nccl, const char *operation, uint32_t i, bool *out)
 {
     ncclResult_t state = ncclSuccess;
@@ -102,7 +102,7 @@ static enum sl_status settled(struct sl_nccl *nccl, const char *operation, uint3
         return fail_nccl(nccl, operation, i, result != ncclSuccess ? result : state);
     }
     if (state == ncclInProgress) {
-        return SL_OK; /* the stream may not have been given it yet */
+        return SL_OK; /* NCCL may not have put the operation into the stream yet */
     }
     error = cudaStreamQuery(nccl->gpu[i].stream);
     *out = error == cudaSuccess;
@@ -112,7 +112,7 @@ static enum sl_status settled(struct sl_nccl *nccl, const char *operation, uint3
     return SL_OK;
 }
 
-/* Until all ranks are, or time is up. */
+/* Wait until all ranks are settled, or until the timeout. */
 static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *operation)
 {
     double end_s = sl_clock_s() + nccl->timeout_s;
@@ -152,7 +152,7 @@ static enum sl_status begin(struct sl_nccl *nccl, const char *operation)
     return SL_OK;
 }
 
-/* Keep the first failure; a group has to be ended whatever happens in it. */
+/* Record the first failure. The group must be ended in any case. */
 static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32_t *first_rank)
 {
     if (*first == ncclSuccess && result != ncclSuccess && result != ncclInProgress) {
@@ -161,7 +161,7 @@ static void note(ncclResult_t result, uint32_t rank, ncclResult_t *first, uint32
     }
 }
 
-/* End the group in which `first` was the first failure, and wait for what it started. */
+/* End the group and wait for its operations. first: the first failure in the group, on GPU `rank`. */
 static enum sl_status end(struct sl_nccl *nccl, const char *operation, ncclResult_t first, uint32_t rank)
 {
     note(ncclGroupEnd(), rank, &first, &rank);
@@ -272,12 +272,12 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
     return end(nccl, operation, first, rank);
 }
 
-/* NCCL connects two GPUs when they first have to do with each other, which takes memory of both; a thread that takes some of its own at
- * that moment, or gives some back, can make both wait for ever. So everything is connected while nothing else runs. */
+/* NCCL connects two GPUs at their first exchange, and allocates memory on both. A thread that allocates or frees GPU
+ * memory at that moment can deadlock with NCCL. Therefore all GPUs connect while nothing else runs. */
 
-#define WARM_ENTRIES 256 /* of a message, and of the sum */
+#define WARM_ENTRIES 256 /* elements of a message, and of the sum */
 
-/* room: on each GPU, WARM_ENTRIES for itself and for each of the n. */
+/* room[i]: memory on GPU i, WARM_ENTRIES elements to send and WARM_ENTRIES to receive from each of the n GPUs. */
 static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
 {
     struct sl_nccl_message *messages;
@@ -336,7 +336,7 @@ static enum sl_status warm_up(struct sl_nccl *nccl)
 enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, struct sl_nccl **out)
 {
     struct sl_nccl *nccl = NULL;
-    int current = 0; /* the caller's device, which it is to find again */
+    int current = 0; /* the caller's device, restored at the end */
     enum sl_status st;
     *out = NULL;
     cudaGetDevice(&current);
@@ -356,11 +356,11 @@ enum sl_status sl_nccl_open(uint32_t n, const int *devices, double timeout_s, st
 failed:
     sl_nccl_close(nccl);
     cudaSetDevice(current);
-    cudaGetLastError(); /* nobody else is to find it */
+    cudaGetLastError(); /* clear the error: no other code should find it */
     return st;
 }
 
-/* Nothing is under way, so that to abort is to release at once: it waits for nobody, as ncclCommDestroy may. */
+/* No operation is in flight, so abort releases at once. Unlike ncclCommDestroy, it waits for no other rank. */
 void sl_nccl_close(struct sl_nccl *nccl)
 {
     if (nccl == NULL) {

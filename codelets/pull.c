@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lists are walked entry by entry, the rows of the next entries on their way from memory: for each that is added one is asked for. A
- * sum stays in registers until its list ends; of wide rows one stretch of columns after the other, each with a walk of its own. */
+ * Lists are walked entry by entry. Each added entry starts the prefetch of a later entry's row. A sum stays in
+ * registers until its list ends. Wide rows are cut into stretches of columns, and each stretch walks all lists. */
 #include "codelets/pull.h"
 
 #include <string.h>
@@ -11,29 +11,29 @@
 
 /* ---- kernels, CPU: walking ---- */
 
-#define RING 16   /* entries known ahead; a power of two */
-#define AHEAD 8   /* entries whose rows are on their way while one is added */
-#define BEFORE 16 /* entries whose numbers are on their way while one becomes known */
+#define RING 16   /* entries loaded ahead; a power of two */
+#define AHEAD 8   /* entries whose rows are prefetched ahead of the entry being added */
+#define BEFORE 16 /* entries whose part and factors are prefetched ahead of the entry being loaded */
 
-/* Columns of rows, and how many a whole row has. */
+/* A stretch of columns: its first column, its number of columns, and the number of columns of a whole row. */
 struct stretch {
     uint32_t first, n, row;
 };
 
-/* What is known of an entry u. */
+/* A loaded list entry u. */
 struct entry {
-    const void *row; /* the stretch of its row; NULL: its part has none */
+    const void *row; /* this stretch of u's row; NULL: u's part has no rows */
     sl_real factor;  /* k(u) */
-    sl_real own;     /* f(u), in a mean's adjoint list(u), in a mean nothing */
+    sl_real own;     /* f(u); in the adjoint of a mean list(u); in a mean unused */
 };
 
-/* All lists of a part, one after the other. */
+/* A walk along all lists of a part, one after the other. */
 struct walk {
     enum sl_dtype dtype; /* of the rows */
     const struct sl_pull_lists *lists;
     const struct sl_pull_parts *parts;
     struct stretch columns;
-    uint64_t n, known, next; /* entries; those that have been known; the next to be added */
+    uint64_t n, known, next; /* number of entries; entries loaded so far; next entry to add */
     struct entry ring[RING];
 };
 
@@ -54,7 +54,7 @@ SL_INLINE struct entry entry_of(const struct walk *walk, enum sl_pull_weights we
     return entry;
 }
 
-/* What entry_of reads of entry e, if there is one, on its way. */
+/* Prefetch the numbers that entry_of reads for entry e, if it exists. */
 SL_INLINE void fetch_numbers(const struct walk *walk, enum sl_pull_weights weights, uint64_t e)
 {
     if (e < walk->n) {
@@ -66,7 +66,7 @@ SL_INLINE void fetch_numbers(const struct walk *walk, enum sl_pull_weights weigh
     }
 }
 
-/* One more is known, if there is one, and its row on its way. */
+/* Load one more entry, if there is one, and prefetch its row. */
 SL_INLINE void know_one(struct walk *walk, enum sl_pull_weights weights)
 {
     if (walk->known < walk->n) {
@@ -91,20 +91,20 @@ SL_INLINE struct walk walk_from_the_first(enum sl_dtype dtype, const struct sl_p
     return walk;
 }
 
-/* A row to add, NULL for none, and its weight. */
+/* A row to add (NULL: none) and its weight. */
 struct term {
     const void *row;
     sl_real weight;
 };
 
-/* The sum of one list. */
+/* The sum over one list. */
 struct sum {
     sl_vertex id;
-    sl_real share; /* s f(d), or 1 over the list's length */
-    uint64_t end;  /* where the list ends */
+    sl_real share; /* s f(d), or 1 / length of the list */
+    uint64_t end;  /* end of the list */
 };
 
-/* Of row d, whose first entry is the next of the walk. */
+/* The sum of row d. Its first entry is the walk's next entry. */
 SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weights, uint32_t d)
 {
     const struct sl_pull_lists *lists = walk->lists;
@@ -117,7 +117,7 @@ SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weight
     return sum;
 }
 
-/* The vertex' own term, with symmetric weights. */
+/* The term of the vertex itself, with symmetric weights. */
 SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     if (weights != SL_PULL_SYMMETRIC) {
@@ -127,7 +127,7 @@ SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights wei
     return (struct term){entry.row, entry.factor * (sum->share * entry.own)};
 }
 
-/* The next entry's. */
+/* The term of the walk's next entry. */
 SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     know_one(walk, weights);
@@ -143,21 +143,22 @@ SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights,
 
 /* ---- kernels, CPU: adding ---- */
 
-/* A vector's lanes, and vectors of them: of sl_real, of numbers of four bytes, and of bf16. */
+/* LANES: elements of a vector. The vectors have LANES sl_real, LANES words of four bytes, and LANES bf16. */
 #define LANES ((uint32_t)(64 / sizeof(sl_real)))
 #define VECTOR __attribute__((vector_size(64)))
 #define HALF_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(sl_bf16))))
 #define WORD_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(uint32_t))))
-#define MOST 8 /* vectors of a stretch */
+#define MOST 8 /* vectors per stretch */
 
-/* Where sums go. */
+/* The output of sums. */
 struct sums {
     enum sl_dtype dtype;
     int beta;
     void *rows;
 };
 
-/* The columns of sum d, in sl_real: where they go, or in `room`, from where end_sum rounds them. Of bf16 they are added to there. */
+/* Memory for the columns of sum d, in sl_real: the output itself or, for bf16 output, `room`, which end_sum rounds
+ * into the output. With beta, room starts with the values of the output. */
 SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch columns, sl_real *room)
 {
     size_t offset = (size_t)d * columns.row + columns.first;
@@ -175,13 +176,14 @@ SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch colum
     }
 }
 
-/* Where vector i of n begins in a stretch, which they cover: the last one ends with it, and may have columns of the one before. */
+/* First column of vector i of the n vectors that cover a stretch. The last vector ends with the stretch and may
+ * overlap the one before. */
 SL_INLINE uint32_t first_column(struct stretch columns, uint32_t n, uint32_t i)
 {
     return i + 1 < n ? i * LANES : columns.n - LANES;
 }
 
-/* The vector from a column on, widened where it is of bf16. */
+/* Load a vector, beginning with `column`; bf16 is widened. */
 SL_INLINE void load(enum sl_dtype dtype, const void *row, uint32_t column, sl_real VECTOR *out)
 {
     if (dtype == SL_DTYPE_REAL) {
@@ -207,7 +209,7 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
     }
 }
 
-/* Columns of all sums, n vectors of them, which the compiler knows. */
+/* All sums for a stretch of n vectors. n is a constant at compile time. */
 SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
@@ -242,7 +244,7 @@ SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_col
     }
 }
 
-/* The same of rows narrower than a vector. */
+/* The same for rows narrower than a vector. */
 SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
 {
     struct stretch columns = walk.columns;
@@ -275,7 +277,7 @@ SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, cons
     }
 }
 
-/* Rows in as few stretches as there can be, of one width each, or nearly. */
+/* Cut the columns into as few stretches as possible, of nearly equal width. */
 SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                          enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
 {
@@ -332,7 +334,8 @@ void sl_pull_rounded_cpu(const struct sl_pull_lists *lists, const struct sl_pull
 
 /* ---- arguments ---- */
 
-enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, N_FIXED }; /* buffers, then the factors of vertices, then rows by part */
+/* buffers; then the factors of vertices; then the rows by part */
+enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, N_FIXED };
 
 struct pull_args {
     struct sl_task_args head;
@@ -426,13 +429,13 @@ static struct starpu_codelet pull_cl = {
 
 /* ---- submission ---- */
 
-/* As the task will see it: a factor that is too small for sl_real is 0. */
+/* Rounded as in the task: a factor too small for sl_real is 0. */
 static bool reads_part(const struct sl_pull *pull, uint32_t q)
 {
     return (sl_real)pull->factor[q] != 0;
 }
 
-/* All rows are of one precision, and sums are of bf16 only where the rows are. */
+/* All rows must have one dtype. Sums may be bf16 only if the rows are. */
 static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
 {
     uint32_t n = 0;
