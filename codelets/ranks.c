@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * MPI and StarPU-MPI. */
+ * Ranks by MPI and StarPU-MPI. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codelets/ranks.h"
 
@@ -31,13 +31,13 @@ static struct {
     uint32_t rank, n;
     uint32_t n_sharing;
     bool far;       /* on another machine than rank 0 */
-    uint32_t n_far; /* of all, at rank 0 */
+    uint32_t n_far; /* at rank 0: number of far ranks */
 } joined = {.n = 1, .n_sharing = 1};
 
 static atomic_uint_least64_t sent_bytes;
 static atomic_uint_least64_t n_moves;
 
-/* StarPU's number of lists, once there is one. */
+/* StarPU's interface id of lists, assigned on first use. */
 static enum starpu_data_interface_id list_id = STARPU_UNKNOWN_INTERFACE_ID;
 
 uint32_t sl_n_ranks(void)
@@ -79,8 +79,8 @@ uint64_t sl_ranks_moves(void)
 
 /* ---- the environment ---- */
 
-/* What launchers tell a process: how many it is one of, and its number. Slurm's are those of a step: its batch scripts, which are one
- * process, know the number of the job's tasks, too. */
+/* Variables by which launchers give a process the number of processes and its own number. For Slurm, the variables
+ * of a step: a batch script is one process but also has the number of the job's tasks. */
 static const struct {
     const char *n, *number;
 } launchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
@@ -94,7 +94,7 @@ static uint32_t number_of(const char *variable)
     return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* The first launcher that speaks of several, or N_LAUNCHERS. */
+/* Index of the first launcher that started several processes, or N_LAUNCHERS. */
 static size_t launcher(void)
 {
     size_t i = 0;
@@ -122,7 +122,7 @@ uint32_t sl_ranks_number(void)
 
 #define NAP_NS 20000
 #define SLACK_NS 1000
-#define PATIENCE_NS 5000000 /* for which a worker that finds no task goes on looking */
+#define PATIENCE_NS 5000000 /* time for which an idle worker keeps polling before it sleeps */
 
 static atomic_bool spare;
 
@@ -131,7 +131,7 @@ void sl_ranks_spare(bool is_spare)
     atomic_store(&spare, is_spare);
 }
 
-/* The system may add 50 us to what a thread asks for, unless it is told what the thread can bear. */
+/* Linux may add 50 us to a sleep, unless the thread asks for a smaller timer slack. */
 static void nap(void)
 {
     static _Thread_local bool prompt;
@@ -149,8 +149,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* StarPU's, of a worker that has found no task, on processors that others want, too. Between two calls that are further apart than a nap
- * it has had one. */
+/* Idle hook of StarPU: called on a worker that found no task, while other threads want its processor. A gap of more
+ * than two naps between calls means that the worker has run a task. */
 static unsigned idle(void *unused)
 {
     static _Thread_local int64_t since_ns;
@@ -167,7 +167,7 @@ static unsigned idle(void *unused)
     return 1;
 }
 
-/* MPI's own name: libraries that were linked with this one come here. */
+/* Interposes MPI's own function, so that calls from StarPU-MPI are counted too. */
 int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
 {
     int error = PMPI_Test(request, done, status);
@@ -177,7 +177,7 @@ int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
     return error;
 }
 
-/* Sleep between looks: MPI's own calls spin until what they wait for is there. */
+/* Sleep between polls; MPI's own waiting calls spin. */
 static enum sl_status await(int error, MPI_Request *request)
 {
     int done = 0;
@@ -193,7 +193,7 @@ static enum sl_status await(int error, MPI_Request *request)
 
 /* ---- join, leave ---- */
 
-static bool ours; /* MPI was started here, and is ended here */
+static bool ours; /* MPI was started here, so it is ended here */
 
 static void leave(void)
 {
@@ -204,7 +204,7 @@ static void leave(void)
     }
 }
 
-/* Started by a bare srun, Open MPI ends the process in MPI_Init, with a page that does not name the option. */
+/* Under a bare srun, Open MPI aborts the process in MPI_Init, with a message that does not name the missing option. */
 static bool srun_is_bare(void)
 {
 #ifdef OPEN_MPI
@@ -243,7 +243,7 @@ static enum sl_status start_mpi(void)
     return SL_OK;
 }
 
-/* Who is on another machine than rank 0. machine: the ranks on this one. */
+/* Count the ranks on other machines than rank 0's. machine: communicator of the ranks on this machine. */
 static void count_far(MPI_Comm machine)
 {
     int first = 0;
@@ -254,7 +254,7 @@ static void count_far(MPI_Comm machine)
     MPI_Reduce(&n_far, &joined.n_far, 1, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
 }
 
-/* Whose sets of processors have some in common with this rank's, on its machine. */
+/* Count the ranks on this machine whose processor sets overlap this rank's. */
 static enum sl_status count_sharing(uint32_t *out)
 {
     MPI_Comm machine;
@@ -281,7 +281,7 @@ done:
     return st;
 }
 
-/* What one rank has. */
+/* Names of one rank's resources. */
 struct names {
     uint32_t n;
     uint64_t name[SL_RANKS_MOST_SHARED];
@@ -371,12 +371,12 @@ void sl_ranks_abort(int code)
 
 /* ---- StarPU ---- */
 
-/* Where there is no processor to spare for it, StarPU-MPI's thread is the first CPU's worker as well: it looks after messages between two
- * tasks, and nobody has to be woken. It takes tasks only while it waits for a message. So there is always one: to itself, sent at the
- * end. */
+/* Without a spare processor, StarPU-MPI's thread is also the first CPU worker. It polls for messages between two
+ * tasks, so no thread has to be woken. StarPU-MPI lets it run tasks only while it waits for a message. So one
+ * receive is always pending: a message to itself, sent at the end. */
 static struct {
     bool on;
-    bool batch; /* the thread that submits has become a batch thread */
+    bool batch; /* the submitting thread has become a batch thread */
     int idle_hook;
     starpu_data_handle_t sent, awaited;
     uint32_t word[2];
@@ -384,7 +384,7 @@ static struct {
 
 #define TAG_OF_END (INT64_C(1) << 60)
 
-/* Messages that were submitted and are not over. */
+/* Messages submitted and not yet completed. */
 static atomic_uint_least64_t n_under_way;
 
 static void await_end(void)
@@ -401,8 +401,8 @@ static void send_end(void)
     starpu_data_unregister(driving.awaited);
 }
 
-/* The thread that submits wakes when a message or a task is over, and would take the processor from the worker that was just about to
- * take its next task: as a batch thread it waits for a turn of its own. */
+/* The submitting thread wakes when a message or a task is done. It would then preempt the worker that is about to
+ * take its next task. A batch thread waits for its turn instead. */
 static void wait_for_turns(bool on)
 {
     const struct sched_param none = {0};
@@ -413,9 +413,9 @@ static void wait_for_turns(bool on)
     }
 }
 
-/* StarPU-MPI learns from the environment whether its thread is a worker: each time that it has looked after messages, it looks for a task,
- * or runs the one whose data it has. And that it is to send from main memory, and receive there: an MPI that knows of GPUs would have
- * lists packed where the processor cannot read them. */
+/* Tell StarPU-MPI through the environment whether its thread is a worker. As a worker it looks for a task, or runs
+ * the task whose data it has, after each poll for messages. Also disable GPUDirect: a GPU-aware MPI would pack lists
+ * in GPU memory, where the processor cannot read them. */
 static int tell_mpi(bool drives)
 {
     static const char *const calls = "STARPU_MPI_DRIVER_CALL_FREQUENCY";
@@ -471,8 +471,8 @@ void sl_ranks_stop_starpu(void)
     }
 }
 
-/* starpu_mpi_wait_for_all waits until StarPU-MPI's thread has nothing to do, which one that is a worker never has. Tasks wait for what
- * they read; nobody else does for what was sent. */
+/* starpu_mpi_wait_for_all waits until StarPU-MPI's thread is idle, but a thread that is a worker never is. A receive
+ * is waited for by the tasks that read it; nothing waits for sends, so count messages instead. */
 void sl_ranks_drain(void)
 {
     starpu_task_wait_for_all();
@@ -483,7 +483,7 @@ void sl_ranks_drain(void)
 
 /* ---- collective ---- */
 
-/* MPI has ints. */
+/* MPI counts in int. */
 static enum sl_status check_count(size_t n)
 {
     if (n > INT_MAX) {
@@ -536,7 +536,7 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
                  &request);
 }
 
-/* Counts and places of lists that lie one after the other, as MPI wants them. */
+/* Counts and offsets of consecutive lists, as MPI expects them. */
 struct layout {
     int *count, *offset;
 };
@@ -548,7 +548,7 @@ static enum sl_status open_layout(struct layout *out)
     return st;
 }
 
-/* What rank r has, behind that of the ranks before it. */
+/* Append rank r's `count` elements to the layout. */
 static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out)
 {
     size_t offset = r == 0 ? 0 : (size_t)out->offset[r - 1] + (size_t)out->count[r - 1];
@@ -631,10 +631,10 @@ enum sl_status sl_ranks_barrier(void)
 /* ---- what messages took ---- */
 
 #define N_LOOKS 8
-#define TAG_OF_CLOCKS 4711 /* not StarPU-MPI's */
+#define TAG_OF_CLOCKS 4711 /* a tag that StarPU-MPI does not use */
 
-/* What to add to this rank's clock for rank 0's. It is one on one machine; from elsewhere that answer counts which came
- * fastest. */
+/* Offset of rank 0's clock to this rank's clock. Machines have one clock each. A rank on another machine asks
+ * several times, and uses the answer with the shortest round trip. */
 static double clock_ahead(void)
 {
     double ahead_s = 0;
@@ -642,7 +642,8 @@ static double clock_ahead(void)
     for (uint32_t i = 0, source = 0; i < joined.n_far * N_LOOKS; i++) {
         MPI_Status status;
         double asked_s;
-        int from = i % N_LOOKS == 0 ? MPI_ANY_SOURCE : (int)source; /* only a rank's first look waits for others' */
+        /* only a rank's first question may come from any rank */
+        int from = i % N_LOOKS == 0 ? MPI_ANY_SOURCE : (int)source;
         MPI_Recv(&asked_s, 1, MPI_DOUBLE, from, TAG_OF_CLOCKS, MPI_COMM_WORLD, &status);
         double now_s = sl_clock_s();
         source = (uint32_t)status.MPI_SOURCE;
@@ -669,7 +670,7 @@ enum sl_status sl_ranks_take_waits(struct sl_waits *out)
 {
     struct sl_waits_lists lists = {.n_ranks = joined.n};
     double now_s = sl_clock_s();
-    uint32_t *n = NULL; /* to each, and from each */
+    uint32_t *n = NULL; /* lengths of the lists to each rank, then from each rank */
     uint32_t *to = NULL;
     uint32_t *from = NULL;
     size_t n_from = 0;
@@ -699,7 +700,7 @@ done:
 
 /* ---- messages ---- */
 
-/* StarPU-MPI counts what arrives early in ints. */
+/* StarPU-MPI counts the bytes of early messages in int. */
 static enum sl_status check_size(starpu_data_handle_t handle)
 {
     size_t bytes = starpu_data_get_size(handle);
@@ -723,7 +724,7 @@ static void is_over(void *unused)
     atomic_fetch_sub(&n_under_way, 1);
 }
 
-/* Of a handle and a ticket. */
+/* Argument of is_written. */
 struct written {
     starpu_data_handle_t handle;
     uint64_t ticket;
@@ -737,7 +738,7 @@ static void is_written(void *arg)
     starpu_data_release_on_node(written.handle, STARPU_ACQUIRE_NO_NODE);
 }
 
-/* As soon as StarPU-MPI may send it. */
+/* Record the time when StarPU-MPI may send the handle. */
 static enum sl_status tell_when_written(starpu_data_handle_t handle, uint64_t ticket)
 {
     struct written *written;
@@ -755,7 +756,7 @@ done:
     return st;
 }
 
-/* starpu_mpi_isend_detached, or starpu_mpi_issend_detached. */
+/* Type of starpu_mpi_isend_detached and starpu_mpi_issend_detached. */
 typedef int send_detached(starpu_data_handle_t handle, int to, starpu_mpi_tag_t tag, MPI_Comm among,
                           void (*over)(void *), void *ticket);
 
@@ -763,7 +764,7 @@ static enum sl_status send_by(send_detached *by, starpu_data_handle_t handle, ui
 {
     enum sl_status st;
     SL_TRY(st, check_size(handle), done);
-    if (starpu_data_get_interface_id(handle) != list_id) { /* of a list it is known when it is sent */
+    if (starpu_data_get_interface_id(handle) != list_id) { /* the size of a list is known when it is packed */
         atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
     }
     SL_TRY(st, tell_when_written(handle, sl_waits_send(to, tag)), done);
@@ -926,7 +927,7 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
 
 #endif
 
-/* ---- lists: StarPU's vector, of which a message carries what is used ---- */
+/* ---- lists: StarPU's vector, but a message carries only the used part ---- */
 
 struct list {
     struct starpu_vector_interface vector;
@@ -944,7 +945,7 @@ static void list_register(starpu_data_handle_t handle, int home, void *source)
     }
 }
 
-/* Asked first with a NULL `out` for the size alone. */
+/* StarPU first asks with NULL `out` for the size alone. */
 static int list_pack(starpu_data_handle_t handle, unsigned node, void **out, starpu_ssize_t *bytes)
 {
     const struct list *list = starpu_data_get_interface_on_node(handle, node);
@@ -972,7 +973,8 @@ static int list_unpack(starpu_data_handle_t handle, unsigned node, void *data, s
     return 0;
 }
 
-/* All but messages is as the vector has it. Of interfaces that it knows by their number StarPU-MPI sends all. */
+/* Lists are vectors, except in messages. StarPU-MPI sends interfaces with known ids, such as vectors, whole; a new
+ * id makes it call pack_data. */
 static void make_list_ops(void)
 {
     list_ops = starpu_interface_vector_ops;

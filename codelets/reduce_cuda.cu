@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The ordered sum: a thread for some entries, partial after partial. The partials' addresses are parameters of the kernel, so
- * many at a time; further launches go on from what is there, in the same order. */
+ * The ordered sum: each thread sums some entries, partial sum after partial sum. The addresses of the partial sums
+ * are kernel parameters, so a launch takes only some of them. Later launches continue from the result so far, in the
+ * same order. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/reduce.h"
 
-#define AT_ONCE 256 /* partials of one launch: 2 of the 4 KiB that parameters may take */
-#define IN_FLIGHT 8 /* partials that a thread reads at a time */
+#define AT_ONCE 256 /* partial sums per launch: 2 of the 4 KiB of parameters */
+#define IN_FLIGHT 8 /* partial sums that a thread loads at a time */
 
 struct addresses {
     const void *partial[AT_ONCE];
 };
 
-/* What changes no number, not even the sign of a zero. */
+/* The neutral element of addition: even the sign of a zero stays. */
 static __device__ float nothing(float)
 {
     return -0.0f;
@@ -38,7 +39,7 @@ static __device__ void add(float4 x, float4 *sum)
     sum->w += x.w;
 }
 
-/* out = partial_0 + .. + partial_(n-1), or with `more` out + partial_0 + .. */
+/* out = partial_0 + .. + partial_(n-1); with `more`: out += partial_0, then += partial_1 .. */
 template <typename T>
 static __global__ void sum_partials(struct addresses partials, uint32_t n, bool more, size_t n_items, T *out)
 {
@@ -47,7 +48,7 @@ static __global__ void sum_partials(struct addresses partials, uint32_t n, bool 
         for (uint32_t k = more ? 0 : 1; k < n; k += IN_FLIGHT) {
             T item[IN_FLIGHT];
 #pragma unroll
-            for (uint32_t j = 0; j < IN_FLIGHT; j++) { /* past the end the last one again, which is not added */
+            for (uint32_t j = 0; j < IN_FLIGHT; j++) { /* past the end: load the last again, but do not add it */
                 item[j] = static_cast<const T *>(partials.partial[k + j < n ? k + j : n - 1])[i];
             }
 #pragma unroll

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Filling and submitting tasks; the clocks of the stages and of the overlap. */
+ * Filling and submitting tasks; clocks of the time categories and of the overlap. */
 #include "codelets/task.h"
 
 #include <assert.h>
@@ -19,12 +19,13 @@
 
 _Static_assert(SL_NEAR_LOWEST == SL_PRIORITY_SAMPLE && SL_NEAR_HIGHEST == SL_PRIORITY_SEND, "enum sl_priority");
 
-#define FIRST_SPANS 256 /* a log's first capacity */
-#define NEAR_STEPS 8    /* a step's span is looked for among the last ones only: older steps have ended */
+#define FIRST_SPANS 256 /* initial capacity of a log */
+/* Search a step's span among the last few only, since older steps have ended. */
+#define NEAR_STEPS 8
 
 /* ---- stages ---- */
 
-/* Neighbours in a timeline differ, also for the colour-blind (after Okabe and Ito). */
+/* Neighbours in a timeline have different colours, also for colour-blind readers (after Okabe and Ito). */
 static const struct {
     const char *name;
     unsigned colour;
@@ -127,7 +128,7 @@ static enum sl_status span_append(struct sl_span **spans, size_t *n, size_t *cap
     return SL_OK;
 }
 
-/* Widen the step's compute span by this one. */
+/* Extend the step's compute span by this span. */
 static enum sl_status span_extend(struct sl_worker_log *log, struct sl_span span)
 {
     size_t oldest = log->n_compute > NEAR_STEPS ? log->n_compute - NEAR_STEPS : 0;
@@ -142,7 +143,7 @@ static enum sl_status span_extend(struct sl_worker_log *log, struct sl_span span
     return span_append(&log->compute, &log->n_compute, &log->compute_capacity, span);
 }
 
-/* Write the task's mark. Where FxT does not record, StarPU drops it. */
+/* Write the task's mark. StarPU drops it if FxT does not record. */
 static void mark_task(const struct sl_span *span)
 {
     char mark[64];
@@ -191,7 +192,7 @@ static void begin_work(const struct sl_task_args *args)
     }
 }
 
-/* Unless the worker, a GPU's, has gone on to another. */
+/* Clear the current task, unless the worker (of a GPU) has started another meanwhile. */
 static void end_work(struct sl_worker_log *log, const struct sl_task_args *args)
 {
     if (atomic_load_explicit(&log->current.args, memory_order_relaxed) == args) {
@@ -294,7 +295,7 @@ void sl_task_leave(const struct sl_task_args *args, double start_s)
     sl_waits_busy(-1, span.end_s);
 }
 
-/* A GPU's worker is busy while one task or more, each begun before the last one's end, are there. */
+/* A GPU worker is busy from the start of a task until no started task is left. */
 static void count_on_device(const struct sl_run *run, int by, double now_s)
 {
     struct sl_worker_log *log = own_log(run);
@@ -310,7 +311,7 @@ int sl_task_enter_cuda(struct sl_task_args *args)
 {
     args->device_start_s = sl_clock_s();
 #ifdef SL_CUDA
-    cudaGetLastError(); /* one of StarPU's, which it has dealt with, is not this task's */
+    cudaGetLastError(); /* StarPU's own errors, which StarPU has handled, are not this task's */
 #endif
     begin_work(args);
     count_on_device(args->run, 1, args->device_start_s);
@@ -324,7 +325,7 @@ void sl_task_leave_cuda(const struct sl_task_args *args, enum sl_status st)
     }
 }
 
-/* StarPU's call on the worker that ran a task, once it has ended. */
+/* Callback of StarPU, on the worker that ran the task, after its end. */
 static void count_cuda_task(void *task_args)
 {
     const struct sl_task_args *args = task_args;
@@ -347,7 +348,7 @@ static int compare_steps(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All workers' compute spans by step, each widened by those of the steps before it. */
+/* All workers' compute spans, ordered by step. Each span is extended by the spans of all earlier steps. */
 static enum sl_status collect_compute(const struct sl_run *run, struct sl_span **out, size_t *n_out)
 {
     size_t n = 0;
@@ -377,10 +378,10 @@ static enum sl_status collect_compute(const struct sl_run *run, struct sl_span *
     return SL_OK;
 }
 
-/* The part of `hidden` during which a step before its own was computing. */
+/* The time in `hidden` during which an earlier step was computing. */
 static double covered_s(const struct sl_span *hidden, const struct sl_span *compute, size_t n)
 {
-    size_t low = 0; /* the first span that is not of an earlier step */
+    size_t low = 0; /* first span of the same or a later step */
     size_t high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -426,7 +427,7 @@ size_t sl_task_size_base(struct starpu_task *task, unsigned n_implementation)
 {
     (void)n_implementation;
     uint64_t work = ((const struct sl_task_args *)task->cl_arg)->work;
-    return work > 0 ? work : 1; /* the regression takes its logarithm */
+    return work > 0 ? work : 1; /* the regression takes the logarithm */
 }
 
 uint32_t sl_task_footprint(struct starpu_task *task)
@@ -436,7 +437,7 @@ uint32_t sl_task_footprint(struct starpu_task *task)
     while (work >> power >= 16) {
         power++;
     }
-    return power * 16 + (uint32_t)(work >> power); /* the leading four bits and the power of two */
+    return power * 16 + (uint32_t)(work >> power); /* power of two and leading four bits */
 }
 
 /* ---- filling a task ---- */
@@ -461,7 +462,7 @@ static void release_lists(struct sl_task *task)
     task->modes = task->inline_modes;
 }
 
-/* Double the room for buffers. */
+/* Double the capacity for buffers. */
 static enum sl_status grow_lists(struct sl_task *task)
 {
     starpu_data_handle_t *handles;
@@ -498,7 +499,7 @@ void sl_task_add(struct sl_task *task, starpu_data_handle_t handle, enum starpu_
     task->n_buffers++;
 }
 
-/* A matrix' rows; StarPU's x runs along one. */
+/* StarPU's y counts the rows of a matrix. */
 static bool has_rows(const struct sl_slice *slice)
 {
     return (uint64_t)slice->row0 + slice->n_rows <= starpu_matrix_get_ny(slice->handle);
@@ -522,7 +523,7 @@ struct sl_slice_args sl_task_add_slice(struct sl_task *task, const struct sl_sli
 
 /* ---- submitting it ---- */
 
-/* What was added must be what a codelet with fixed buffers states. */
+/* The added buffers must match the modes of a codelet with a fixed number of buffers. */
 static enum sl_status check_buffers(const struct sl_task *task)
 {
     const struct starpu_codelet *codelet = task->codelet;
@@ -542,7 +543,7 @@ static enum sl_status check_buffers(const struct sl_task *task)
     return SL_OK;
 }
 
-/* A copy that StarPU, which uses free(), will own. */
+/* A copy that StarPU will free with free(). */
 static void *copy_for_starpu(const void *data, size_t bytes)
 {
     void *copy = malloc(bytes);
@@ -552,7 +553,7 @@ static void *copy_for_starpu(const void *data, size_t bytes)
     return copy;
 }
 
-/* Hand the buffers over: in the task itself where they fit, else in lists that StarPU frees with the task. */
+/* Put the buffers into the task itself if they fit, otherwise into lists that StarPU frees with the task. */
 static int set_buffers(struct starpu_task *out, const struct sl_task *task)
 {
     unsigned n = task->n_buffers;
@@ -569,8 +570,8 @@ static int set_buffers(struct starpu_task *out, const struct sl_task *task)
     return out->dyn_handles != NULL && out->dyn_modes != NULL;
 }
 
-/* With several ranks a sample comes first, so that its messages take their time beside compute tasks of the steps before, and not
- * when these are done. */
+/* With several ranks, sampling comes first. Its messages then travel while earlier steps compute, and not after
+ * them. */
 static int wished(const struct sl_run *run, enum sl_priority priority)
 {
     return priority == SL_PRIORITY_SAMPLE && run->sample_first ? SL_PRIORITY_SEND : (int)priority;
@@ -585,8 +586,8 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
         out->priority = run->max_priority;
     }
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
-    /* A GPU's task that says itself where its buffers are to lie has a cache of feature rows among them (codelets/hotrows.h), which
-     * would go to main memory, and back, with each task that a CPU takes. */
+    /* A GPU codelet with specific memory nodes uses a cache of feature rows (codelets/hotrows.h). If a CPU worker
+     * took such a task, the cache would move to main memory and back. */
     bool for_gpus_only = for_gpus && (run->gpus_first || (run->has_cuda && out->cl->specific_nodes));
     bool anywhere = run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE;
     if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {
@@ -634,7 +635,7 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
              direction_of(args->stage), operation, args->hop, args->pe, (unsigned long long)args->step);
 }
 
-/* The arguments and, behind them, room for the name, so that StarPU frees both with the task. */
+/* Copy the arguments. The name is stored behind them, so that StarPU frees both with the task. */
 static void set_arguments(struct starpu_task *out, const void *args, size_t args_bytes, const char *name)
 {
     const struct sl_task_args *head = args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Messages and spans of work are kept; what they come to is found when it is asked for. */
+ * Messages and spans of work are recorded; times are computed when sl_waits_take is called. */
 #include "codelets/waits.h"
 
 #include <math.h>
@@ -14,14 +14,14 @@
 #include "support/memory.h"
 
 struct message {
-    uint32_t rank; /* the other */
+    uint32_t rank; /* the other rank */
     uint32_t number;
     int64_t tag;
-    double since_s; /* asked for; of what is sent: written */
+    double since_s; /* asked: time of request; sent: time of writing */
     double come_s;
 };
 
-/* Of messages, in the order of their submission. */
+/* Messages in the order of announcement. */
 struct messages {
     uint32_t n, room;
     struct message *message;
@@ -33,20 +33,20 @@ struct span {
 
 static struct {
     atomic_uint n_workers;
-    pthread_mutex_t lock; /* of the rest */
-    uint32_t turn;        /* counts what was forgotten, and with it tickets */
-    bool lost;            /* something, for want of memory */
+    pthread_mutex_t lock; /* protects all members below */
+    uint32_t turn;        /* incremented when records are forgotten; invalidates old tickets */
+    bool lost;            /* a record was lost for want of memory */
     struct messages sent, asked;
     uint32_t n_spans, room;
-    struct span *busy; /* the last has no end yet where n_busy > 0 */
+    struct span *busy; /* if n_busy > 0, the last span has no end yet */
     int n_busy, n_awaited;
-    double last_s; /* up to which waited_s is added up */
+    double last_s; /* waited_s is complete up to this time */
     double waited_s;
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what is kept ---- */
+/* ---- records ---- */
 
-/* Room for one more of n things, or it is lost. */
+/* Make room for one more of n elements. If there is no memory, note the loss. */
 static bool grow(void *list, uint32_t n, uint32_t *room, size_t element)
 {
     uint32_t wanted = 2 * n + 64;
@@ -61,7 +61,7 @@ static bool grow(void *list, uint32_t n, uint32_t *room, size_t element)
     return true;
 }
 
-/* Times come from several threads, each of which has read the clock before it got the lock. */
+/* Several threads pass times. Each read the clock before it got the lock, so times may go backwards. */
 static void add_up(double now_s)
 {
     int n_idle = (int)atomic_load(&watch.n_workers) - watch.n_busy;
@@ -133,7 +133,7 @@ void sl_waits_busy(int by, double now_s)
     pthread_mutex_unlock(&watch.lock);
 }
 
-/* ---- tickets: the turn, and a place in the list ---- */
+/* ---- tickets: the turn, and an index in the list ---- */
 
 static uint64_t enter(struct messages *list, uint32_t rank, int64_t tag, double since_s)
 {
@@ -145,7 +145,7 @@ static uint64_t enter(struct messages *list, uint32_t rank, int64_t tag, double 
     return (uint64_t)watch.turn << 32 | number;
 }
 
-/* NULL: it was forgotten. */
+/* NULL: the message was forgotten. */
 static struct message *find(const struct messages *list, uint64_t ticket)
 {
     if (ticket >> 32 != watch.turn || (uint32_t)ticket >= list->n) {
@@ -203,7 +203,7 @@ void sl_waits_come(uint64_t ticket, double now_s)
     pthread_mutex_unlock(&watch.lock);
 }
 
-/* ---- what the others are to know: tags and times, in numbers of 32 bits ---- */
+/* ---- lists for other ranks: tags and times, as 32-bit words ---- */
 
 struct told {
     int64_t tag;
@@ -211,7 +211,7 @@ struct told {
 };
 #define TOLD_NUMBERS (sizeof(struct told) / sizeof(uint32_t))
 
-/* By rank, tag and order. */
+/* By rank, tag and order of announcement. */
 static int compare_messages(const void *a, const void *b)
 {
     const struct message *x = a;
@@ -246,11 +246,11 @@ done:
     return st;
 }
 
-/* ---- what it comes to ---- */
+/* ---- evaluation ---- */
 
 struct event {
     double at_s;
-    int message, busy; /* one more, one less */
+    int message, busy; /* change of the number of messages in transit, and of busy workers */
 };
 
 static int compare_events(const void *a, const void *b)
@@ -277,8 +277,8 @@ static void sweep(uint32_t n, const struct event *event, struct sl_waits *out)
     }
 }
 
-/* A rank's told messages and those asked of it, both by tag and order: pair by pair two events. asked: moved behind that
- * rank's. */
+/* Match the messages sent by a rank with the requests to it; both lists are ordered by tag and announcement. Each
+ * pair gives two events. *asked moves past the rank's requests. Returns the number of events. */
 static uint32_t pair_messages(uint32_t rank, const struct sl_waits_lists *lists, const uint32_t *list, uint32_t *asked,
                               struct event *out)
 {

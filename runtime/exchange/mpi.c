@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Several ranks: what one reads and another has written is a message of StarPU-MPI's (codelets/ranks.h). Every rank walks through the
- * same calls in the same order, of which each picks the messages that it sends or receives.
+ * Several ranks: data that one rank writes and another reads are StarPU-MPI messages (codelets/ranks.h). All ranks
+ * make the same calls in the same order; each rank picks the messages that it sends or receives. Another kind
+ * carries rows between PEs of one rank.
  *
- * Rows between PEs of one rank are another kind's.
- *
- * A sum goes from rank to rank, in the order of the PEs: each adds its partials to what it got, and the last sends the result to all;
- * where one process has partials of all ranks by turns, from the last on to the first again. These are the additions of one process, in
- * its order, so that the bits are those of one process, too. Losses of ranks that are apart (sl_plan_decoupled) are added up at the epoch's
- * end, in the same order, by rank 0. */
+ * A sum goes from rank to rank, in the order of the PEs. Each rank adds its partial sums to the sum received, and
+ * the last rank sends the result to all. With turns, the sum goes round several times, from the last rank to the
+ * first again. The additions are those of a single process, in the same order, so the bits are equal too. Losses of
+ * decoupled ranks (sl_plan_decoupled) are added by rank 0 at the end of the epoch, in the same order. */
 #include <string.h>
 
 #include "codelets/loss.h"
@@ -19,21 +18,21 @@
 #include "runtime/exchange/transport.h"
 #include "support/memory.h"
 
-/* A rank's partial losses of a step, until the epoch's end. */
+/* Partial losses of one step on this rank, kept until the end of the epoch. */
 struct kept {
     uint32_t n;
     double *part;
 };
 
-/* Behind the transport. */
+/* Data of this kind. */
 struct mpi {
-    starpu_data_handle_t *so_far; /* [parameter][replica]: the sum of the ranks before */
+    starpu_data_handle_t *so_far; /* [parameter][replica]: sum of the ranks before this one */
     starpu_data_handle_t loss_so_far[SL_TRANSPORT_LOSSES];
-    starpu_data_handle_t *list; /* that, and the partials of this rank */
+    starpu_data_handle_t *list; /* the received sum, then this rank's partial sums */
     uint32_t room;
-    struct kept *kept;          /* of ranks that are apart: by step of the epoch */
-    struct sl_transport within; /* rows between PEs of this rank */
-    struct sl_parcel *parcel;   /* of those of one exchange that are */
+    struct kept *kept;          /* decoupled ranks: [step of the epoch] */
+    struct sl_transport within; /* carries rows between PEs of this rank */
+    struct sl_parcel *parcel;   /* the parcels of one exchange that stay in this rank */
     uint32_t parcel_room;
 };
 
@@ -87,10 +86,10 @@ static void close_transport(struct sl_transport *transport)
 
 /* ---- messages ---- */
 
-/* What a message is of; sl_topic's come first. */
+/* Kinds of messages; the topics of sl_topic come first. */
 enum { ROWS = SL_N_TOPICS, RETURNED_ROWS, SUM, LOSS };
 
-/* A number for each handle that receives. Rows and lists have one for each slot of the ring and hop. */
+/* A tag for each receiving handle. Rows and lists have one handle for each ring slot and hop. */
 static int64_t tag_of(int topic, uint64_t slot, uint32_t hop, uint32_t a, uint32_t b)
 {
     return (int64_t)topic << 56 | (int64_t)slot << 48 | (int64_t)hop << 40 | (int64_t)a << 20 | (int64_t)b;
@@ -101,7 +100,7 @@ static uint64_t slot_of(const struct sl_transport *transport, const struct sl_ta
     return head->step % transport->depth;
 }
 
-/* From one rank to another, of which this may be one, or none. */
+/* Send or receive a handle; nothing to do if this rank is neither `from` nor `to`. */
 static enum sl_status carry(const struct sl_transport *transport, uint32_t from, uint32_t to,
                             starpu_data_handle_t handle, int64_t tag)
 {
@@ -163,7 +162,7 @@ done:
     return st;
 }
 
-/* What was last sent of a handle may not have left yet. */
+/* The last message of the handle may still be in flight. */
 static enum sl_status reuse(const struct sl_transport *transport, uint32_t from, uint32_t to,
                             starpu_data_handle_t handle)
 {
@@ -176,7 +175,7 @@ done:
     return st;
 }
 
-/* ---- what several read ---- */
+/* ---- shared buffers ---- */
 
 static enum sl_status share(struct sl_transport *transport, const struct sl_task_args *head,
                             const struct sl_shared *shared)
@@ -196,7 +195,8 @@ done:
 
 /* ---- sums ---- */
 
-/* The list that this rank adds up in a turn: what comes from the rank before, in *so_far, and n of its own partials. */
+/* This rank's operands in one turn: the sum received from the rank before, in *so_far, then n partial sums of its
+ * own. */
 static enum sl_status make_list(struct sl_transport *transport, const starpu_data_handle_t *partials, uint32_t n,
                                 const starpu_data_handle_t *so_far)
 {
@@ -215,24 +215,24 @@ done:
 typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                   starpu_data_handle_t sum);
 
-/* A sum along a range of ranks, as often as there are turns, which another range learns. */
+/* A sum along a range of ranks, in one or more turns. The ranks `to` get the result. */
 struct chain {
     struct sl_rank_range ranks, to;
     const struct sl_transport_turns *turns;
     size_t element;
-    starpu_data_handle_t *so_far; /* kept for the run, NULL yet */
-    int64_t tag;                  /* of what goes on; the result's is one more */
+    starpu_data_handle_t *so_far; /* handle kept for the run; NULL before first use */
+    int64_t tag;                  /* tag of the partial result; the result has tag + 1 */
     add_submit *add;
 };
 
-/* One rank alone needs no turns. */
+/* A single rank needs no turns. */
 static uint32_t n_turns(const struct chain *chain)
 {
     bool alone = chain->ranks.end - chain->ranks.begin == 1;
     return chain->turns == NULL || alone ? 1 : chain->turns->n;
 }
 
-/* Partials of a list of n that belong to the turns before. */
+/* Number of partial sums, of a list of n, that belong to earlier turns. */
 static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
 {
     if (turn == n_turns(chain)) {
@@ -244,7 +244,8 @@ static uint32_t n_before(const struct chain *chain, uint32_t turn, uint32_t n)
     return chain->turns->end[turn - 1] < n ? chain->turns->end[turn - 1] : n;
 }
 
-/* What came before goes on from here, to the next rank or the first one's next turn. */
+/* Add this rank's partial sums of a turn to the received sum. Send the result to the next rank, or to the first
+ * rank's next turn. */
 static enum sl_status add_turn(struct sl_transport *transport, const struct sl_task_args *head,
                                const struct chain *chain, uint32_t turn, const struct sl_partials *partials,
                                starpu_data_handle_t sum)
@@ -319,7 +320,7 @@ static enum sl_status add_watched(const struct sl_task_args *head, uint32_t n, c
     return sl_loss_sum_submit(head, n, losses, true, total);
 }
 
-/* The sum of this rank's own; they are kept. */
+/* The sum of this rank's losses. The losses are kept for settle. */
 static enum sl_status keep_losses(struct sl_transport *transport, const struct sl_task_args *head,
                                   const struct sl_partials *losses, starpu_data_handle_t total)
 {
@@ -348,9 +349,9 @@ static enum sl_status loss(struct sl_transport *transport, const struct sl_task_
     return add_up(transport, head, &chain, losses->partials, losses->total);
 }
 
-/* ---- the losses of ranks that are apart ---- */
+/* ---- the losses of decoupled ranks ---- */
 
-/* Lists of all ranks at rank 0, one rank's after the other's: of n[r] numbers. */
+/* Lists of all ranks at rank 0, in the order of ranks. */
 struct gathered {
     uint32_t n_steps;
     uint32_t *n_parts; /* [rank][step] */
@@ -390,7 +391,7 @@ done:
     return st;
 }
 
-/* Of each step all parts, in the order of the PEs. */
+/* For each step, add all partial losses in the order of the PEs. */
 static void add_gathered(const struct sl_plan *plan, const struct gathered *from, double *losses)
 {
     const double *part = from->part;
@@ -411,7 +412,7 @@ static size_t n_kept(const struct kept *kept, uint32_t n_steps)
     return n;
 }
 
-/* Numbers and parts of this rank's steps, in two lists. */
+/* This rank's kept losses as two lists: number of losses of each step, and all losses. */
 static enum sl_status list_kept(const struct kept *kept, uint32_t n_steps, uint32_t **n_out, double **parts_out)
 {
     size_t n = 0;

@@ -9,13 +9,14 @@
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
 
-#define TIMEOUT_S 60 /* of one exchange, and of NCCL's start */
+#define TIMEOUT_S 60 /* limit of each exchange, and of NCCL's start */
 
-/* Behind the transport. */
+/* Data of this kind. */
 struct nccl {
     struct sl_nccl_lane lane;
     struct sl_nccl_lane_move *moves; /* of one group: at most G^2 */
-    starpu_data_handle_t *share;     /* [parameter][GPU]: sums of each GPU; NULL: sums are StarPU's */
+    /* [parameter][GPU]: the sum of each GPU; NULL: StarPU does the sums. */
+    starpu_data_handle_t *share;
 };
 
 /* ---- open, close ---- */
@@ -78,7 +79,7 @@ static void close_transport(struct sl_transport *transport)
 
 /* ---- rows ---- */
 
-/* A parcel that leaves its GPU: one more move, and what arrives is what is read. */
+/* If the parcel leaves its GPU, add a move. The receiver reads the moved copy. */
 static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel *parcel, uint32_t *n_moves)
 {
     struct nccl *n = transport->own;
@@ -117,7 +118,7 @@ done:
 
 /* ---- sums ---- */
 
-/* The sum over each GPU's PEs, there; then over the GPUs. */
+/* Add the partial sums of each GPU's PEs on that GPU, then add over the GPUs. */
 static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct sl_task_args *head,
                                     const struct sl_transport_sum *request)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --transport starpu: StarPU copies what a task reads to where it runs. */
+ * --transport starpu: StarPU copies data to the device of the task that reads them. */
 #include "codelets/loss.h"
 #include "codelets/reduce.h"
 #include "runtime/exchange/transport.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which kind of transport. */
+ * Selection of the transport's kind. */
 #include "runtime/exchange/transport.h"
 
 static const struct sl_transport_kind *const kinds[] = {

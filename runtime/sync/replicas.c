@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rounds of gossip as submissions: all replicas mix into their spare arrays, which then take the place of the arrays mixed. */
+ * Rounds of gossip as submissions. All replicas mix into their spare arrays, which then replace the mixed arrays. */
 #include "runtime/sync/replicas.h"
 
 #include "codelets/gossip.h"
@@ -60,7 +60,7 @@ done:
 
 /* ---- replicas that other ranks train ---- */
 
-#define N_MIXES 3 /* topics of arrays that mix: gradient, weight, average */
+#define N_MIXES 3 /* topics of mixed arrays: gradient, weight, average */
 
 static size_t n_mirrors(const struct sl_replicas *s)
 {
@@ -87,7 +87,8 @@ void sl_replicas_close(struct sl_replicas *s)
     s->mirror = NULL;
 }
 
-/* One array of a replica for rank 0, unless it has it. number: of those of the replica's. */
+/* Send one array of a replica to rank 0, unless rank 0 trains the replica. number: index of the array in the
+ * replica. */
 static enum sl_status gather(struct sl_transport *transport, uint32_t replica, uint32_t number,
                              starpu_data_handle_t handle)
 {
@@ -186,7 +187,7 @@ done:
     return st;
 }
 
-/* Gradients are shares of the mean over all m seeds: make them means over the seeds that they come from. */
+/* Gradients are shares of the mean over all m seeds. Rescale them to means over the seeds that they come from. */
 static void scale_gradients(const struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
     uint32_t n_seeds[SL_MAX_NODES] = {0};
@@ -227,7 +228,7 @@ done:
 
 /* ---- rounds ---- */
 
-/* A parameter's array and its spare, one of which becomes the other. */
+/* Exchange a parameter's array and its spare array. */
 static void swap(struct sl_parameter *p, sl_real **array, starpu_data_handle_t *handle)
 {
     sl_real *spare = p->spare;
@@ -238,11 +239,11 @@ static void swap(struct sl_parameter *p, sl_real **array, starpu_data_handle_t *
     *handle = spare_handle;
 }
 
-/* One parameter of one layer, and which of its arrays is mixed. */
+/* One parameter of one layer, and the array of it that mixes. */
 struct subject {
     uint32_t layer;
     int parameter;
-    enum sl_topic topic; /* gradient, weight, or all weights' average */
+    enum sl_topic topic; /* gradient, weight, or average of all weights */
 };
 
 static struct sl_parameter *parameter_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
@@ -250,13 +251,13 @@ static struct sl_parameter *parameter_of(const struct sl_replicas *s, const stru
     return &s->replica[r].layer[subject->layer].parameter[subject->parameter];
 }
 
-/* The number of a parameter among those of a model. */
+/* Index of a parameter in its model. */
 static uint32_t number_of(const struct subject *subject)
 {
     return subject->layer * SL_N_PARAMETERS + (uint32_t)subject->parameter;
 }
 
-/* What came of a replica that other ranks train. */
+/* The last array received of a replica that other ranks train. */
 static starpu_data_handle_t *mirror_of(const struct sl_replicas *s, const struct subject *subject, uint32_t r)
 {
     size_t mix = subject->topic - SL_TOPIC_GRADIENT;
@@ -272,20 +273,20 @@ static starpu_data_handle_t array_of(const struct sl_replicas *s, const struct s
     return subject->topic == SL_TOPIC_GRADIENT ? p->gradient_handle : p->value_handle;
 }
 
-/* The head of what is done for replica r: by its first PE. */
+/* Head of the tasks for replica r, which its first PE runs. */
 static struct sl_task_args head_of(const struct sl_replicas *s, uint64_t step, uint32_t r)
 {
     return (struct sl_task_args){.run = s->run, .step = step, .pe = sl_plan_first_of(s->plan, r)};
 }
 
-/* Whether the node of replica r is, or gets from, that of replica q. */
+/* Whether replica r reads replica q: q is in r's node, or in the node that r's node receives from. */
 static bool reads(const struct sl_round *round, uint32_t r, uint32_t q)
 {
     uint32_t node = r / round->local;
     return q / round->local == node || q / round->local == round->from[node];
 }
 
-/* Replica q's array goes to rank `to`, if that trains one that reads it and does not train q. */
+/* Send replica q's array to rank `to`, if a replica of that rank reads it and the rank does not train q. */
 static enum sl_status cross(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject,
                             uint32_t q, uint32_t to)
 {
@@ -314,7 +315,7 @@ done:
     return st;
 }
 
-/* All arrays that are read on a rank which does not train them. */
+/* Send every array to the ranks that read it and do not train it. */
 static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject)
 {
     enum sl_status st = SL_OK;
@@ -329,7 +330,7 @@ static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *ro
     return st;
 }
 
-/* Whether a replica of this rank's reads node b. */
+/* Whether a replica of this rank reads node b. */
 static bool node_is_read(const struct sl_replicas *s, const struct sl_round *round, uint32_t b)
 {
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
@@ -340,7 +341,7 @@ static bool node_is_read(const struct sl_replicas *s, const struct sl_round *rou
     return false;
 }
 
-/* What every node brings to the exchange: its one replica's array, or a fresh sum over its replicas. */
+/* The contribution of each node to the exchange: the array of its only replica, or a new sum over its replicas. */
 static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
                                  const struct subject *subject, starpu_data_handle_t *sums)
 {

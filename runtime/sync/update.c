@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reduce, mix, optimise, mix; parameter by parameter. */
+ * Reduce, mix, optimise, mix: one parameter after the other. */
 #include "runtime/sync/update.h"
 
-/* The head of what is done for replica r: by its first PE. */
+/* Head of the tasks for replica r, which its first PE runs. */
 static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, r));
@@ -12,7 +12,8 @@ static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)
     return head;
 }
 
-/* Each replica's gradient of parameter k: the sum of its partials, unless batch norm has left it. */
+/* The gradient of parameter k in each replica: the sum of its partial gradients. Batch norm computes its own
+ * gradients. */
 static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pass *lp, int k)
 {
     enum sl_status st = SL_OK;
@@ -54,7 +55,7 @@ done:
     return st;
 }
 
-/* The gradient of SL_DERIVED, and from it those of the parameters it was made of. */
+/* The gradient of SL_DERIVED, then the gradients of the parameters that it was derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
     enum sl_status st;
