@@ -153,7 +153,7 @@ SL_INLINE void offer(uint32_t n, const double *keys, uint32_t position, struct c
     }
 }
 
-/* A bound that more than k of `degree` keys nearly always undercut: two standard deviations above the mean of the
+/* A bound below which at least k of `degree` keys nearly always lie: two standard deviations above the mean of the
  * k-th smallest key. */
 SL_INLINE double guess_bound(const struct sl_labor_turn *turn, uint32_t k, uint32_t degree)
 {

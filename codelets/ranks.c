@@ -633,8 +633,8 @@ enum sl_status sl_ranks_barrier(void)
 #define N_LOOKS 8
 #define TAG_OF_CLOCKS 4711 /* a tag that StarPU-MPI does not use */
 
-/* Offset of rank 0's clock to this rank's clock. Machines have one clock each. A rank on another machine asks
- * several times, and uses the answer with the shortest round trip. */
+/* The number to add to this rank's clock to get rank 0's. Ranks on one machine share a clock. A rank on another
+ * machine asks several times, and uses the answer with the shortest round trip. */
 static double clock_ahead(void)
 {
     double ahead_s = 0;
