@@ -194,7 +194,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
         s->parcels[(*n)++] =
             (struct sl_parcel){.from = back ? p : owner,
                                .to = back ? owner : p,
-                               .what = back ? sent_of(lp, p, q) : packed_of(lp, p, q),
+                               .handle = back ? sent_of(lp, p, q) : packed_of(lp, p, q),
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
                                .n_columns = sl_layer_pass_order(lp)->travels,
@@ -212,7 +212,7 @@ static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool bac
                                .number = number,
                                .to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, p)),
                                .from = p,
-                               .what = what};
+                               .handle = what};
     return sl_transport_share(s->transport, &head, &shared);
 }
 

@@ -76,7 +76,7 @@ static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const
                                     .of_slot = true,
                                     .from = p,
                                     .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
-                                    .what = slot->pe[p].block[hop].request};
+                                    .handle = slot->pe[p].block[hop].request};
         st = sl_transport_share(s->transport, &head, &request);
     }
     return st;
@@ -125,7 +125,7 @@ static enum sl_status tell(struct sl_steps *s, uint64_t step, const struct sl_sl
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
     enum sl_status st = SL_OK;
     for (counts.from = 0; counts.from < s->plan->n_pes; counts.from++) {
-        counts.what = slot->pe[counts.from].counts;
+        counts.handle = slot->pe[counts.from].counts;
         counts.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, counts.from));
         SL_TRY(st, sl_transport_share(s->transport, &head, &counts), done);
     }
@@ -229,7 +229,7 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         }
     }
     head = sl_step_head(s, step, 0, 0);
-    struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .losses = &s->losses, .total = total};
+    struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .partials = &s->losses, .total = total};
     st = sl_transport_loss(s->transport, &head, &losses);
 done:
     return st;

@@ -52,7 +52,7 @@ static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *h
 {
     const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end};
     const struct sl_transport_losses what = {
-        .ranks = sl_pipe_losers(p), .turns = &turns, .losses = &p->losses, .watched = p->watched, .total = loss};
+        .ranks = sl_pipe_losers(p), .turns = &turns, .partials = &p->losses, .watched = p->watched, .total = loss};
     return sl_transport_loss(p->work.transport, head, &what);
 }
 

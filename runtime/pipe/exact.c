@@ -112,7 +112,7 @@ static enum sl_status lose(struct sl_pipe *view, starpu_data_handle_t loss)
     struct sl_layer_pass lp = sl_pass_layer(&view->pass, view->work.model->n_layers - 1);
     struct sl_task_args head = sl_layer_pass_head(&lp, 0);
     const struct sl_transport_losses what = {
-        .number = 1, .ranks = sl_pipe_losers(view), .losses = &view->losses, .watched = view->watched, .total = loss};
+        .number = 1, .ranks = sl_pipe_losers(view), .partials = &view->losses, .watched = view->watched, .total = loss};
     enum sl_status st;
     SL_TRY(st, sl_pipe_has_last(view) ? sl_pipe_loss(view, &lp) : SL_OK, done);
     st = sl_transport_loss(view->work.transport, &head, &what);

@@ -582,7 +582,7 @@ enum sl_status sl_trace_finish(const char *folder)
     char *raw = NULL;
     char *work = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_ranks_meet(), done);
+    SL_TRY(st, sl_ranks_barrier(), done);
     if (sl_rank() > 0) {
         return SL_OK;
     }

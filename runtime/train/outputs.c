@@ -213,7 +213,7 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
         st = turn_window(&w);
     }
     SL_TRY(st, st, done);
-    st = sl_ranks_meet(); /* however long the disk takes */
+    st = sl_ranks_barrier(); /* however long the disk takes */
 done:
     sl_free(w.mine);
     sl_free(w.all);

@@ -213,10 +213,10 @@ enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 
 enum sl_status sl_ranks_rank0_first(void)
 {
-    return sl_rank() == 0 ? SL_OK : sl_ranks_meet();
+    return sl_rank() == 0 ? SL_OK : sl_ranks_barrier();
 }
 
 enum sl_status sl_ranks_rank0_done(void)
 {
-    return sl_rank() == 0 ? sl_ranks_meet() : SL_OK;
+    return sl_rank() == 0 ? sl_ranks_barrier() : SL_OK;
 }
