@@ -684,7 +684,7 @@ static void test_fanout(void **state)
         settings_of(&variants[i], &one_pe, &settings);
         world_open(dataset_of(&variants[i]), &settings, 1, &w);
         expect_ok(sl_step_sample(w.steps, 0));
-        sl_step_take(w.steps, 0);
+        sl_step_begin(w.steps, 0);
         expect_ok(sl_step_sizes(w.steps, 0, &sizes));
         for (uint32_t hop = 0; hop < 3; hop++) {
             uint32_t n;

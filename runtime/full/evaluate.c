@@ -319,7 +319,7 @@ done:
 }
 
 /* Sources were written in main memory: what GPUs have of them is of before. */
-static enum sl_status forget_copies(const struct sl_shards *shards)
+static enum sl_status invalidate_copies(const struct sl_shards *shards)
 {
     enum sl_status st = SL_OK;
     for (uint32_t q = sl_halo_begin(shards->halo); q < sl_halo_end(shards->halo); q++) {
@@ -340,7 +340,7 @@ static enum sl_status enter(const struct sl_shards *shards)
     /* A rank is there to hold little: what one layer leaves is not of the sizes that the next one takes. */
     sl_pool_keep(false);
     sl_halo_enter(shards->halo, &shards->partition->graph);
-    return forget_copies(shards);
+    return invalidate_copies(shards);
 }
 
 static enum sl_status leave(const struct sl_shards *shards)
@@ -351,7 +351,7 @@ static enum sl_status leave(const struct sl_shards *shards)
     starpu_task_wait_for_all();
     sl_pool_keep(true);
     sl_halo_leave(shards->halo, &shards->partition->graph);
-    return forget_copies(shards);
+    return invalidate_copies(shards);
 }
 
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,

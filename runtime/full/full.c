@@ -79,24 +79,24 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
     const struct sl_shards *shards = lp->pass->shards;
     const struct sl_shard *part = &shards->part[q];
     const struct sl_halo *halo = shards->halo;
-    struct sl_full_sources what = {.offsets = part->graph.offsets,
-                                   .sources = part->graph.sources,
-                                   .first = shards->first,
-                                   .n_parts = shards->n_parts,
-                                   .first_id = part->first};
+    struct sl_full_sources edges = {.offsets = part->graph.offsets,
+                                    .sources = part->graph.sources,
+                                    .first = shards->first,
+                                    .n_parts = shards->n_parts,
+                                    .first_id = part->first};
     if (halo != NULL) {
-        what.first = halo->first_handle;
-        what.first_id = halo->first[q];
+        edges.first = halo->first_handle;
+        edges.first_id = halo->first[q];
     }
-    return what;
+    return edges;
 }
 
 static enum sl_status attend(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
-                             const struct sl_full_sources *what, int beta, starpu_data_handle_t out)
+                             const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
-    struct sl_attend_part part = {what->offsets, what->sources, what->first, what->n_parts, q};
+    struct sl_attend_part part = {edges->offsets, edges->sources, edges->first, edges->n_parts, q};
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    return sl_attend_full_submit(&head, &part, row, what->n_edges, lp->layer->n_heads, what->rows, beta, out);
+    return sl_attend_full_submit(&head, &part, row, edges->n_edges, lp->layer->n_heads, edges->rows, beta, out);
 }
 
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
@@ -111,19 +111,19 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
                                       .scale = lp->layer->scale};
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    struct sl_full_sources what = sources_of(lp, q);
-    what.rows = rows;
-    what.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
-    what.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
-    what.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
+    struct sl_full_sources edges = sources_of(lp, q);
+    edges.rows = rows;
+    edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
+    edges.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
+    edges.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
         bool here = sl_plan_here(lp->pass->plan, p);
         rows[p] = here ? *sl_layer_pass_travels(lp, p) : full_of(lp)->received[p];
         rows[p].n_columns = here ? sl_layer_pass_order(lp)->travels : columns(lp);
         first[p] = here ? lp->columns.first : 0;
     }
-    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(lp, q, row, &what, beta, out)
-                                                        : sl_aggregate_full_submit(&head, &what, row, beta, out);
+    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(lp, q, row, &edges, beta, out)
+                                                        : sl_aggregate_full_submit(&head, &edges, row, beta, out);
 }
 
 static const struct sl_block_source all_edges = {

@@ -169,7 +169,7 @@ static uint32_t in_flight(const void *own)
 /* ---- open, close ---- */
 
 /* What all but the features takes of one GPU: its PEs' share of the slots, too. */
-static uint64_t others(const struct sl_work *work, const struct sl_steps *steps)
+static uint64_t other_bytes(const struct sl_work *work, const struct sl_steps *steps)
 {
     uint64_t n_gpus = work->run->n_gpus;
     uint64_t n_own = work->plan->end_pe - work->plan->first_pe;
@@ -185,7 +185,7 @@ static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_
     *out = (struct sl_schedule){.kind = &sl_minibatch, .own = m};
     SL_TRY(st, sl_steps_open(work, &sl_sampled, first_step, &m->steps), done);
     SL_TRY(st,
-           sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, others(work, &m->steps),
+           sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, other_bytes(work, &m->steps),
                                  &m->steps.cache),
            done);
     work->settings->feature_cache = m->steps.cache.n_rows;

@@ -204,7 +204,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
 
 /* What batch norm adds up of PE p is read by all who train its replica. */
 static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
-                            starpu_data_handle_t what)
+                            starpu_data_handle_t partial)
 {
     struct sl_steps *s = steps_of(lp);
     struct sl_task_args head = {.step = lp->pass->step};
@@ -212,7 +212,7 @@ static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool bac
                                .number = number,
                                .to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, p)),
                                .from = p,
-                               .what = what};
+                               .what = partial};
     return sl_transport_share(s->transport, &head, &shared);
 }
 
@@ -331,13 +331,13 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     const uint32_t *first = first_source(lp, p);
     uint32_t n_parts = s->plan->n_parts;
     struct sl_edge_weights weights;
-    struct sl_returned what = {.edge_offsets = block->edge_offsets,
-                               .back_offsets = block->back_offsets,
-                               .back_rows = block->back_rows,
-                               .gm = sl_layer_pass_returns(lp, p),
-                               .n_parts = n_parts,
-                               .weights = weights_of(lp, p, &weights)};
-    struct sl_attend_gradients gradients = {what.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
+    struct sl_returned edges = {.edge_offsets = block->edge_offsets,
+                                .back_offsets = block->back_offsets,
+                                .back_rows = block->back_rows,
+                                .gm = sl_layer_pass_returns(lp, p),
+                                .n_parts = n_parts,
+                                .weights = weights_of(lp, p, &weights)};
+    struct sl_attend_gradients gradients = {edges.gm, sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
     uint32_t t0[SL_MAX_PES];
     struct sl_slice packed[SL_MAX_PES];
     struct sl_slice sent[SL_MAX_PES];
@@ -353,9 +353,9 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
         n += sent[n].n_rows > 0;
     }
     if (n > 0) {
-        what.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
-        st = attends(lp) ? sl_attend_backward_submit(&head, block, &gradients, what.n_edges, n, t0, packed, sent)
-                         : sl_aggregate_backward_submit(&head, &what, n, t0, sent);
+        edges.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
+        st = attends(lp) ? sl_attend_backward_submit(&head, block, &gradients, edges.n_edges, n, t0, packed, sent)
+                         : sl_aggregate_backward_submit(&head, &edges, n, t0, sent);
     }
     return st;
 }

@@ -98,7 +98,7 @@ static void place_all(const struct sl_steps *s)
     }
 }
 
-void sl_step_take(struct sl_steps *s, uint64_t step)
+void sl_step_begin(struct sl_steps *s, uint64_t step)
 {
     uint64_t first = step % s->settings->depth * s->plan->n_pes;
     s->pe = s->slot_pe + first;

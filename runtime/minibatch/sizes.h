@@ -19,7 +19,7 @@ struct sl_step_sizes {
 };
 
 /* Take the step in hand: what sl_step_sizes and the layers work on. */
-void sl_step_take(struct sl_steps *steps, uint64_t step);
+void sl_step_begin(struct sl_steps *steps, uint64_t step);
 
 /* Wait for the counts of the step in hand, copy them, split the levels of every PE whose replica this rank trains into chunks, and add
  * up the sizes. The rounds of the

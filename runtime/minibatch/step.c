@@ -66,7 +66,7 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
 }
 
 /* Every PE's request goes to the owners, which are its group. */
-static enum sl_status ask(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
+static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
     enum sl_status st = SL_OK;
@@ -106,7 +106,7 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
 }
 
 /* Count what every owner will read of its sparse features. */
-static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
+static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && s->shards->is_sparse && p < s->plan->end_pe; p++) {
@@ -119,7 +119,7 @@ static enum sl_status nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot
 }
 
 /* The ranks that train its replica get to know the sizes of a PE's sample, and whether its rank was asked to stop. */
-static enum sl_status tell(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
+static enum sl_status share_counts(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
 {
     struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true};
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
@@ -134,7 +134,7 @@ done:
 }
 
 /* What was held back goes to StarPU; st: what was submitted before. */
-static enum sl_status settled(const struct sl_steps *s, enum sl_status st)
+static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
 {
     enum sl_status own = sl_bundles_settle(s->run);
     return st == SL_OK ? own : st;
@@ -151,20 +151,21 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     SL_TRY(st, seed(s, step, slot), done);
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         SL_TRY(st, sample(s, step, hop, slot), done);
-        SL_TRY(st, ask(s, step, hop, slot), done);
+        SL_TRY(st, send_requests(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
-    SL_TRY(st, nonzeros(s, step, slot), done);
-    SL_TRY(st, s->plan->n_ranks > 1 ? tell(s, step, slot) : SL_OK, done);
+    SL_TRY(st, count_nonzeros(s, step, slot), done);
+    SL_TRY(st, s->plan->n_ranks > 1 ? share_counts(s, step, slot) : SL_OK, done);
     s->n_sampled = step + 1;
 done:
-    return settled(s, st);
+    return flush_bundles(s, st);
 }
 
 /* ---- compute phase ---- */
 
 /* The PE's cache of feature rows learns what is wanted of it. */
-static enum sl_status want(struct sl_steps *s, const struct sl_task_args *head, const struct sl_hotrows_handles *hot)
+static enum sl_status update_cache(struct sl_steps *s, const struct sl_task_args *head,
+                                   const struct sl_hotrows_handles *hot)
 {
     const struct sl_shard *part = sl_step_shard(s, head->pe);
     return sl_hotrows_want_submit(head, hot, s->cache.policy, s->pass.pe[head->pe].split[head->hop].n_rows,
@@ -197,7 +198,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
         SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_element, &pe->features), done);
-        SL_TRY(st, hot == NULL ? SL_OK : want(s, &head, hot), done);
+        SL_TRY(st, hot == NULL ? SL_OK : update_cache(s, &head, hot), done);
         for (uint32_t c = 0; c < split.n_chunks; c++) {
             SL_TRY(st, sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]), done);
         }
@@ -239,7 +240,7 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
     enum sl_status st;
-    sl_step_take(s, step);
+    sl_step_begin(s, step);
     SL_TRY(st, sl_replicas_plan(&s->replicas, step), done);
     SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
     SL_TRY(st, gather(s, step), done);
@@ -252,7 +253,7 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
         SL_TRY(st, sl_layer_update(s, i, adam), done);
     }
 done:
-    st = settled(s, st);
+    st = flush_bundles(s, st);
     sl_step_drop(s);
     return st;
 }

@@ -130,7 +130,7 @@ done:
 /* ---- forward ---- */
 
 /* The rows that an activation is of, and their level. */
-struct what {
+struct activation {
     uint32_t level, width;
     enum sl_role z, h, gate, gh, gz;
     bool residual;
@@ -140,12 +140,14 @@ struct what {
 };
 
 /* What activate needs to know of the layer, for PE p. */
-static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const struct what *what, uint32_t p)
+static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const struct activation *activation,
+                                         uint32_t p)
 {
     static const enum sl_activate_norm norms[] = {
         [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
     const struct sl_pass *pass = lp->pass;
-    struct sl_activate_layer layer = {.norm = norms[what->norm], .dropout = what->dropout, .seed = pass->seed};
+    struct sl_activate_layer layer = {
+        .norm = norms[activation->norm], .dropout = activation->dropout, .seed = pass->seed};
     layer.frontier = pass->source->ids(pass, p).ids;
     layer.dataset_ids = pass->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
@@ -165,65 +167,65 @@ static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
     return own && lp->from != lp->level ? lp->level : lp->pass->model->layer[0].from + 1;
 }
 
-static struct what end_of(const struct sl_layer_pass *lp)
+static struct activation end_of(const struct sl_layer_pass *lp)
 {
-    return (struct what){.level = lp->level,
-                         .width = lp->layer->n_out,
-                         .z = SL_ROWS_Z,
-                         .h = SL_ROWS_H,
-                         .gate = SL_ROWS_GATE,
-                         .gh = SL_ROWS_GH,
-                         .gz = SL_ROWS_GZ,
-                         .residual = lp->layer->residual,
-                         .norm = lp->layer->norm,
-                         .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
-                         .hop = hop_of(lp, true)};
+    return (struct activation){.level = lp->level,
+                               .width = lp->layer->n_out,
+                               .z = SL_ROWS_Z,
+                               .h = SL_ROWS_H,
+                               .gate = SL_ROWS_GATE,
+                               .gh = SL_ROWS_GH,
+                               .gz = SL_ROWS_GZ,
+                               .residual = lp->layer->residual,
+                               .norm = lp->layer->norm,
+                               .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
+                               .hop = hop_of(lp, true)};
 }
 
-static struct what begin_of(const struct sl_layer_pass *lp)
+static struct activation begin_of(const struct sl_layer_pass *lp)
 {
-    return (struct what){.level = lp->from,
-                         .width = lp->layer->n_in,
-                         .z = SL_ROWS_INPUT,
-                         .h = SL_ROWS_BEFORE,
-                         .gate = SL_ROWS_GATE_BEFORE,
-                         .gh = SL_ROWS_GBEFORE,
-                         .gz = SL_ROWS_GINPUT,
-                         .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
-                         .dropout = lp->pass->dropout,
-                         .hop = hop_of(lp, !lp->layer->hidden)};
+    return (struct activation){.level = lp->from,
+                               .width = lp->layer->n_in,
+                               .z = SL_ROWS_INPUT,
+                               .h = SL_ROWS_BEFORE,
+                               .gate = SL_ROWS_GATE_BEFORE,
+                               .gh = SL_ROWS_GBEFORE,
+                               .gz = SL_ROWS_GINPUT,
+                               .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
+                               .dropout = lp->pass->dropout,
+                               .hop = hop_of(lp, !lp->layer->hidden)};
 }
 
-static struct sl_task_args head_of(const struct sl_layer_pass *lp, const struct what *what, uint32_t p)
+static struct sl_task_args head_of(const struct sl_layer_pass *lp, const struct activation *activation, uint32_t p)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    head.hop = what->hop;
+    head.hop = activation->hop;
     return head;
 }
 
 static enum sl_status activate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
-                                     const struct what *what, uint32_t p, uint32_t c)
+                                     const struct activation *activation, uint32_t p, uint32_t c)
 {
-    uint32_t row = sl_layer_pass_chunk_row(lp, p, what->level, c);
+    uint32_t row = sl_layer_pass_chunk_row(lp, p, activation->level, c);
     uint32_t id = row + lp->pass->source->ids(lp->pass, p).base;
     struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
-    struct sl_task_args head = head_of(lp, what, p);
+    struct sl_task_args head = head_of(lp, activation, p);
     starpu_data_handle_t residual =
-        what->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
-    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, what->z)->chunk[c], residual,
-                                      place.row, sl_layer_pass_rows(lp, p, what->gate)->chunk[c],
-                                      sl_layer_pass_rows(lp, p, what->h)->chunk[c]);
+        activation->residual ? sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk] : NULL;
+    return sl_activate_forward_submit(&head, layer, id, sl_layer_pass_rows(lp, p, activation->z)->chunk[c], residual,
+                                      place.row, sl_layer_pass_rows(lp, p, activation->gate)->chunk[c],
+                                      sl_layer_pass_rows(lp, p, activation->h)->chunk[c]);
 }
 
-static enum sl_status activate(const struct sl_layer_pass *lp, const struct what *what)
+static enum sl_status activate(const struct sl_layer_pass *lp, const struct activation *activation)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(lp, what, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, what->gate, what->level, what->width), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, what->h, what->level, what->width), done);
-        for (uint32_t c = 0; c < lp->pass->pe[p].split[what->level].n_chunks; c++) {
-            SL_TRY(st, activate_chunk(lp, &layer, what, p, c), done);
+        struct sl_activate_layer layer = layer_of(lp, activation, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gate, activation->level, activation->width), done);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->h, activation->level, activation->width), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
+            SL_TRY(st, activate_chunk(lp, &layer, activation, p, c), done);
         }
     }
 done:
@@ -232,13 +234,13 @@ done:
 
 enum sl_status sl_activate(const struct sl_layer_pass *lp)
 {
-    struct what what = end_of(lp);
+    struct activation activation = end_of(lp);
     enum sl_status st = SL_OK;
     if (lp->layer->norm == SL_NORM_BATCH) {
         SL_TRY(st, lp->pass->training ? batch_statistics(lp) : fixed_statistics(lp), done);
     }
-    SL_TRY(st, activate(lp, &what), done);
-    for (uint32_t k = 0, p = 0; what.norm == SL_NORM_NONE && sl_layer_pass_pe(lp, k, &p); k++) {
+    SL_TRY(st, activate(lp, &activation), done);
+    for (uint32_t k = 0, p = 0; activation.norm == SL_NORM_NONE && sl_layer_pass_pe(lp, k, &p); k++) {
         sl_layer_pass_done(lp, p, SL_ROWS_Z); /* the way back needs the gate alone */
     }
 done:
@@ -247,8 +249,8 @@ done:
 
 enum sl_status sl_activate_input(const struct sl_layer_pass *lp)
 {
-    struct what what = begin_of(lp);
-    return activate(lp, &what);
+    struct activation activation = begin_of(lp);
+    return activate(lp, &activation);
 }
 
 /* ---- backward ---- */
@@ -256,7 +258,7 @@ enum sl_status sl_activate_input(const struct sl_layer_pass *lp)
 /* Of one chunk. */
 static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t out)
 {
-    struct what end = end_of(lp);
+    struct activation end = end_of(lp);
     struct sl_activate_layer layer = layer_of(lp, &end, p);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     return sl_activate_batch_sums_submit(&head, &layer, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c],
@@ -318,11 +320,11 @@ done:
 }
 
 static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
-                                       const struct what *what, uint32_t p, uint32_t c)
+                                       const struct activation *activation, uint32_t p, uint32_t c)
 {
     const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
     bool batch = layer->norm == SL_ACTIVATE_BATCH;
-    struct sl_task_args head = head_of(lp, what, p);
+    struct sl_task_args head = head_of(lp, activation, p);
     struct sl_activate_sums_handles sums = {.group = batch ? group->sums[lp->i] : NULL,
                                             .n_group = batch ? group->n_rows[lp->i] : 0};
     enum sl_status st = SL_OK;
@@ -331,21 +333,21 @@ static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const str
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb), done);
     }
     st = sl_activate_backward_submit(
-        &head, layer, layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, what->z)->chunk[c],
-        sl_layer_pass_rows(lp, p, what->gate)->chunk[c], sl_layer_pass_rows(lp, p, what->gh)->chunk[c], &sums,
-        sl_layer_pass_rows(lp, p, what->gz)->chunk[c]);
+        &head, layer, layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, activation->z)->chunk[c],
+        sl_layer_pass_rows(lp, p, activation->gate)->chunk[c], sl_layer_pass_rows(lp, p, activation->gh)->chunk[c],
+        &sums, sl_layer_pass_rows(lp, p, activation->gz)->chunk[c]);
 done:
     return st;
 }
 
-static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct what *what)
+static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct activation *activation)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_activate_layer layer = layer_of(lp, what, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, what->gz, what->level, what->width), done);
-        for (uint32_t c = 0; c < lp->pass->pe[p].split[what->level].n_chunks; c++) {
-            SL_TRY(st, deactivate_chunk(lp, &layer, what, p, c), done);
+        struct sl_activate_layer layer = layer_of(lp, activation, p);
+        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gz, activation->level, activation->width), done);
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
+            SL_TRY(st, deactivate_chunk(lp, &layer, activation, p, c), done);
         }
     }
 done:
@@ -354,16 +356,16 @@ done:
 
 enum sl_status sl_deactivate(const struct sl_layer_pass *lp)
 {
-    struct what what = end_of(lp);
+    struct activation activation = end_of(lp);
     enum sl_status st;
     SL_TRY(st, lp->layer->norm == SL_NORM_BATCH ? batch_sums(lp) : SL_OK, done);
-    st = deactivate(lp, &what);
+    st = deactivate(lp, &activation);
 done:
     return st;
 }
 
 enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp)
 {
-    struct what what = begin_of(lp);
-    return deactivate(lp, &what);
+    struct activation activation = begin_of(lp);
+    return deactivate(lp, &activation);
 }

@@ -15,10 +15,10 @@
 
 /* ---- making ---- */
 
-static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *what, sl_real **array_out,
+static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *name, sl_real **array_out,
                                  starpu_data_handle_t *handle_out)
 {
-    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, what, array_out);
+    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, name, array_out);
     if (st == SL_OK) {
         starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
                                     sizeof **array_out);
@@ -296,13 +296,13 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names
     }
 }
 
-static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, enum sl_tensors_for what,
+static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, enum sl_tensors_for purpose,
                                struct item *out)
 {
     const struct sl_parameter *p = &model->layer[i].parameter[k];
     struct sl_parameter_kind kind = kind_of(&model->layer[i], k);
-    bool state = what == SL_TENSORS_FOR_CHECKPOINT;
-    enum sl_names names = what == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
+    bool state = purpose == SL_TENSORS_FOR_CHECKPOINT;
+    enum sl_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
     uint32_t n = !sl_parameter_trained(p) ? 0 : state ? 3 : 1;
@@ -315,13 +315,13 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     return n;
 }
 
-static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for what, struct item *out)
+static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for purpose, struct item *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
-            n += list_parameter(model, i, k, what, out + n);
+            n += list_parameter(model, i, k, purpose, out + n);
         }
         for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
             out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
@@ -385,11 +385,11 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
     return SL_OK;
 }
 
-enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
-                                uint32_t *n_out)
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for purpose,
+                                struct sl_tensor *tensors_out, uint32_t *n_out)
 {
     struct item items[SL_MODEL_TENSORS];
-    uint32_t n = list_items(model, what, items);
+    uint32_t n = list_items(model, purpose, items);
     enum sl_status st = SL_OK;
     uint32_t i = 0;
     for (; i < n; i++) {
@@ -402,10 +402,10 @@ undo:
     return st;
 }
 
-uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for what)
+uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for purpose)
 {
     struct item items[SL_MODEL_TENSORS];
-    return list_items(model, what, items);
+    return list_items(model, purpose, items);
 }
 
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)

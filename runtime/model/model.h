@@ -39,9 +39,9 @@ enum sl_tensors_for {
 /* List the model's tensors with the names and shapes that the tables of its layers' kinds give (runtime/model), and of norms
  * norms.I.weight, norms.I.bias, norms.I.running_mean, norms.I.running_var. Data are copies, to be released with
  * sl_model_tensors_free. No task may be writing the model (acquire first). SL_ENOMEM. */
-enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for what, struct sl_tensor *tensors_out,
-                                uint32_t *n_out);
-uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for what);
+enum sl_status sl_model_tensors(const struct sl_model *model, enum sl_tensors_for purpose,
+                                struct sl_tensor *tensors_out, uint32_t *n_out);
+uint32_t sl_model_count_tensors(const struct sl_model *model, enum sl_tensors_for purpose);
 void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
 
 /* Fill the model from a checkpoint's tensors (`state`), or from a file's with either library's names: each tensor is looked for by

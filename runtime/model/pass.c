@@ -332,35 +332,35 @@ done:
 }
 
 /* How a layer goes over its chunks. begun: their rows have their shape, and what comes before the sums is under way. */
-struct sums {
+struct summation {
     enum sl_role result;
     bool begun;
     sl_chunk_work *begin, *combine;
 };
 
 /* The slice of columns in hand. */
-static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct sums *sums)
+static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct summation *summation)
 {
-    bool begins = lp->columns.first == 0 && !sums->begun;
+    bool begins = lp->columns.first == 0 && !summation->begun;
     enum sl_status st;
     SL_TRY(st, lp->pass->source->send(lp), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, begins ? shape_sums(lp, p, sums->result) : SL_OK, done);
+        SL_TRY(st, begins ? shape_sums(lp, p, summation->result) : SL_OK, done);
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, begins && sums->begin != NULL ? sums->begin(lp, p, c) : SL_OK, done);
-            SL_TRY(st, sums->combine(lp, p, c), done);
+            SL_TRY(st, begins && summation->begin != NULL ? summation->begin(lp, p, c) : SL_OK, done);
+            SL_TRY(st, summation->combine(lp, p, c), done);
         }
     }
 done:
     return st;
 }
 
-static enum sl_status sum_slices(const struct sl_layer_pass *lp, const struct sums *sums)
+static enum sl_status sum_slices(const struct sl_layer_pass *lp, const struct summation *summation)
 {
     struct sl_layer_pass slice = *lp;
     enum sl_status st = SL_OK;
     while (next_slice(&slice)) {
-        SL_TRY(st, sum_slice(&slice, sums), done);
+        SL_TRY(st, sum_slice(&slice, summation), done);
     }
     lp->pass->source->arrived(lp);
 done:
@@ -370,8 +370,8 @@ done:
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
                              sl_chunk_work *combine)
 {
-    struct sums sums = {.result = result, .begin = begin, .combine = combine};
-    return sum_slices(lp, &sums);
+    struct summation summation = {.result = result, .begin = begin, .combine = combine};
+    return sum_slices(lp, &summation);
 }
 
 /* With all rows at every level, as they are without a way back, a chunk's input is done with when it has been projected, and what is added
@@ -390,14 +390,14 @@ done:
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    struct sums sums = {SL_ROWS_Z, project_first && !lp->pass->training, begin, combine};
+    struct summation summation = {SL_ROWS_Z, project_first && !lp->pass->training, begin, combine};
     enum sl_status st = SL_OK;
-    if (sums.begun) {
+    if (summation.begun) {
         SL_TRY(st, project_and_begin(lp, parameter, begin), done);
     } else {
         SL_TRY(st, project_first ? sl_project(lp, parameter) : SL_OK, done);
     }
-    st = sum_slices(lp, &sums);
+    st = sum_slices(lp, &summation);
 done:
     return st;
 }

@@ -144,7 +144,7 @@ struct sl_block_source {
     /* A partial of PE p's, number `number` of a list that all ranks have the same numbers in, is read by all who train its replica: the
      * moments of batch norm or, back, its sums. NULL: they are of this process. */
     enum sl_status (*share)(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
-                            starpu_data_handle_t what);
+                            starpu_data_handle_t partial);
 
     /* The lists of partial gradients of a parameter of one replica, as many as the transport says; the one that PE p adds to. */
     struct sl_partials *(*lists)(const struct sl_layer_pass *lp, uint32_t replica, int parameter);

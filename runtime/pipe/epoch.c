@@ -17,32 +17,32 @@
 
 /* ---- forward ---- */
 
-static enum sl_status lose(struct sl_pipe *p, uint32_t slot)
+static enum sl_status submit_loss(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, p->work.model->n_layers - 1, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, p->work.model->n_layers - 1, slot);
     return sl_pipe_loss(p, &lp);
 }
 
-static void forget(struct sl_pipe *p, uint32_t i, uint32_t slot)
+static void drop_layer_rows(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
-    sl_pipe_forget(p, &lp);
+    struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
+    sl_pipe_drop_layer(p, &lp);
 }
 
 static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
-        SL_TRY(st, sl_pipe_take(&lp, false), done);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
+        SL_TRY(st, sl_pipe_stages_receive(&lp, false), done);
         SL_TRY(st, sl_layer_run(&lp), done);
-        SL_TRY(st, sl_pipe_give(&lp, false), done);
+        SL_TRY(st, sl_pipe_stages_send(&lp, false), done);
         if (i > 0) {
-            forget(p, i - 1, slot);
+            drop_layer_rows(p, i - 1, slot);
         }
     }
-    SL_TRY(st, sl_pipe_has_last(p) ? lose(p, slot) : SL_OK, done);
-    forget(p, p->end_layer - 1, slot);
+    SL_TRY(st, sl_pipe_has_last(p) ? submit_loss(p, slot) : SL_OK, done);
+    drop_layer_rows(p, p->end_layer - 1, slot);
 done:
     return st;
 }
@@ -51,9 +51,9 @@ done:
 static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
 {
     const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end};
-    const struct sl_transport_losses what = {
-        .ranks = sl_pipe_losers(p), .turns = &turns, .losses = &p->losses, .watched = p->watched, .total = loss};
-    return sl_transport_loss(p->work.transport, head, &what);
+    const struct sl_transport_losses losses = {
+        .ranks = sl_pipe_loss_ranks(p), .turns = &turns, .losses = &p->losses, .watched = p->watched, .total = loss};
+    return sl_transport_loss(p->work.transport, head, &losses);
 }
 
 /* ---- rows that nobody reads any more ---- */
@@ -122,11 +122,11 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
     bool snapshot = sl_pipe_is_snapshot(p);
     enum sl_status st = SL_OK;
     for (uint32_t i = p->end_layer; i-- > p->first_layer;) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
-        SL_TRY(st, sl_pipe_take(&lp, true), done);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
+        SL_TRY(st, sl_pipe_stages_receive(&lp, true), done);
         SL_TRY(st, sl_pipe_recompute(p, i, slot), done);
         SL_TRY(st, sl_layer_run_back(&lp), done);
-        SL_TRY(st, sl_pipe_give(&lp, true), done);
+        SL_TRY(st, sl_pipe_stages_send(&lp, true), done);
         SL_TRY(st, sl_pipe_recomputed(p, i, slot), done);
         for (uint32_t way = 0; way < lp.n_pes; way++) {
             release(&lp, lp.pes[way], snapshot);
@@ -157,7 +157,7 @@ static enum sl_status derive(struct sl_pipe *p)
 /* A chunk without vertices leaves no partials. */
 static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, 0, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, 0, slot);
     uint32_t n = 0;
     for (uint32_t way = 0; way < lp.n_pes; way++) {
         n += p->pass.pe[lp.pes[way]].split[0].n_rows > 0;
@@ -286,14 +286,14 @@ enum sl_status sl_pipe_time(struct sl_pipe *p, double *seconds_out)
     SL_TRY(st, derive(p), done);
     wait(&clock);
     for (uint32_t i = 0; i < n; i++) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, 0);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, 0);
         SL_TRY(st, sl_layer_run(&lp), done);
         seconds_out[i] = wait(&clock);
     }
-    SL_TRY(st, lose(p, 0), done);
+    SL_TRY(st, submit_loss(p, 0), done);
     wait(&clock);
     for (uint32_t i = n; i-- > 0;) {
-        struct sl_layer_pass lp = sl_pipe_at(p, i, 0);
+        struct sl_layer_pass lp = sl_pipe_layer(p, i, 0);
         SL_TRY(st, sl_layer_run_back(&lp), done);
         seconds_out[i] += wait(&clock);
     }

@@ -19,7 +19,7 @@ struct sl_pipe {
     const struct sl_plan *whole;     /* of all crews */
     uint32_t first_layer, end_layer; /* of this crew (stages.h) */
     bool alone;                      /* nothing comes from other ranks, nor goes to them */
-    bool again;                      /* a layer runs that has run before (recompute.h) */
+    bool recomputing;                /* a layer runs that has run before (recompute.h) */
     bool aside;                      /* an exact pass (exact.h): its messages have tags of their own */
     struct sl_pipe_graph graph;
     struct sl_pipe_boundary boundary; /* with --recompute and several slots; else empty */

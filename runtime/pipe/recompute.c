@@ -9,7 +9,7 @@
 #include "codelets/handle.h"
 #include "runtime/model/run.h"
 
-struct sl_layer_pass sl_pipe_at(struct sl_pipe *p, uint32_t i, uint32_t slot)
+struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     const struct sl_plan *plan = p->work.plan;
     const uint32_t *pes = p->order.chunk + (size_t)slot * p->order.n_ways;
@@ -107,7 +107,7 @@ static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_rol
 
 /* History is for earlier slots, which have run the layer. In an epoch that replaces it the way back does not read it, where layers do not run
  * again or sums are kept. */
-static void forget_history(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
+static void drop_history(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     bool read_again = p->work.settings->recompute && !sl_pipe_keeps_sums(p);
     if (sl_pipe_is_snapshot(p) && !read_again) {
@@ -115,10 +115,10 @@ static void forget_history(struct sl_pipe *p, const struct sl_layer_pass *lp, ui
     }
 }
 
-void sl_pipe_forget(struct sl_pipe *p, const struct sl_layer_pass *lp)
+void sl_pipe_drop_layer(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     for (uint32_t way = 0; way < lp->n_pes; way++) {
-        forget_history(p, lp, lp->pes[way]);
+        drop_history(p, lp, lp->pes[way]);
         for (int role = 0; role < SL_N_ROLES; role++) {
             if (!stays(p, lp, (enum sl_role)role)) {
                 sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], (enum sl_role)role));
@@ -128,7 +128,7 @@ void sl_pipe_forget(struct sl_pipe *p, const struct sl_layer_pass *lp)
 }
 
 /* A layer has run again: what travels has been read. Its input is not the layer's to drop. */
-static void forget_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
+static void drop_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     enum sl_role role = sl_pipe_travelling(lp);
     for (uint32_t way = 0; sl_pipe_aggregates(lp) && !read_later(p) && way < lp->n_pes; way++) {
@@ -152,7 +152,7 @@ static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
 
 /* How many slots have rows of a segment again at a time: two, so that workers find the next one's tasks while they wait for the last ones of
  * this one; where others have tasks for all of them, that would only take memory. */
-static uint32_t n_at_a_time(const struct sl_pipe *p)
+static uint32_t n_slots_at_a_time(const struct sl_pipe *p)
 {
     uint32_t n_segments = 0;
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
@@ -164,7 +164,7 @@ static uint32_t n_at_a_time(const struct sl_pipe *p)
 /* Of the segment that begins with layer i. */
 static starpu_data_handle_t token_of(const struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    return p->token[i][slot % n_at_a_time(p)];
+    return p->token[i][slot % n_slots_at_a_time(p)];
 }
 
 void sl_pipe_recompute_open(struct sl_pipe *p)
@@ -192,7 +192,7 @@ static uint32_t gate_of(const struct sl_pipe *p, uint32_t first)
 /* Layer i of the slot goes on once its segment is free. */
 static enum sl_status wait_for_segment(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
     starpu_data_handle_t token = token_of(p, first_of_segment(p, i), slot);
     enum sl_status st = SL_OK;
     for (uint32_t way = 0; st == SL_OK && way < lp.n_pes; way++) {
@@ -212,21 +212,21 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
     }
     uint32_t first = first_of_segment(p, i);
     for (uint32_t k = first; k <= i; k++) {
-        struct sl_layer_pass lp = sl_pipe_at(p, k, slot);
+        struct sl_layer_pass lp = sl_pipe_layer(p, k, slot);
         SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
-        p->again = true;
+        p->recomputing = true;
         SL_TRY(st, sl_layer_run(&lp), done);
-        forget_sent(p, &lp);
+        drop_sent(p, &lp);
     }
 done:
-    p->again = false;
+    p->recomputing = false;
     return st;
 }
 
 /* The gradient of layer i's input is there: the segment is free for the slot after the next, and the one before it for this slot. */
 enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
-    struct sl_layer_pass lp = sl_pipe_at(p, i, slot);
+    struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
     uint32_t first = first_of_segment(p, i);
     enum sl_status st = SL_OK;
     if (!p->work.settings->recompute || i == 0 || i != gate_of(p, first)) {

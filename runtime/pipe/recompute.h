@@ -13,7 +13,7 @@
 #include "runtime/pipe/pipe.h"
 
 /* Layer i of the chunks of a slot, of those that are this rank's. */
-struct sl_layer_pass sl_pipe_at(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
+struct sl_layer_pass sl_pipe_layer(struct sl_pipe *pipe, uint32_t i, uint32_t slot);
 
 /* Whether a layer aggregates; the role of what travels then, whose rows may become history; whether what travels back is rounded
  * first, as rows are of bf16; the role of what travels back. */
@@ -29,7 +29,7 @@ void sl_pipe_recompute_close(struct sl_pipe *pipe);
 /* Submissions, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 
 /* The next layer, or the loss, has been submitted: keep of this one what has to be kept. */
-void sl_pipe_forget(struct sl_pipe *pipe, const struct sl_layer_pass *lp);
+void sl_pipe_drop_layer(struct sl_pipe *pipe, const struct sl_layer_pass *lp);
 
 /* Before layer i's adjoint: where the layer is its segment's last, run the segment again. After it: where it was the first, the segment is
  * free. Without --recompute nothing. */

@@ -21,7 +21,7 @@
 /* What the guard goes by, and back to. */
 struct watch {
     bool on;        /* --guard on, and there are several slots */
-    bool fell;      /* it has fired: all chunks are in one slot since */
+    bool fired;     /* it has fired: all chunks are in one slot since */
     uint64_t began; /* the epoch that Adam counts from */
     struct sl_guard guard;
     sl_real *best;               /* weights of the least exact loss seen, or those at the start */
@@ -106,7 +106,7 @@ static enum sl_status fall_back(struct pipeline *l, uint64_t epoch)
 {
     struct watch *w = &l->watch;
     enum sl_status st;
-    w->fell = true;
+    w->fired = true;
     w->began = epoch + 1;
     make_exact(&l->pipe);
     SL_TRY(st, write_weights(l->pipe.work.model, w->best), done);
@@ -155,7 +155,7 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     struct sl_pipe *p = &l->pipe;
     struct watch *w = &l->watch;
     const struct sl_settings *s = p->work.settings;
-    bool checks = w->on && !w->fell && sl_guard_due(step, p->history_every);
+    bool checks = w->on && !w->fired && sl_guard_due(step, p->history_every);
     struct sl_adam afresh = *adam;
     enum sl_status st = SL_OK;
     afresh.t = step + 1 - w->began;
@@ -189,7 +189,7 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
                                            .weights = pipeline->traffic.weights,
                                            .stages = pipeline->traffic.stages};
     out->staged = true;
-    out->guard_fired = w->fell && w->began == out->epoch;
+    out->guard_fired = w->fired && w->began == out->epoch;
     for (uint32_t l = 0; l <= p->work.settings->layers; l++) {
         out->vertices[l] = p->work.shards->n_vertices;
     }
@@ -354,7 +354,7 @@ done:
     return st;
 }
 
-static void forget_saved(struct pipeline *l)
+static void drop_saved(struct pipeline *l)
 {
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_free(l->saved[i]);
@@ -365,7 +365,7 @@ static void forget_saved(struct pipeline *l)
 static void save_watch(struct pipeline *l, struct sl_tensor *tensors, uint32_t *n)
 {
     const struct watch *w = &l->watch;
-    const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fell, (double)w->began};
+    const double numbers[N_WATCHED] = {w->guard.least, w->best_exact, w->fired, (double)w->began};
     if (w->on) {
         memcpy(l->saved_watch, numbers, sizeof numbers);
         tensors[(*n)++] = sl_tensor_make("guard.numbers", SL_TENSOR_F64, N_WATCHED, 0, l->saved_watch);
@@ -388,9 +388,9 @@ static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *ch
     SL_TRY(st, sl_tensors_get(checkpoint, &best, w->best), done);
     w->guard.least = numbers[0];
     w->best_exact = numbers[1];
-    w->fell = numbers[2] != 0;
+    w->fired = numbers[2] != 0;
     w->began = (uint64_t)numbers[3];
-    if (w->fell) {
+    if (w->fired) {
         make_exact(&l->pipe);
     }
 done:
@@ -403,7 +403,7 @@ static enum sl_status share(void *own, bool checkpoint)
     struct sl_pipe *p = &l->pipe;
     enum sl_status st;
     SL_TRY(st, sl_pipe_stages_share(p, checkpoint), done);
-    forget_saved(l);
+    drop_saved(l);
     for (uint32_t i = 0; checkpoint && i < p->work.model->n_layers; i++) {
         double n;
         SL_TRY(st, count_history(p, i, &n), done);
@@ -515,7 +515,7 @@ done:
 static void close_pipeline(void *own)
 {
     struct pipeline *l = own;
-    forget_saved(l);
+    drop_saved(l);
     close_watch(&l->watch);
     sl_pipe_close(&l->pipe);
     sl_free(l);

@@ -113,7 +113,7 @@ done:
 /* Whether other ranks have the rows of a layer that runs again, as later slots read them. */
 static bool have_crossed(const struct sl_pipe *pipe)
 {
-    return pipe->again && pipe->order.n_slots > 1;
+    return pipe->recomputing && pipe->order.n_slots > 1;
 }
 
 /* Rows of this rank are read where they are, or packed where chunks keep no others. */
@@ -241,13 +241,13 @@ static struct neighbours neighbours_of(const struct sl_layer_pass *lp, uint32_t 
 
 /* The sums of chunk q along its in-edges, or its out-edges. */
 static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const struct neighbours *from,
-                           const struct operands *of, starpu_data_handle_t out, int beta)
+                           const struct operands *operands, starpu_data_handle_t out, int beta)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     enum sl_pull_weights mean = from->back ? SL_PULL_MEAN_BACK : SL_PULL_MEAN;
     bool symmetric = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC;
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    struct sl_pull what = {.offsets = from->lists->offsets,
+    struct sl_pull args = {.offsets = from->lists->offsets,
                            .vertices = from->lists->vertices,
                            .part_of = from->parts,
                            .first = from->first,
@@ -256,11 +256,11 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
                            .first_id = from->first_id,
                            .n_edges = from->lists->n_edges,
                            .n_parts = pipe->graph.n_chunks,
-                           .rows = of->rows,
-                           .factor = of->factor};
-    what.factors = what.weights == SL_PULL_MEAN ? NULL : from->factors;
+                           .rows = operands->rows,
+                           .factor = operands->factor};
+    args.factors = args.weights == SL_PULL_MEAN ? NULL : from->factors;
     head.stage = from->back ? SL_STAGE_BACKWARD : head.stage;
-    return sl_pull_submit(&head, &what, beta, out);
+    return sl_pull_submit(&head, &args, beta, out);
 }
 
 /* Of all its vertices, whose sums on a boundary stay for the way back where they are wanted there. */

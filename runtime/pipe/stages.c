@@ -39,7 +39,7 @@ void sl_pipe_stages_find(struct sl_pipe *p)
     }
 }
 
-struct sl_rank_range sl_pipe_losers(const struct sl_pipe *p)
+struct sl_rank_range sl_pipe_loss_ranks(const struct sl_pipe *p)
 {
     return sl_plan_crew_ranks(p->work.plan, p->work.plan->n_crews - 1);
 }
@@ -72,13 +72,13 @@ static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uin
 }
 
 /* One chunk's rows, to the rank that has it in the crew or from there. */
-static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *what, uint32_t peer, int64_t tag,
+static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *crossing, uint32_t peer, int64_t tag,
                             uint32_t q, bool gives)
 {
-    struct sl_layer_pass of = sl_pass_layer(lp->pass, what->layer);
-    struct sl_rows *rows = sl_layer_pass_rows(&of, q, what->role);
+    struct sl_layer_pass layer = sl_pass_layer(lp->pass, crossing->layer);
+    struct sl_rows *rows = sl_layer_pass_rows(&layer, q, crossing->role);
     enum sl_status st = SL_OK;
-    SL_TRY(st, gives ? SL_OK : sl_layer_pass_shape(&of, q, what->role, of.level, what->n_columns), done);
+    SL_TRY(st, gives ? SL_OK : sl_layer_pass_shape(&layer, q, crossing->role, layer.level, crossing->n_columns), done);
     if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
         st = gives ? sl_ranks_send(rows->chunk[0], peer, tag) : sl_ranks_receive(rows->chunk[0], peer, tag);
     }
@@ -91,30 +91,30 @@ static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, 
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t crew = sl_plan_crew(p->work.plan) + (gives == back ? -1u : 1u);
-    struct crossing what[2];
+    struct crossing crossings[2];
     enum sl_status st = SL_OK;
     if (layer == 0 || layer == p->work.model->n_layers) {
         return SL_OK;
     }
-    uint32_t n = list_crossings(p->work.model, layer, back, what);
+    uint32_t n = list_crossings(p->work.model, layer, back, crossings);
     for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
         uint32_t peer = sl_plan_rank(p->whole, crew * p->graph.n_chunks + q);
         for (uint32_t i = 0; i < n; i++) {
-            SL_TRY(st, cross(lp, &what[i], peer, tag_of(p, back, i, q), q, gives), done);
+            SL_TRY(st, cross(lp, &crossings[i], peer, tag_of(p, back, i, q), q, gives), done);
         }
     }
 done:
     return st;
 }
 
-enum sl_status sl_pipe_take(const struct sl_layer_pass *lp, bool back)
+enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back)
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->end_layer : p->first_layer;
     return lp->i + back == edge ? cross_all(lp, edge, back, false) : SL_OK;
 }
 
-enum sl_status sl_pipe_give(const struct sl_layer_pass *lp, bool back)
+enum sl_status sl_pipe_stages_send(const struct sl_layer_pass *lp, bool back)
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->first_layer : p->end_layer;

@@ -27,13 +27,13 @@ static inline bool sl_pipe_has_last(const struct sl_pipe *pipe)
 }
 
 /* The ranks of the crew that has the last layer. */
-struct sl_rank_range sl_pipe_losers(const struct sl_pipe *pipe);
+struct sl_rank_range sl_pipe_loss_ranks(const struct sl_pipe *pipe);
 
 /* Submit, for the chunks in hand. A layer that is the crew's first gets what it takes in before it runs, and gives back the gradient of
  * that after it has run back; one that is the last gives its output, and gets the gradient. At other layers, and where there is no such
  * crew, nothing. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_pipe_take(const struct sl_layer_pass *lp, bool back);
-enum sl_status sl_pipe_give(const struct sl_layer_pass *lp, bool back);
+enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back);
+enum sl_status sl_pipe_stages_send(const struct sl_layer_pass *lp, bool back);
 
 /* A slot is through: rows that are only here to come or go. */
 void sl_pipe_stages_done(const struct sl_layer_pass *lp);

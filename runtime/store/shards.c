@@ -28,27 +28,27 @@ struct dense_copy {
     sl_bf16 *rounded; /* the same */
 };
 
-static void put(const struct dense_copy *copy, size_t at, sl_real value)
+static void put(const struct dense_copy *copy, size_t offset, sl_real value)
 {
     if (copy->table != NULL) {
-        copy->table[at] = value;
+        copy->table[offset] = value;
     } else {
-        copy->rounded[at] = sl_bf16_of(value);
+        copy->rounded[offset] = sl_bf16_of(value);
     }
 }
 
 /* at: of the row's first number. */
-static void copy_dense_row(const struct dense_copy *copy, size_t at, const float *row)
+static void copy_dense_row(const struct dense_copy *copy, size_t offset, const float *row)
 {
     const float *restrict from = row;
     size_t width = copy->from->n_columns;
     if (copy->table != NULL) {
-        sl_real *restrict to = copy->table + at;
+        sl_real *restrict to = copy->table + offset;
         for (size_t c = 0; c < width; c++) {
             to[c] = from[c];
         }
     } else {
-        sl_bf16 *restrict to = copy->rounded + at;
+        sl_bf16 *restrict to = copy->rounded + offset;
         for (size_t c = 0; c < width; c++) {
             to[c] = sl_bf16_of(from[c]);
         }
@@ -205,14 +205,14 @@ static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t elem
     return handle;
 }
 
-static enum sl_status check_size(const char *what, uint32_t part, uint64_t n)
+static enum sl_status check_size(const char *name, uint32_t part, uint64_t n)
 {
     return n < UINT32_MAX
                ? SL_OK
                : sl_fail(SL_EINVAL,
                          "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
                          "--group-size)",
-                         part, (unsigned long long)n, what);
+                         part, (unsigned long long)n, name);
 }
 
 /* Entries of the fullest of n CSR rows. */
@@ -318,7 +318,7 @@ undo:
 /* ---- weights ---- */
 
 /* The in-neighbours of v other than v. */
-static uint64_t others(const struct sl_graph *graph, uint32_t v)
+static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
 {
     uint64_t n = 0;
     for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -332,9 +332,9 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
     for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
-        sl_real *of = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
-        of[0] = (sl_real)(1 / sqrt((double)others(graph, v) + 1));
-        of[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
+        sl_real *factor = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
+        factor[0] = (sl_real)(1 / sqrt((double)n_other_neighbours(graph, v) + 1));
+        factor[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
         if (v % STRETCH == 0) {
             sl_dataset_drop_pages(dataset);
         }

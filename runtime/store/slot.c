@@ -17,7 +17,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 }
 
 /* Memory that the slot owns; locked in memory, on pages of its own, where the slot's lock is `from` or more. */
-static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, void **out)
 {
     struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
@@ -25,7 +25,7 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
     uint64_t room = lock && n < least ? least : n; /* what is not touched costs nothing */
     enum sl_status st =
-        clear ? sl_alloc_zero(room, element, what, &memory->data) : sl_alloc(room, element, what, &memory->data);
+        clear ? sl_alloc_zero(room, element, name, &memory->data) : sl_alloc(room, element, name, &memory->data);
     if (st != SL_OK) {
         return st;
     }
@@ -38,40 +38,40 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     return SL_OK;
 }
 
-static enum sl_status check_room(uint64_t n, const char *what)
+static enum sl_status check_room(uint64_t n, const char *name)
 {
     return n < UINT32_MAX ? SL_OK
                           : sl_fail(SL_EINVAL,
                                     "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
                                     "smaller --batch-size or "
                                     "--fanout, or more --pes",
-                                    what, (unsigned long long)n);
+                                    name, (unsigned long long)n);
 }
 
 /* A vector of n elements over fresh memory that the slot owns. */
-static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *what, bool clear,
+static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, starpu_data_handle_t *out)
 {
     void *memory;
     enum sl_status st;
-    SL_TRY(st, check_room(n, what), done);
+    SL_TRY(st, check_room(n, name), done);
     n = n == 0 ? 1 : n;
-    SL_TRY(st, add_memory(slot, n, element, what, clear, from, &memory), done);
+    SL_TRY(st, add_memory(slot, n, element, name, clear, from, &memory), done);
     starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
 done:
     return st;
 }
 
 /* A list by PE, which may have to travel to other ranks. */
-static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *what, starpu_data_handle_t *out)
+static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *name, starpu_data_handle_t *out)
 {
     void *memory;
     enum sl_status st;
     if (sl_n_ranks() == 1) {
-        return add_vector(slot, n, 4, what, false, SL_SLOT_LOCK_ALL, out);
+        return add_vector(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, out);
     }
-    SL_TRY(st, check_room(n, what), done);
-    SL_TRY(st, add_memory(slot, n, 4, what, false, SL_SLOT_LOCK_ALL, &memory), done);
+    SL_TRY(st, check_room(n, name), done);
+    SL_TRY(st, add_memory(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, &memory), done);
     sl_list_register(memory, (uint32_t)n, slot->n_parts, out);
 done:
     return st;
