@@ -19,8 +19,12 @@
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 {
     const uint32_t *first = shards->partition->first;
-    uint32_t begin = shards->halo != NULL ? first[sl_halo_begin(shards->halo)] : 0;
-    uint32_t end = shards->halo != NULL ? first[sl_halo_end(shards->halo)] : shards->n_vertices;
+    uint32_t begin = 0;
+    uint32_t end = shards->n_vertices;
+    if (shards->halo != NULL) {
+        begin = first[sl_halo_begin(shards->halo)];
+        end = first[sl_halo_end(shards->halo)];
+    }
     return (struct sl_evaluated){.first = begin, .n = end - begin};
 }
 
@@ -167,10 +171,12 @@ done:
 /* Wait for the counts and the margins. */
 static void finish_scores(struct tally *t)
 {
-    for (size_t i = 0; t->handles != NULL && i < 2 * (size_t)t->n_chunks; i++) {
-        if (t->handles[i] != NULL) {
-            starpu_data_unregister(t->handles[i]);
-            t->handles[i] = NULL;
+    if (t->handles != NULL) {
+        for (size_t i = 0; i < 2 * (size_t)t->n_chunks; i++) {
+            if (t->handles[i] != NULL) {
+                starpu_data_unregister(t->handles[i]);
+                t->handles[i] = NULL;
+            }
         }
     }
 }
@@ -233,7 +239,9 @@ static struct chunk_loss chunk_loss(const struct sl_full *a, uint32_t first, uin
             sl_real top = z[0];
             double sum = 0;
             for (uint32_t c = 1; c < n_classes; c++) {
-                top = z[c] > top ? z[c] : top;
+                if (z[c] > top) {
+                    top = z[c];
+                }
             }
             for (uint32_t c = 0; c < n_classes; c++) {
                 sum += exp((double)z[c] - (double)top);
@@ -365,15 +373,21 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, sl_full_layer(&a, i), done);
-        SL_TRY(st, i + 1 == last && wanted->hidden != NULL ? copy_rows(&a, i, wanted->hidden) : SL_OK, done);
+        if (i + 1 == last && wanted->hidden != NULL) {
+            SL_TRY(st, copy_rows(&a, i, wanted->hidden), done);
+        }
     }
     SL_TRY(st, open_tally(&a, &t), done);
     SL_TRY(st, submit_scores(&a, &t), done);
-    SL_TRY(st, wanted->scores != NULL ? copy_rows(&a, last, wanted->scores) : SL_OK, done);
+    if (wanted->scores != NULL) {
+        SL_TRY(st, copy_rows(&a, last, wanted->scores), done);
+    }
     finish_scores(&t);
     SL_TRY(st, sl_failure_status(&run->failure), done);
     SL_TRY(st, add_up(&a, &t, scores_out), done);
-    SL_TRY(st, t.margins != NULL ? find_areas(&a, &t, scores_out) : SL_OK, done);
+    if (t.margins != NULL) {
+        SL_TRY(st, find_areas(&a, &t, scores_out), done);
+    }
     st = sl_ranks_broadcast(scores_out, sizeof *scores_out);
 done:
     finish_scores(&t);

@@ -19,7 +19,10 @@ struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, ui
 uint32_t sl_full_slices(const struct sl_layer *layer)
 {
     uint32_t n = (layer->evaluation.travels + SL_FULL_COLUMNS - 1) / SL_FULL_COLUMNS;
-    return layer->kind->weigh == SL_WEIGH_ATTENTION ? 1 : n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
+    if (layer->kind->weigh == SL_WEIGH_ATTENTION) {
+        return 1;
+    }
+    return n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
 }
 
 /* ---- the source ---- */
@@ -53,12 +56,14 @@ static enum sl_status send(const struct sl_layer_pass *lp)
         .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .element = lp->pass->shards->row_element};
     uint32_t slice = lp->columns.first / layer.width;
     enum sl_status st = SL_OK;
-    for (uint32_t q = 0; halo != NULL && q < halo->n_parts; q++) {
-        struct sl_task_args head = sl_layer_pass_head(lp, q);
-        if (!sl_plan_here(lp->pass->plan, q)) {
-            SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]), done);
-        } else if (slice == 0) {
-            SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)), done);
+    if (halo != NULL) {
+        for (uint32_t q = 0; q < halo->n_parts; q++) {
+            struct sl_task_args head = sl_layer_pass_head(lp, q);
+            if (!sl_plan_here(lp->pass->plan, q)) {
+                SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]), done);
+            } else if (slice == 0) {
+                SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)), done);
+            }
         }
     }
 done:
@@ -117,13 +122,20 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     edges.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
     edges.weights = lp->layer->kind->weigh == SL_WEIGH_SYMMETRIC ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
-        bool here = sl_plan_here(lp->pass->plan, p);
-        rows[p] = here ? *sl_layer_pass_travels(lp, p) : full_of(lp)->received[p];
-        rows[p].n_columns = here ? sl_layer_pass_order(lp)->travels : columns(lp);
-        first[p] = here ? lp->columns.first : 0;
+        if (sl_plan_here(lp->pass->plan, p)) {
+            rows[p] = *sl_layer_pass_travels(lp, p);
+            rows[p].n_columns = sl_layer_pass_order(lp)->travels;
+            first[p] = lp->columns.first;
+        } else {
+            rows[p] = full_of(lp)->received[p];
+            rows[p].n_columns = columns(lp);
+            first[p] = 0;
+        }
     }
-    return lp->layer->kind->weigh == SL_WEIGH_ATTENTION ? attend(lp, q, row, &edges, beta, out)
-                                                        : sl_aggregate_full_submit(&head, &edges, row, beta, out);
+    if (lp->layer->kind->weigh == SL_WEIGH_ATTENTION) {
+        return attend(lp, q, row, &edges, beta, out);
+    }
+    return sl_aggregate_full_submit(&head, &edges, row, beta, out);
 }
 
 static const struct sl_block_source all_edges = {
@@ -140,9 +152,11 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
     for (uint32_t level = 0; level <= pass->model->layer[0].from; level++) {
         pe->split[level] = sl_evaluate_split(pass->run, shards->n_parts, part->end - part->first);
     }
-    return shards->is_sparse ? SL_OK
-                             : sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element,
-                                                     sl_shards_features(shards, q), &pe->features);
+    if (shards->is_sparse) {
+        return SL_OK;
+    }
+    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
+                                 &pe->features);
 }
 
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
@@ -180,13 +194,15 @@ static enum sl_role result_of(const struct sl_layer *layer)
 /* Wait for their readers. Products of this layer are left to do. */
 static void close_received(struct sl_full *full)
 {
-    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
-        struct sl_rows *rows = &full->received[q];
-        for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-            sl_handle_close(rows->chunk[c]);
-            rows->chunk[c] = NULL;
+    if (full->received != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            struct sl_rows *rows = &full->received[q];
+            for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+                sl_handle_close(rows->chunk[c]);
+                rows->chunk[c] = NULL;
+            }
+            sl_rows_drop(rows);
         }
-        sl_rows_drop(rows);
     }
 }
 
@@ -219,19 +235,23 @@ const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint3
 
 void sl_full_close(struct sl_full *full)
 {
-    for (uint32_t q = 0; full->pass.pe != NULL && q < full->plan.n_parts; q++) {
-        sl_rows_drop(&full->pass.pe[q].features);
-        for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
-            for (int role = 0; role < SL_N_ROLES; role++) {
-                sl_rows_drop(&full->pass.pe[q].layer[i][role]);
+    if (full->pass.pe != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            sl_rows_drop(&full->pass.pe[q].features);
+            for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+                for (int role = 0; role < SL_N_ROLES; role++) {
+                    sl_rows_drop(&full->pass.pe[q].layer[i][role]);
+                }
             }
         }
     }
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
         sl_handle_drop(&full->group.statistics[i]);
     }
-    for (uint32_t q = 0; full->received != NULL && q < full->plan.n_parts; q++) {
-        sl_rows_drop(&full->received[q]);
+    if (full->received != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            sl_rows_drop(&full->received[q]);
+        }
     }
     sl_free(full->received);
     sl_free(full->pass.pe);

@@ -68,22 +68,28 @@ static uint32_t n_below(const struct sl_halo_ids *ids, sl_vertex id)
 static uint32_t number_of(const struct sl_halo_ids *ids, sl_vertex id)
 {
     uint32_t n = n_below(ids, id);
-    return is_own(ids, id) ? n + id - ids->own : id < ids->own ? n : n + ids->own_end - ids->own;
+    if (is_own(ids, id)) {
+        return n + id - ids->own;
+    }
+    return id < ids->own ? n : n + ids->own_end - ids->own;
 }
 
 static sl_vertex id_of(const struct sl_halo_ids *ids, uint32_t n_before, uint32_t number)
 {
     uint32_t n_own = ids->own_end - ids->own;
-    return number < n_before           ? ids->list[number]
-           : number - n_before < n_own ? ids->own + number - n_before
-                                       : ids->list[number - n_own];
+    if (number < n_before) {
+        return ids->list[number];
+    }
+    return number - n_before < n_own ? ids->own + number - n_before : ids->list[number - n_own];
 }
 
 void sl_halo_enter(const struct sl_halo *halo, const struct sl_graph *graph)
 {
     const struct sl_halo_ids *ids = &halo->ids;
-    for (uint64_t e = graph->offsets[ids->own]; !halo->entered && e < graph->offsets[ids->own_end]; e++) {
-        graph->sources[e] = number_of(ids, graph->sources[e]);
+    if (!halo->entered) {
+        for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+            graph->sources[e] = number_of(ids, graph->sources[e]);
+        }
     }
 }
 
@@ -91,8 +97,10 @@ void sl_halo_leave(const struct sl_halo *halo, const struct sl_graph *graph)
 {
     const struct sl_halo_ids *ids = &halo->ids;
     uint32_t n_before = n_below(ids, ids->own);
-    for (uint64_t e = graph->offsets[ids->own]; !halo->entered && e < graph->offsets[ids->own_end]; e++) {
-        graph->sources[e] = id_of(ids, n_before, graph->sources[e]);
+    if (!halo->entered) {
+        for (uint64_t e = graph->offsets[ids->own]; e < graph->offsets[ids->own_end]; e++) {
+            graph->sources[e] = id_of(ids, n_before, graph->sources[e]);
+        }
     }
 }
 
@@ -227,7 +235,9 @@ enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *
     SL_TRY(st, find_parts(plan, out), undo);
     SL_TRY(st, find_needed(shards, graph, sl_halo_begin(out), sl_halo_end(out), &out->ids), undo);
     SL_TRY(st, number_parts(shards->partition, out), undo);
-    SL_TRY(st, shards->factor_of != NULL ? copy_factors(shards, out) : SL_OK, undo);
+    if (shards->factor_of != NULL) {
+        SL_TRY(st, copy_factors(shards, out), undo);
+    }
     SL_TRY(st, swap_lists(shards, out), undo);
     return SL_OK;
 undo:
@@ -261,8 +271,10 @@ void sl_halo_close(struct sl_halo *halo)
 /* Both sides cut the rows that go from one part to a rank into the same pieces. */
 static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t n_rows)
 {
-    return layer->whole ? sl_split_rows(n_rows, 1, 0)
-                        : sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
+    if (layer->whole) {
+        return sl_split_rows(n_rows, 1, 0);
+    }
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
 }
 
 /* A number for each message of a pass. */
@@ -289,10 +301,16 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
         if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
             sl_handle_drop(piece);
         }
-        SL_TRY(st, *piece == NULL ? sl_matrix_register(n, layer->width, layer->element, piece) : SL_OK, done);
+        if (*piece == NULL) {
+            SL_TRY(st, sl_matrix_register(n, layer->width, layer->element, piece), done);
+        }
         SL_TRY(st, sl_halo_pack_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece), done);
         int64_t tag = tag_of(layer, slice, list->part, list->rank, c);
-        SL_TRY(st, (layer->whole ? sl_ranks_send : sl_ranks_offer)(*piece, list->rank, tag), done);
+        if (layer->whole) {
+            SL_TRY(st, sl_ranks_send(*piece, list->rank, tag), done);
+        } else {
+            SL_TRY(st, sl_ranks_offer(*piece, list->rank, tag), done);
+        }
     }
 done:
     for (uint32_t i = 0; i < N_WAITING; i++) {
@@ -306,7 +324,9 @@ enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_arg
 {
     enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < halo->n_lists; i++) {
-        SL_TRY(st, halo->list[i].part == q ? send_list(halo, head, layer, &halo->list[i], rows) : SL_OK, done);
+        if (halo->list[i].part == q) {
+            SL_TRY(st, send_list(halo, head, layer, &halo->list[i], rows), done);
+        }
     }
 done:
     return st;
@@ -328,7 +348,9 @@ enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_
     struct sl_split pieces = pieces_of(halo, layer, sl_halo_rows(halo, q));
     uint32_t from = rank_of(halo, q);
     enum sl_status st;
-    SL_TRY(st, slice == 0 ? sl_rows_reshape(&pieces, layer->width, layer->element, rows) : SL_OK, done);
+    if (slice == 0) {
+        SL_TRY(st, sl_rows_reshape(&pieces, layer->width, layer->element, rows), done);
+    }
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
         SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, slice, q, halo->rank, c)), done);
     }

@@ -68,12 +68,17 @@ static starpu_data_handle_t *sent_of(const struct sl_layer_pass *lp, uint32_t p,
     return &steps_of(lp)->pe[team].sent[pair_of(lp, q / steps_of(lp)->team)];
 }
 
+static starpu_data_handle_t *pair_handle(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
+{
+    return back ? sent_of(lp, p, q) : packed_of(lp, p, q);
+}
+
 /* PE p's own rows of those: from, or to, owner q. */
 static struct sl_slice slice_of(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
 {
     const struct sl_step_pe *pe = &steps_of(lp)->pe[p];
     uint32_t n = q == sl_plan_part(lp->pass->plan, p) ? 0 : n_asked(lp, p, q);
-    return (struct sl_slice){.handle = n == 0 ? NULL : *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)),
+    return (struct sl_slice){.handle = n == 0 ? NULL : *pair_handle(lp, back, p, q),
                              .row0 = (back ? pe->sent_row : pe->packed_row)[pair_of(lp, q)],
                              .n_rows = n};
 }
@@ -88,7 +93,9 @@ static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint
     uint32_t n = 0;
     for (uint32_t i = first_p; i < first_p + team && i < plan->n_parts; i++) {
         for (uint32_t j = first_q; j < first_q + team && j < plan->n_parts; j++) {
-            n += i == j ? 0 : n_asked(lp, sl_plan_peer(plan, p, i), j);
+            if (i != j) {
+                n += n_asked(lp, sl_plan_peer(plan, p, i), j);
+            }
         }
     }
     return n;
@@ -134,7 +141,7 @@ static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint
     if (n_rows > 0) {
         SL_TRY(st, sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept), done);
         SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, s->shards->row_element, kept), done);
-        *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)) = *kept;
+        *pair_handle(lp, back, p, q) = *kept;
     }
 done:
     return st;
@@ -148,9 +155,11 @@ static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uin
     enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < plan->n_pes; p++) {
         bool stands = team_of(lp, p, sl_plan_part(plan, p)) == p;
-        for (uint32_t q = 0; st == SL_OK && stands && q < plan->n_parts; q += s->team) {
-            if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
-                st = shape_pair(lp, back, p, q, n_columns);
+        if (stands) {
+            for (uint32_t q = 0; st == SL_OK && q < plan->n_parts; q += s->team) {
+                if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
+                    st = shape_pair(lp, back, p, q, n_columns);
+                }
             }
         }
     }
@@ -178,9 +187,10 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
         requester[n] = peer;
         n += packed[n].n_rows > 0;
     }
-    return n == 0 ? SL_OK
-                  : sl_pack_submit(&head, own_rows(lp, owner), n_parts, block_of(lp, owner)->inverse, n, requester,
-                                   packed);
+    if (n == 0) {
+        return SL_OK;
+    }
+    return sl_pack_submit(&head, own_rows(lp, owner), n_parts, block_of(lp, owner)->inverse, n, requester, packed);
 }
 
 /* What the teams of PE p and owner q have for each other, if anything: one more parcel. */
@@ -194,7 +204,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
         s->parcels[(*n)++] =
             (struct sl_parcel){.from = back ? p : owner,
                                .to = back ? owner : p,
-                               .what = back ? sent_of(lp, p, q) : packed_of(lp, p, q),
+                               .what = pair_handle(lp, back, p, q),
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
                                .n_columns = sl_layer_pass_order(lp)->travels,
@@ -242,7 +252,10 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
         st = pack(lp, p);
     }
-    return st == SL_OK ? travel(lp, false) : st;
+    if (st == SL_OK) {
+        st = travel(lp, false);
+    }
+    return st;
 }
 
 static bool attends(const struct sl_layer_pass *lp)
@@ -257,11 +270,13 @@ static void keep(const struct sl_layer_pass *lp, bool back)
     for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         struct sl_slot_pe *slot = slot_of(lp, p);
         bool stands = team_of(lp, p, sl_plan_part(s->plan, p)) == p;
-        for (uint32_t q = 0; stands && q < s->plan->n_parts; q += s->team) {
-            size_t pair = pair_of(lp, q / s->team);
-            *(back ? sent_of(lp, p, q) : packed_of(lp, p, q)) = NULL;
-            sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair]);
-            sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair]);
+        if (stands) {
+            for (uint32_t q = 0; q < s->plan->n_parts; q += s->team) {
+                size_t pair = pair_of(lp, q / s->team);
+                *pair_handle(lp, back, p, q) = NULL;
+                sl_matrix_keep(&(back ? slot->sent : slot->packed)[pair]);
+                sl_matrix_keep(&(back ? slot->returned : slot->arrived)[pair]);
+            }
         }
     }
 }
@@ -308,10 +323,12 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c
     struct sl_slice packed[SL_MAX_PES];
     struct sl_source_handles sources = sources_of(lp, p, weights_of(lp, p, &weights), packed);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    return attends(lp) ? sl_attend_forward_submit(&head, block, row, chunk_edges(lp, p, c), &sources, beta, out,
-                                                  sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c])
-                       : sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row,
-                                                     chunk_edges(lp, p, c), &sources, beta, out);
+    if (attends(lp)) {
+        return sl_attend_forward_submit(&head, block, row, chunk_edges(lp, p, c), &sources, beta, out,
+                                        sl_layer_pass_rows(lp, p, SL_ROWS_SCALES)->chunk[c]);
+    }
+    return sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row, chunk_edges(lp, p, c),
+                                       &sources, beta, out);
 }
 
 /* ---- backward ---- */
@@ -319,8 +336,10 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c
 /* Columns of the gradients that go back. */
 static uint32_t width_back(const struct sl_layer_pass *lp)
 {
-    return attends(lp) ? sl_layer_pass_order(lp)->travels
-                       : sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
+    if (attends(lp)) {
+        return sl_layer_pass_order(lp)->travels;
+    }
+    return sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
 }
 
 /* PE p packs, for each other owner, the gradients of the rows it got from there. */
@@ -354,8 +373,11 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     }
     if (n > 0) {
         edges.n_edges = n_edges_of(lp, p) * n_rows / first[n_parts];
-        st = attends(lp) ? sl_attend_backward_submit(&head, block, &gradients, edges.n_edges, n, t0, packed, sent)
-                         : sl_aggregate_backward_submit(&head, &edges, n, t0, sent);
+        if (attends(lp)) {
+            st = sl_attend_backward_submit(&head, block, &gradients, edges.n_edges, n, t0, packed, sent);
+        } else {
+            st = sl_aggregate_backward_submit(&head, &edges, n, t0, sent);
+        }
     }
     return st;
 }
@@ -385,14 +407,21 @@ done:
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && attends(lp) && p < lp->pass->plan->end_pe; p++) {
-        st = sides(lp, p);
+    if (attends(lp)) {
+        for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
+            st = sides(lp, p);
+        }
     }
-    st = st == SL_OK ? shape_pairs(lp, true, width_back(lp)) : st;
+    if (st == SL_OK) {
+        st = shape_pairs(lp, true, width_back(lp));
+    }
     for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
         st = pack_gradients(lp, p);
     }
-    return st == SL_OK ? travel(lp, true) : st;
+    if (st == SL_OK) {
+        st = travel(lp, true);
+    }
+    return st;
 }
 
 static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struct sl_rows *out)
@@ -429,11 +458,14 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width_back(lp), sizeof(sl_real), out), done);
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
-        SL_TRY(st,
-               attends(lp) ? sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c],
-                                                         out->chunk[c])
-                           : sl_accumulate_submit(&head, &shares, row, out->chunk[c]),
-               done);
+        if (attends(lp)) {
+            SL_TRY(st,
+                   sl_attend_accumulate_submit(&head, &attended, row, sl_layer_pass_travels(lp, p)->chunk[c],
+                                               out->chunk[c]),
+                   done);
+        } else {
+            SL_TRY(st, sl_accumulate_submit(&head, &shares, row, out->chunk[c]), done);
+        }
     }
 done:
     return st;

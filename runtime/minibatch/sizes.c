@@ -55,7 +55,9 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
-        sizes->row_gradient_bytes += layer != s->model->layer || layer->training.project_first ? n_ids * row : 0;
+        if (layer != s->model->layer || layer->training.project_first) {
+            sizes->row_gradient_bytes += n_ids * row;
+        }
     }
     sizes->feature_bytes += feature_bytes(s, p);
 }
@@ -72,14 +74,18 @@ static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe
     for (uint32_t q = asked; q < end_asked; q++) {
         for (uint32_t p = asking; p < end_asking; p++) {
             pe[p].packed_row[(size_t)hop * n_parts + q] = row;
-            row += p == q ? 0 : sl_list_count(pe[p].counts + request, q);
+            if (p != q) {
+                row += sl_list_count(pe[p].counts + request, q);
+            }
         }
     }
     row = 0;
     for (uint32_t p = asking; p < end_asking; p++) {
         for (uint32_t q = asked; q < end_asked; q++) {
             pe[p].sent_row[(size_t)hop * n_parts + q] = row;
-            row += p == q ? 0 : sl_list_count(pe[p].counts + request, q);
+            if (p != q) {
+                row += sl_list_count(pe[p].counts + request, q);
+            }
         }
     }
 }

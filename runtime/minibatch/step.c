@@ -109,7 +109,7 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
 static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && s->shards->is_sparse && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, s->plan->n_layers);
         st = sl_nonzeros_submit(&head, s->plan->n_parts, slot->pe[p].frontier, part->first, part->sparse.offsets,
@@ -154,8 +154,12 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
         SL_TRY(st, send_requests(s, step, hop, slot), done);
         SL_TRY(st, merge(s, step, hop, slot), done);
     }
-    SL_TRY(st, count_nonzeros(s, step, slot), done);
-    SL_TRY(st, s->plan->n_ranks > 1 ? share_counts(s, step, slot) : SL_OK, done);
+    if (s->shards->is_sparse) {
+        SL_TRY(st, count_nonzeros(s, step, slot), done);
+    }
+    if (s->plan->n_ranks > 1) {
+        SL_TRY(st, share_counts(s, step, slot), done);
+    }
     s->n_sampled = step + 1;
 done:
     return flush_bundles(s, st);
@@ -184,7 +188,7 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
     uint32_t level = s->plan->n_layers;
     enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; !s->shards->is_sparse && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_pass_pe *pe = &s->pass.pe[p];
         struct sl_split split = gathered(s, p);
         const struct sl_shard *part = sl_step_shard(s, p);
@@ -198,7 +202,9 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
         SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_element, &pe->features), done);
-        SL_TRY(st, hot == NULL ? SL_OK : update_cache(s, &head, hot), done);
+        if (hot != NULL) {
+            SL_TRY(st, update_cache(s, &head, hot), done);
+        }
         for (uint32_t c = 0; c < split.n_chunks; c++) {
             SL_TRY(st, sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]), done);
         }
@@ -243,7 +249,9 @@ enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct s
     sl_step_begin(s, step);
     SL_TRY(st, sl_replicas_plan(&s->replicas, step), done);
     SL_TRY(st, sl_step_sizes(s, step, sizes_out), done);
-    SL_TRY(st, gather(s, step), done);
+    if (!s->shards->is_sparse) {
+        SL_TRY(st, gather(s, step), done);
+    }
     for (uint32_t i = 0; i < s->model->n_layers; i++) {
         SL_TRY(st, sl_layer_forward(s, i), done);
     }
@@ -263,10 +271,9 @@ enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl
 {
     enum sl_status st = SL_OK;
     uint64_t ahead = step + s->settings->depth;
-    while (st == SL_OK && s->n_sampled < ahead && s->n_sampled < s->plan->n_steps) {
-        st = sl_step_sample(s, s->n_sampled);
+    while (s->n_sampled < ahead && s->n_sampled < s->plan->n_steps) {
+        SL_TRY(st, sl_step_sample(s, s->n_sampled), done);
     }
-    SL_TRY(st, st, done);
     SL_TRY(st, sl_step_compute(s, step, adam, loss_total, sizes_out), done);
     if (s->n_sampled == ahead && ahead < s->plan->n_steps) {
         SL_TRY(st, sl_step_sample(s, ahead), done);

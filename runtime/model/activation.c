@@ -29,7 +29,10 @@ static bool trains_group(const struct sl_layer_pass *lp, uint32_t r)
 /* The handle of a matrix of two rows that is kept for the run. */
 static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, starpu_data_handle_t *handle)
 {
-    return *handle != NULL ? SL_OK : sl_matrix_register(2, lp->layer->n_out, element, handle);
+    if (*handle != NULL) {
+        return SL_OK;
+    }
+    return sl_matrix_register(2, lp->layer->n_out, element, handle);
 }
 
 /* The split of PE p's rows of the output level: known of PEs of other ranks, too. */
@@ -42,7 +45,10 @@ static const struct sl_split *split_of(const struct sl_layer_pass *lp, uint32_t 
 static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, const struct sl_partials *list)
 {
     const struct sl_block_source *source = lp->pass->source;
-    return source->share == NULL ? SL_OK : source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
+    if (source->share == NULL) {
+        return SL_OK;
+    }
+    return source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
 /* Where group r's partials begin: at the same place in every rank, which need not know how many those before it have. */
@@ -71,11 +77,10 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
             batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
             group->n_rows[lp->i] += batch->chunk_rows[batch->moments.n];
             SL_TRY(st, sl_partials_next(&batch->moments, 2, width, sizeof(double), &pair), done);
-            SL_TRY(st,
-                   sl_plan_here(lp->pass->plan, p)
-                       ? sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair)
-                       : SL_OK,
-                   done);
+            if (sl_plan_here(lp->pass->plan, p)) {
+                SL_TRY(st, sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair),
+                       done);
+            }
             SL_TRY(st, share(lp, p, false, &batch->moments), done);
         }
     }
@@ -237,11 +242,17 @@ enum sl_status sl_activate(const struct sl_layer_pass *lp)
     struct activation activation = end_of(lp);
     enum sl_status st = SL_OK;
     if (lp->layer->norm == SL_NORM_BATCH) {
-        SL_TRY(st, lp->pass->training ? batch_statistics(lp) : fixed_statistics(lp), done);
+        if (lp->pass->training) {
+            SL_TRY(st, batch_statistics(lp), done);
+        } else {
+            SL_TRY(st, fixed_statistics(lp), done);
+        }
     }
     SL_TRY(st, activate(lp, &activation), done);
-    for (uint32_t k = 0, p = 0; activation.norm == SL_NORM_NONE && sl_layer_pass_pe(lp, k, &p); k++) {
-        sl_layer_pass_done(lp, p, SL_ROWS_Z); /* the way back needs the gate alone */
+    if (activation.norm == SL_NORM_NONE) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            sl_layer_pass_done(lp, p, SL_ROWS_Z); /* the way back needs the gate alone */
+        }
     }
 done:
     return st;
@@ -280,7 +291,9 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
     for (uint32_t p = pes.first; p < pes.end; p++) {
         for (uint32_t c = 0; c < split_of(lp, p)->n_chunks; c++) {
             SL_TRY(st, sl_partials_next(sums, 2, lp->layer->n_out, sizeof(double), &partial), done);
-            SL_TRY(st, sl_plan_here(lp->pass->plan, p) ? chunk_sums(lp, p, c, partial) : SL_OK, done);
+            if (sl_plan_here(lp->pass->plan, p)) {
+                SL_TRY(st, chunk_sums(lp, p, c, partial), done);
+            }
             SL_TRY(st, share(lp, p, true, sums), done);
         }
     }
@@ -307,13 +320,13 @@ static enum sl_status batch_sums(const struct sl_layer_pass *lp)
     for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
         const struct sl_parameter *parameter = lp->pass->model[v].layer[lp->i].parameter;
         struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
-        SL_TRY(st,
-               sl_plan_trains(lp->pass->plan, v)
-                   ? sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
-                                                  parameter[SL_NORM_WEIGHT].gradient_handle,
-                                                  parameter[SL_NORM_BIAS].gradient_handle)
-                   : SL_OK,
-               done);
+        if (sl_plan_trains(lp->pass->plan, v)) {
+            SL_TRY(st,
+                   sl_batchnorm_gradient_submit(&head, n_groups, of_groups + v * n_groups,
+                                                parameter[SL_NORM_WEIGHT].gradient_handle,
+                                                parameter[SL_NORM_BIAS].gradient_handle),
+                   done);
+        }
     }
 done:
     return st;
@@ -358,7 +371,9 @@ enum sl_status sl_deactivate(const struct sl_layer_pass *lp)
 {
     struct activation activation = end_of(lp);
     enum sl_status st;
-    SL_TRY(st, lp->layer->norm == SL_NORM_BATCH ? batch_sums(lp) : SL_OK, done);
+    if (lp->layer->norm == SL_NORM_BATCH) {
+        SL_TRY(st, batch_sums(lp), done);
+    }
     st = deactivate(lp, &activation);
 done:
     return st;

@@ -70,7 +70,9 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)), done);
         SL_TRY(st, sl_project_back(lp, p, SL_DERIVED), done);
-        SL_TRY(st, lp->layer->residual && lp->i > 0 ? sl_residual_back(lp, p) : SL_OK, done);
+        if (lp->layer->residual && lp->i > 0) {
+            SL_TRY(st, sl_residual_back(lp, p), done);
+        }
     }
 done:
     return st;

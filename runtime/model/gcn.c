@@ -14,8 +14,10 @@
 
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_layer_pass_order(lp)->project_first ? sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
-                                                  : SL_OK;
+    if (sl_layer_pass_order(lp)->project_first) {
+        return sl_bias(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    }
+    return SL_OK;
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -47,14 +49,29 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? SL_OK : sl_sum_back(lp, WEIGHT), done);
-    SL_TRY(st, wanted ? lp->pass->source->send_back(lp) : SL_OK, done);
-    SL_TRY(st, project_first ? sl_bias_back(lp) : sl_sum_gradient(lp, WEIGHT, true), done);
-    for (uint32_t k = 0, p = 0; wanted && sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)), done);
-        SL_TRY(st, project_first ? sl_project_back(lp, p, WEIGHT) : SL_OK, done);
-        SL_TRY(st, lp->layer->residual && lp->i > 0 ? sl_residual_back(lp, p) : SL_OK, done);
+    if (!project_first) {
+        SL_TRY(st, sl_sum_back(lp, WEIGHT), done);
+    }
+    if (wanted) {
+        SL_TRY(st, lp->pass->source->send_back(lp), done);
+    }
+    if (project_first) {
+        SL_TRY(st, sl_bias_back(lp), done);
+    } else {
+        SL_TRY(st, sl_sum_gradient(lp, WEIGHT, true), done);
+    }
+    if (wanted) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
+            SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
+                   done);
+            if (project_first) {
+                SL_TRY(st, sl_project_back(lp, p, WEIGHT), done);
+            }
+            if (lp->layer->residual && lp->i > 0) {
+                SL_TRY(st, sl_residual_back(lp, p), done);
+            }
+        }
     }
 done:
     return st;

@@ -75,7 +75,9 @@ done:
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
     enum sl_status st;
-    SL_TRY(st, lp->layer->activates_input ? sl_activate_input(lp) : SL_OK, done);
+    if (lp->layer->activates_input) {
+        SL_TRY(st, sl_activate_input(lp), done);
+    }
     st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 done:
     return st;
@@ -104,7 +106,9 @@ static enum sl_status return_initial(const struct sl_layer_pass *lp, uint32_t p)
     const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    SL_TRY(st, lp->level == 0 ? open_initial(lp, p) : SL_OK, done);
+    if (lp->level == 0) {
+        SL_TRY(st, open_initial(lp, p), done);
+    }
     for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
         struct sl_blend_rows from = {ga->chunk[c], 0};
         SL_TRY(st,
@@ -122,10 +126,12 @@ static enum sl_status hand_down(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_rows *g = &lp->pass->pe[p].layer[0][SL_ROWS_GINITIAL];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    for (uint32_t c = 0; lp->i == 1 && c < g->split.n_chunks; c++) {
-        struct sl_blend_rows from = {g->chunk[c], 0};
-        struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
-        SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
+    if (lp->i == 1) {
+        for (uint32_t c = 0; c < g->split.n_chunks; c++) {
+            struct sl_blend_rows from = {g->chunk[c], 0};
+            struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
+            SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
+        }
     }
 done:
     return st;
@@ -145,7 +151,9 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
                                                        : sl_layer_pass_input_gradient(lp, p);
         SL_TRY(st, lp->pass->source->sum_back(lp, p, g), done);
     }
-    SL_TRY(st, lp->layer->activates_input ? sl_deactivate_input(lp) : SL_OK, done);
+    if (lp->layer->activates_input) {
+        SL_TRY(st, sl_deactivate_input(lp), done);
+    }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_TRY(st, hand_down(lp, p), done);
     }

@@ -31,7 +31,9 @@ static enum sl_status backward_rows(const struct sl_layer_pass *lp, uint32_t p)
     const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     enum sl_status st = SL_OK;
-    SL_TRY(st, lp->i > 0 ? sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT, lp->from, lp->layer->n_in) : SL_OK, done);
+    if (lp->i > 0) {
+        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GINPUT, lp->from, lp->layer->n_in), done);
+    }
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
         SL_TRY(st, sl_multiply_back(lp, p, row, SL_NEIGH, true, gz->chunk[c]), done);

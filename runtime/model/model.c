@@ -135,16 +135,27 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t
     uint32_t n_layers = sl_model_layers(settings);
     bool aggregates = i >= before && i < before + settings->layers;
     layer->last = i + 1 == n_layers;
-    layer->kind = i < before ? model->first : aggregates ? model->layer : model->last;
-    layer->number = i < before ? 0 : i - before;
-    layer->from = i < before ? settings->layers : settings->layers - (i - before);
-    layer->level = aggregates ? layer->from - 1 : layer->from;
+    layer->kind = model->last;
+    layer->number = i - before;
+    layer->from = settings->layers - layer->number;
+    layer->level = layer->from;
+    if (i < before) {
+        layer->kind = model->first;
+        layer->number = 0;
+        layer->from = layer->level = settings->layers;
+    } else if (aggregates) {
+        layer->kind = model->layer;
+        layer->level = layer->from - 1;
+    }
     layer->n_in = i == 0 ? n_features : settings->hidden;
     layer->n_out = layer->last ? n_classes : settings->hidden;
     layer->hidden = !layer->last && !layer->kind->linear;
-    layer->norm = layer->kind->norms_input      ? SL_NORM_LAYER
-                  : layer->hidden && aggregates ? settings->norm
-                                                : SL_NORM_NONE;
+    layer->norm = SL_NORM_NONE;
+    if (layer->kind->norms_input) {
+        layer->norm = SL_NORM_LAYER;
+    } else if (layer->hidden && aggregates) {
+        layer->norm = settings->norm;
+    }
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
     layer->residual = settings->residual && layer->hidden && layer->n_in == layer->n_out;
     order_layer(settings, i == 0, sparse, layer);
@@ -189,7 +200,9 @@ static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i,
     for (int k = 0; k < SL_N_PARAMETERS; k++) {
         SL_TRY(st, open_by_kind(settings->seed, i, k, layer), done);
     }
-    st = layer->norm != SL_NORM_NONE ? open_norm(layer) : SL_OK;
+    if (layer->norm != SL_NORM_NONE) {
+        st = open_norm(layer);
+    }
 done:
     return st;
 }
@@ -305,7 +318,10 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     enum sl_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
-    uint32_t n = !sl_parameter_trained(p) ? 0 : state ? 3 : 1;
+    uint32_t n = state ? 3 : 1;
+    if (!sl_parameter_trained(p)) {
+        return 0;
+    }
     for (uint32_t j = 0; j < n; j++) {
         out[j] = (struct item){.array = arrays[j], .n_rows = p->n_rows, .n_columns = p->n_columns};
         out[j].layout = layout_of(&kind, names, state);
@@ -323,10 +339,13 @@ static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for pur
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             n += list_parameter(model, i, k, purpose, out + n);
         }
-        for (uint32_t row = 0; layer->running != NULL && row < 2; row++) {
-            out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
-            out[n].n_columns = layer->n_out;
-            name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number, "");
+        if (layer->running != NULL) {
+            for (uint32_t row = 0; row < 2; row++) {
+                out[n] = (struct item){.array = layer->running + (size_t)row * layer->n_out, .n_rows = 1};
+                out[n].n_columns = layer->n_out;
+                name_item(model, &out[n++], row == 0 ? "norms.#.running_mean" : "norms.#.running_var", layer->number,
+                          "");
+            }
         }
     }
     return n;
@@ -357,15 +376,18 @@ static struct sl_tensor framed(struct sl_tensor t)
 /* What a file has of it. */
 static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
 {
-    bool turned = item->layout == TRANSPOSED;
     if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
         struct sl_tensor heads =
             sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_heads, item->n_columns / item->n_heads, data);
         return item->layout == HEADS ? heads : framed(heads);
     }
-    return item->layout == VECTOR ? sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data)
-                                  : sl_tensor_make(item->name, SL_TENSOR_REAL, turned ? item->n_columns : item->n_rows,
-                                                   turned ? item->n_rows : item->n_columns, data);
+    if (item->layout == VECTOR) {
+        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, 0, data);
+    }
+    if (item->layout == TRANSPOSED) {
+        return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_columns, item->n_rows, data);
+    }
+    return sl_tensor_make(item->name, SL_TENSOR_REAL, item->n_rows, item->n_columns, data);
 }
 
 static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
@@ -460,7 +482,9 @@ static bool belongs(const char *name, const struct item *items, uint32_t n)
 {
     size_t counted = bytes_before(name, ".num_batches_tracked");
     size_t whole = bytes_before(name, ".moment1");
-    whole = name[whole] != '\0' ? whole : bytes_before(name, ".moment2");
+    if (name[whole] == '\0') {
+        whole = bytes_before(name, ".moment2");
+    }
     for (uint32_t i = 0; i < n; i++) {
         const char *own = items[i].name;
         size_t norm = bytes_before(own, ".running_mean");
@@ -522,7 +546,9 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
     sl_real *all = NULL;
     enum sl_status st;
     SL_TRY(st, list_from_file(model, state, tensors, items, &n), done);
-    SL_TRY(st, !state && !sl_is_checkpoint(tensors) ? check_surplus(tensors, items, n) : SL_OK, done);
+    if (!state && !sl_is_checkpoint(tensors)) {
+        SL_TRY(st, check_surplus(tensors, items, n), done);
+    }
     for (uint32_t i = 0; i < n; i++) {
         n_entries += (size_t)items[i].n_rows * items[i].n_columns;
     }
@@ -598,7 +624,9 @@ uint64_t sl_model_trained_bytes(const struct sl_model *model)
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_N_PARAMETERS; k++) {
             const struct sl_parameter *parameter = &model->layer[i].parameter[k];
-            n += sl_parameter_trained(parameter) ? (uint64_t)parameter->n_rows * parameter->n_columns : 0;
+            if (sl_parameter_trained(parameter)) {
+                n += (uint64_t)parameter->n_rows * parameter->n_columns;
+            }
         }
     }
     return n * sizeof(sl_real);

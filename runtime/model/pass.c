@@ -102,12 +102,20 @@ enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, e
         return sl_rows_reshape(split, width, element, rows);
     }
     bool there = rows->chunk != NULL; /* to be computed again */
-    return there ? SL_OK : sl_rows_register(split, width, element, rows);
+    if (there) {
+        return SL_OK;
+    }
+    return sl_rows_register(split, width, element, rows);
 }
 
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
 {
-    (lp->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_layer_pass_rows(lp, p, role));
+    struct sl_rows *rows = sl_layer_pass_rows(lp, p, role);
+    if (lp->pass->keeps) {
+        sl_rows_keep(rows);
+    } else {
+        sl_rows_drop(rows);
+    }
 }
 
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c)
@@ -140,7 +148,10 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
 static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, bool wanted, starpu_data_handle_t *out)
 {
     *out = NULL;
-    return wanted && !lp->layer->bias_vanishes ? sl_layer_pass_partial(lp, p, SL_BIAS, out) : SL_OK;
+    if (wanted && !lp->layer->bias_vanishes) {
+        return sl_layer_pass_partial(lp, p, SL_BIAS, out);
+    }
+    return SL_OK;
 }
 
 /* ---- products with the layer's input rows, dense or sparse ---- */
@@ -215,7 +226,9 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
         SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]),
                done);
-        SL_TRY(st, beside != NULL ? beside(lp, p, c) : SL_OK, done);
+        if (beside != NULL) {
+            SL_TRY(st, beside(lp, p, c), done);
+        }
     }
 done:
     return st;
@@ -263,16 +276,18 @@ void sl_project_done(const struct sl_layer_pass *lp)
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; lp->i > 0 && sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
-        const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
-        struct sl_task_args head = sl_layer_pass_head(lp, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
-        for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
-            SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                  ga->chunk[c], 0),
-                   done);
+    if (lp->i > 0) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp));
+            const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
+            struct sl_task_args head = sl_layer_pass_head(lp, p);
+            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA, lp->level, lp->layer->n_in), done);
+            for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
+                SL_TRY(st,
+                       sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
+                                                      ga->chunk[c], 0),
+                       done);
+            }
         }
     }
 done:
@@ -345,9 +360,13 @@ static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct sum
     enum sl_status st;
     SL_TRY(st, lp->pass->source->send(lp), done);
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, begins ? shape_sums(lp, p, summation->result) : SL_OK, done);
+        if (begins) {
+            SL_TRY(st, shape_sums(lp, p, summation->result), done);
+        }
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, begins && summation->begin != NULL ? summation->begin(lp, p, c) : SL_OK, done);
+            if (begins && summation->begin != NULL) {
+                SL_TRY(st, summation->begin(lp, p, c), done);
+            }
             SL_TRY(st, summation->combine(lp, p, c), done);
         }
     }
@@ -394,8 +413,8 @@ enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chu
     enum sl_status st = SL_OK;
     if (summation.begun) {
         SL_TRY(st, project_and_begin(lp, parameter, begin), done);
-    } else {
-        SL_TRY(st, project_first ? sl_project(lp, parameter) : SL_OK, done);
+    } else if (project_first) {
+        SL_TRY(st, sl_project(lp, parameter), done);
     }
     st = sum_slices(lp, &summation);
 done:
@@ -413,13 +432,15 @@ enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, starpu_data_h
 enum sl_status sl_bias_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; !lp->layer->bias_vanishes && sl_layer_pass_pe(lp, k, &p); k++) {
-        const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
-        struct sl_task_args head = sl_layer_pass_head(lp, p);
-        for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-            starpu_data_handle_t gb;
-            SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
-            SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
+    if (!lp->layer->bias_vanishes) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
+            struct sl_task_args head = sl_layer_pass_head(lp, p);
+            for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
+                starpu_data_handle_t gb;
+                SL_TRY(st, sl_layer_pass_partial(lp, p, SL_BIAS, &gb), done);
+                SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
+            }
         }
     }
 done:

@@ -17,9 +17,11 @@
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
-    return first ? sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF,
-                               sl_layer_pass_value(lp, p, SL_BIAS), 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c])
-                 : SL_OK;
+    if (first) {
+        return sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SL_SELF,
+                           sl_layer_pass_value(lp, p, SL_BIAS), 0, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    }
+    return SL_OK;
 }
 
 /* z from the sum. */
@@ -33,7 +35,9 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     enum sl_status st;
     SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, SL_BIAS), begun, z),
            done);
-    st = begun ? SL_OK : sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
+    if (!begun) {
+        st = sl_multiply(lp, p, row, SL_SELF, NULL, 1, z);
+    }
 done:
     return st;
 }
@@ -47,7 +51,9 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     }
     sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
     SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
-    st = sl_layer_pass_ends(lp) ? finish(lp, p, c, sum) : SL_OK;
+    if (sl_layer_pass_ends(lp)) {
+        st = finish(lp, p, c, sum);
+    }
 done:
     return st;
 }
@@ -88,7 +94,9 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
             sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SL_SELF), 1, gh, place.row),
             done);
     }
-    st = lp->layer->residual ? sl_residual_back(lp, p) : SL_OK;
+    if (lp->layer->residual) {
+        st = sl_residual_back(lp, p);
+    }
 done:
     return st;
 }
@@ -98,15 +106,28 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
     enum sl_status st;
-    SL_TRY(st, project_first ? SL_OK : sl_sum_back(lp, SL_NEIGH), done);
-    SL_TRY(st, wanted ? lp->pass->source->send_back(lp) : SL_OK, done);
-    SL_TRY(st, project_first ? SL_OK : sl_sum_gradient(lp, SL_NEIGH, false), done);
+    if (!project_first) {
+        SL_TRY(st, sl_sum_back(lp, SL_NEIGH), done);
+    }
+    if (wanted) {
+        SL_TRY(st, lp->pass->source->send_back(lp), done);
+    }
+    if (!project_first) {
+        SL_TRY(st, sl_sum_gradient(lp, SL_NEIGH, false), done);
+    }
     SL_TRY(st, self_gradient(lp), done);
-    for (uint32_t k = 0, p = 0; wanted && sl_layer_pass_pe(lp, k, &p); k++) {
-        struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)), done);
-        SL_TRY(st, project_first ? sl_project_back(lp, p, SL_NEIGH) : SL_OK, done);
-        SL_TRY(st, lp->i > 0 ? self_rows(lp, p) : SL_OK, done);
+    if (wanted) {
+        for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+            struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
+            SL_TRY(st, lp->pass->source->sum_back(lp, p, project_first ? gy : sl_layer_pass_input_gradient(lp, p)),
+                   done);
+            if (project_first) {
+                SL_TRY(st, sl_project_back(lp, p, SL_NEIGH), done);
+            }
+            if (lp->i > 0) {
+                SL_TRY(st, self_rows(lp, p), done);
+            }
+        }
     }
 done:
     return st;

@@ -33,7 +33,9 @@ static uint32_t find_places(const struct sl_partition *partition, uint32_t *plac
         }
     }
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        place[v] = place[v] == NOT_THERE ? NOT_THERE : n++;
+        if (place[v] != NOT_THERE) {
+            place[v] = n++;
+        }
     }
     return n;
 }
@@ -111,7 +113,9 @@ static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *p
     SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *b->inner_offsets, "offsets", &b->inner_offsets), done);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         b->inner_offsets[v] = n;
-        n += place[v] == NOT_THERE ? graph->offsets[v + 1] - graph->offsets[v] : 0;
+        if (place[v] == NOT_THERE) {
+            n += graph->offsets[v + 1] - graph->offsets[v];
+        }
     }
     b->inner_offsets[graph->n_vertices] = n;
     SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_sources, "neighbours within chunks", &b->inner_sources), done);
@@ -190,7 +194,9 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     SL_TRY(st, fill_tables(shards, graph->in.part_of, b), done);
     SL_TRY(st, number_neighbours(in, graph->in.part_of, place, &b->sources), done);
     SL_TRY(st, list_inner(in, place, b), done);
-    st = out->offsets == NULL ? SL_OK : number_neighbours(out, graph->in.part_of, place, &b->destinations);
+    if (out->offsets != NULL) {
+        st = number_neighbours(out, graph->in.part_of, place, &b->destinations);
+    }
 done:
     return st;
 }
@@ -217,14 +223,16 @@ done:
 
 void sl_pipe_boundary_close(struct sl_pipe_boundary *b)
 {
-    for (uint32_t q = 0; b->chunk != NULL && q < b->n_chunks; q++) {
-        sl_handle_close(b->chunk[q].first);
-        sl_handle_close(b->chunk[q].rows);
-        sl_handle_close(b->chunk[q].in.vertices);
-        sl_handle_close(b->chunk[q].inner.offsets);
-        sl_handle_close(b->chunk[q].inner.vertices);
-        if (b->destinations != NULL) {
-            sl_handle_close(b->chunk[q].out.vertices);
+    if (b->chunk != NULL) {
+        for (uint32_t q = 0; q < b->n_chunks; q++) {
+            sl_handle_close(b->chunk[q].first);
+            sl_handle_close(b->chunk[q].rows);
+            sl_handle_close(b->chunk[q].in.vertices);
+            sl_handle_close(b->chunk[q].inner.offsets);
+            sl_handle_close(b->chunk[q].inner.vertices);
+            if (b->destinations != NULL) {
+                sl_handle_close(b->chunk[q].out.vertices);
+            }
         }
     }
     sl_handle_close(b->parts);

@@ -41,7 +41,9 @@ void sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages, uint32_t
                 const struct way *before = &best[s - 1][first];
                 sum += seconds[first];
                 struct way here = {fmax(before->slowest, sum), before->squares + sum * sum, first};
-                best[s][end] = is_better(&here, &best[s][end]) ? here : best[s][end];
+                if (is_better(&here, &best[s][end])) {
+                    best[s][end] = here;
+                }
             }
         }
     }
@@ -70,9 +72,10 @@ static void average(const struct sl_model *model, double *seconds)
         double sum = 0;
         double n = 0;
         for (uint32_t k = 0; k < model->n_layers; k++) {
-            bool alike = are_alike(&model->layer[i], &model->layer[k]);
-            sum += alike ? seconds[k] : 0;
-            n += alike;
+            if (are_alike(&model->layer[i], &model->layer[k])) {
+                sum += seconds[k];
+                n++;
+            }
         }
         mean[i] = sum / n;
     }

@@ -41,7 +41,9 @@ static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
             drop_layer_rows(p, i - 1, slot);
         }
     }
-    SL_TRY(st, sl_pipe_has_last(p) ? submit_loss(p, slot) : SL_OK, done);
+    if (sl_pipe_has_last(p)) {
+        SL_TRY(st, submit_loss(p, slot), done);
+    }
     drop_layer_rows(p, p->end_layer - 1, slot);
 done:
     return st;
@@ -81,9 +83,11 @@ static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
 static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool snapshot)
 {
     const struct sl_pipe *p = lp->pass->owner;
-    for (uint32_t q = 0; sl_pipe_aggregates(lp) && !snapshot && q < p->graph.n_chunks; q++) {
-        if (p->order.slot_of[q] == slot && !sl_plan_here(&p->plan, q)) {
-            sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+    if (sl_pipe_aggregates(lp) && !snapshot) {
+        for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
+            if (p->order.slot_of[q] == slot && !sl_plan_here(&p->plan, q)) {
+                sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+            }
         }
     }
 }
@@ -91,8 +95,14 @@ static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool
 /* The first slot has read what travelled back. */
 static void release_returned(const struct sl_layer_pass *lp)
 {
-    for (uint32_t q = 0; sl_pipe_aggregates(lp) && q < lp->pass->plan->n_pes; q++) {
-        (lp->pass->keeps ? sl_rows_keep : sl_rows_drop)(sl_pipe_returned(lp, q));
+    if (sl_pipe_aggregates(lp)) {
+        for (uint32_t q = 0; q < lp->pass->plan->n_pes; q++) {
+            if (lp->pass->keeps) {
+                sl_rows_keep(sl_pipe_returned(lp, q));
+            } else {
+                sl_rows_drop(sl_pipe_returned(lp, q));
+            }
+        }
     }
 }
 
@@ -102,13 +112,15 @@ static void take_snapshot(struct sl_pipe *p)
     uint32_t n = p->graph.n_chunks;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
         struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
-        for (uint32_t q = 0; sl_pipe_aggregates(&lp) && q < n; q++) {
-            struct sl_rows *history = &p->history[(size_t)i * n + q];
-            struct sl_rows *now = sl_pipe_sent(&lp, q);
-            struct sl_rows old = *history;
-            *history = *now;
-            *now = (struct sl_rows){0};
-            sl_rows_drop(&old);
+        if (sl_pipe_aggregates(&lp)) {
+            for (uint32_t q = 0; q < n; q++) {
+                struct sl_rows *history = &p->history[(size_t)i * n + q];
+                struct sl_rows *now = sl_pipe_sent(&lp, q);
+                struct sl_rows old = *history;
+                *history = *now;
+                *now = (struct sl_rows){0};
+                sl_rows_drop(&old);
+            }
         }
     }
 }
@@ -212,7 +224,9 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
     enum sl_status st;
     begin(p, epoch);
     SL_TRY(st, derive(p), done);
-    SL_TRY(st, exact == NULL ? SL_OK : sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
+    if (exact != NULL) {
+        SL_TRY(st, sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
+    }
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
         SL_TRY(st, forward(p, slot), done);
         SL_TRY(st, wait_for_slots(p), done);
@@ -265,8 +279,9 @@ static void order_one(struct sl_pipe *p)
     o->n_ways = 1;
     o->n_slots = o->n_chunks;
     for (uint32_t q = largest + 1; q < p->plan.end_pe; q++) {
-        bool larger = part[q].end - part[q].first > part[largest].end - part[largest].first;
-        largest = larger ? q : largest;
+        if (part[q].end - part[q].first > part[largest].end - part[largest].first) {
+            largest = q;
+        }
     }
     for (uint32_t t = 0; t < o->n_chunks; t++) {
         o->chunk[t] = (largest + t) % o->n_chunks;
@@ -317,9 +332,11 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
     for (uint32_t level = 0; level <= p->work.model->layer[0].from; level++) {
         pe->split[level] = sl_split_rows(part->end - part->first, 1, 0);
     }
-    return shards->is_sparse ? SL_OK
-                             : sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element,
-                                                     sl_shards_features(shards, q), &pe->features);
+    if (shards->is_sparse) {
+        return SL_OK;
+    }
+    return sl_rows_register_over(&pe->split[0], shards->n_features, shards->row_element, sl_shards_features(shards, q),
+                                 &pe->features);
 }
 
 static enum sl_status open_partials(struct sl_pipe *p)
@@ -372,7 +389,10 @@ static enum sl_status open_boundary(struct sl_pipe *p)
     bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
     /* Else packed rows, or those of bf16, come to lie in blocks of all of a chunk's rows, or of float. */
     sl_pool_borrow_near_only(packs || rounds);
-    return packs ? sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary) : SL_OK;
+    if (packs) {
+        return sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary);
+    }
+    return SL_OK;
 }
 
 #define KEPT_BYTES ((uint64_t)64 << 20)
@@ -435,14 +455,18 @@ undo:
 static void close_rows(struct sl_pipe *p)
 {
     uint32_t n = p->graph.n_chunks;
-    for (uint32_t q = 0; p->pass.pe != NULL && q < n; q++) {
-        sl_rows_drop(&p->pass.pe[q].features);
+    if (p->pass.pe != NULL) {
+        for (uint32_t q = 0; q < n; q++) {
+            sl_rows_drop(&p->pass.pe[q].features);
+        }
     }
     if (p->pass.pe != NULL && p->sent != NULL && p->returned != NULL && p->summed != NULL) {
         drop_rows(p);
     }
-    for (size_t k = 0; p->history != NULL && k < (size_t)p->work.model->n_layers * n; k++) {
-        sl_rows_drop(&p->history[k]);
+    if (p->history != NULL) {
+        for (size_t k = 0; k < (size_t)p->work.model->n_layers * n; k++) {
+            sl_rows_drop(&p->history[k]);
+        }
     }
 }
 
@@ -450,8 +474,10 @@ void sl_pipe_close(struct sl_pipe *p)
 {
     close_rows(p);
     sl_pool_borrow_near_only(false);
-    for (uint32_t k = 0; p->gradients != NULL && k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
-        sl_partials_close(&p->gradients[k]);
+    if (p->gradients != NULL) {
+        for (uint32_t k = 0; k < p->work.model->n_layers * SL_N_PARAMETERS; k++) {
+            sl_partials_close(&p->gradients[k]);
+        }
     }
     sl_partials_close(&p->losses);
     sl_pipe_recompute_close(p);

@@ -48,9 +48,11 @@ static void drop_layer(struct sl_pass_pe *pe, uint32_t i, bool output_too)
 
 static void close_view(struct sl_pipe *view)
 {
-    for (uint32_t q = 0; view->pass.pe != NULL && q < view->graph.n_chunks; q++) {
-        for (uint32_t i = 0; i < view->work.model->n_layers; i++) {
-            drop_layer(&view->pass.pe[q], i, true);
+    if (view->pass.pe != NULL) {
+        for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
+            for (uint32_t i = 0; i < view->work.model->n_layers; i++) {
+                drop_layer(&view->pass.pe[q], i, true);
+            }
         }
     }
     sl_partials_close(&view->losses);
@@ -117,7 +119,9 @@ static enum sl_status submit_loss(struct sl_pipe *view, starpu_data_handle_t los
                                                .watched = view->watched,
                                                .total = loss};
     enum sl_status st;
-    SL_TRY(st, sl_pipe_has_last(view) ? sl_pipe_loss(view, &lp) : SL_OK, done);
+    if (sl_pipe_has_last(view)) {
+        SL_TRY(st, sl_pipe_loss(view, &lp), done);
+    }
     st = sl_transport_loss(view->work.transport, &head, &losses);
 done:
     return st;

@@ -39,10 +39,12 @@ done:
 
 static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo, struct sl_pipe_side *out)
 {
-    *out = (struct sl_pipe_side){.halo = halo,
-                                 .first_of = halo != NULL ? halo->first : shards->partition->first,
-                                 .first = halo != NULL ? halo->first_handle : shards->first,
-                                 .factors = halo != NULL ? halo->factors : shards->factors};
+    *out =
+        (struct sl_pipe_side){.first_of = shards->partition->first, .first = shards->first, .factors = shards->factors};
+    if (halo != NULL) {
+        *out = (struct sl_pipe_side){
+            .halo = halo, .first_of = halo->first, .first = halo->first_handle, .factors = halo->factors};
+    }
 }
 
 /* In-edges of own chunks, apart from the shards', which have other numbers when they are evaluated. */
@@ -65,12 +67,14 @@ done:
 static enum sl_status open_in_halo(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g,
                                    const struct sl_halo **out)
 {
-    bool apart = plan->n_crews > 1;
-    enum sl_status st = apart ? number_edges(plan, shards, g) : SL_OK;
-    if (!apart) {
+    enum sl_status st = SL_OK;
+    if (plan->n_crews > 1) {
+        st = number_edges(plan, shards, g);
+        *out = &g->in_halo;
+    } else {
         sl_halo_stay(shards->halo, &shards->partition->graph);
+        *out = shards->halo;
     }
-    *out = apart ? &g->in_halo : shards->halo;
     return st;
 }
 
@@ -79,8 +83,10 @@ static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_sha
     bool several = sl_plan_shares_ways(plan);
     const struct sl_halo *in = NULL;
     enum sl_status st;
-    SL_TRY(st, several ? sl_halo_open(plan, shards, &g->transposed, &g->halo) : SL_OK, done);
-    SL_TRY(st, several ? open_in_halo(plan, shards, g, &in) : SL_OK, done);
+    if (several) {
+        SL_TRY(st, sl_halo_open(plan, shards, &g->transposed, &g->halo), done);
+        SL_TRY(st, open_in_halo(plan, shards, g, &in), done);
+    }
     fill_side(shards, in, &g->in);
     SL_TRY(st, fill_parts(g->n_chunks, &g->in), done);
     if (several) {
@@ -180,14 +186,16 @@ static void close_side(struct sl_pipe_side *side)
 
 void sl_pipe_graph_close(struct sl_pipe_graph *g)
 {
-    for (uint32_t q = 0; g->chunk != NULL && q < g->n_chunks; q++) {
-        sl_handle_close(g->chunk[q].labels);
-        if (g->sources != NULL) {
-            sl_handle_close(g->chunk[q].in.vertices);
-        }
-        if (g->transposed.offsets != NULL) {
-            sl_handle_close(g->chunk[q].out.offsets);
-            sl_handle_close(g->chunk[q].out.vertices);
+    if (g->chunk != NULL) {
+        for (uint32_t q = 0; q < g->n_chunks; q++) {
+            sl_handle_close(g->chunk[q].labels);
+            if (g->sources != NULL) {
+                sl_handle_close(g->chunk[q].in.vertices);
+            }
+            if (g->transposed.offsets != NULL) {
+                sl_handle_close(g->chunk[q].out.offsets);
+                sl_handle_close(g->chunk[q].out.vertices);
+            }
         }
     }
     close_side(&g->in);

@@ -21,7 +21,9 @@ struct sl_guard sl_guard_of(uint32_t n_classes, const double *counts)
     }
     for (uint32_t c = 0; c < n_classes; c++) {
         double share = counts[c] / n;
-        entropy -= counts[c] > 0 ? share * log(share) : 0;
+        if (counts[c] > 0) {
+            entropy -= share * log(share);
+        }
     }
     return (struct sl_guard){entropy, entropy};
 }

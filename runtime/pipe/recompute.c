@@ -131,9 +131,11 @@ void sl_pipe_drop_layer(struct sl_pipe *p, const struct sl_layer_pass *lp)
 static void drop_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
     enum sl_role role = sl_pipe_travelling(lp);
-    for (uint32_t way = 0; sl_pipe_aggregates(lp) && !read_later(p) && way < lp->n_pes; way++) {
-        if (role != SL_ROWS_INPUT) {
-            sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], role));
+    if (sl_pipe_aggregates(lp) && !read_later(p)) {
+        for (uint32_t way = 0; way < lp->n_pes; way++) {
+            if (role != SL_ROWS_INPUT) {
+                sl_rows_drop(sl_layer_pass_rows(lp, lp->pes[way], role));
+            }
         }
     }
 }
@@ -147,7 +149,10 @@ static struct starpu_codelet pass_cl = {
 static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
 {
     int rc = starpu_task_insert(&pass_cl, STARPU_R, from, STARPU_RW, to, 0);
-    return rc == 0 ? SL_OK : sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
+    if (rc == 0) {
+        return SL_OK;
+    }
+    return sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
 }
 
 /* How many slots have rows of a segment again at a time: two, so that workers find the next one's tasks while they wait for the last ones of
@@ -169,8 +174,10 @@ static starpu_data_handle_t token_of(const struct sl_pipe *p, uint32_t i, uint32
 
 void sl_pipe_recompute_open(struct sl_pipe *p)
 {
-    for (uint32_t k = 0; p->work.settings->recompute && k < 2 * SL_MAX_MODEL_LAYERS; k++) {
-        starpu_void_data_register(&p->token[k / 2][k % 2]);
+    if (p->work.settings->recompute) {
+        for (uint32_t k = 0; k < 2 * SL_MAX_MODEL_LAYERS; k++) {
+            starpu_void_data_register(&p->token[k / 2][k % 2]);
+        }
     }
 }
 
@@ -213,7 +220,9 @@ enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)
     uint32_t first = first_of_segment(p, i);
     for (uint32_t k = first; k <= i; k++) {
         struct sl_layer_pass lp = sl_pipe_layer(p, k, slot);
-        SL_TRY(st, k > 0 && k == gate_of(p, first) ? wait_for_segment(p, k, slot) : SL_OK, done);
+        if (k > 0 && k == gate_of(p, first)) {
+            SL_TRY(st, wait_for_segment(p, k, slot), done);
+        }
         p->recomputing = true;
         SL_TRY(st, sl_layer_run(&lp), done);
         drop_sent(p, &lp);
@@ -236,8 +245,9 @@ enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
         const struct sl_rows *gradient = sl_layer_pass_input_gradient(&lp, lp.pes[way]);
         if (gradient->split.n_chunks > 0) {
             SL_TRY(st, pass(gradient->chunk[0], token_of(p, first, slot)), done);
-            SL_TRY(st, first == 0 ? SL_OK : pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)),
-                   done);
+            if (first != 0) {
+                SL_TRY(st, pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)), done);
+            }
         }
     }
 done:

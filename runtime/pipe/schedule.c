@@ -160,11 +160,15 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     enum sl_status st = SL_OK;
     afresh.t = step + 1 - w->began;
     w->exact = NAN;
-    SL_TRY(st, checks ? sl_pipe_stages_share(p, false) : SL_OK, done);
-    SL_TRY(st, checks ? read_weights(p->work.model, w->now) : SL_OK, done);
+    if (checks) {
+        SL_TRY(st, sl_pipe_stages_share(p, false), done);
+        SL_TRY(st, read_weights(p->work.model, w->now), done);
+    }
     sl_pipe_order_draw(&p->order, s->chunk_order == SL_CHUNK_ORDER_SHUFFLE, s->seed, step);
     SL_TRY(st, sl_pipe_epoch(p, step, &afresh, loss, checks ? w->handle : NULL), done);
-    SL_TRY(st, checks ? judge(l, step, loss) : SL_OK, done);
+    if (checks) {
+        SL_TRY(st, judge(l, step, loss), done);
+    }
     st = sl_failure_status(&p->work.run->failure);
 done:
     return st;
@@ -214,16 +218,24 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
 /* Rows of a chunk's history here, and the vertex whose row is row r: of other ranks' chunks there are those that were sent. */
 static struct sl_split split_of(const struct sl_pipe *p, uint32_t q)
 {
-    return !sl_plan_here(&p->plan, q) ? sl_split_rows(sl_halo_rows(p->graph.in.halo, q), 1, 0)
-           : sl_pipe_packs(p)         ? sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0)
-                                      : p->pass.pe[q].split[0];
+    if (!sl_plan_here(&p->plan, q)) {
+        return sl_split_rows(sl_halo_rows(p->graph.in.halo, q), 1, 0);
+    }
+    if (sl_pipe_packs(p)) {
+        return sl_split_rows(sl_pipe_boundary_rows(&p->boundary, q), 1, 0);
+    }
+    return p->pass.pe[q].split[0];
 }
 
 static sl_vertex vertex_of(const struct sl_pipe *p, uint32_t q, uint32_t r)
 {
-    return !sl_plan_here(&p->plan, q) ? sl_halo_id(p->graph.in.halo, q, r)
-           : sl_pipe_packs(p)         ? p->boundary.vertices[p->boundary.first[q] + r]
-                                      : p->work.shards->part[q].first + r;
+    if (!sl_plan_here(&p->plan, q)) {
+        return sl_halo_id(p->graph.in.halo, q, r);
+    }
+    if (sl_pipe_packs(p)) {
+        return p->boundary.vertices[p->boundary.first[q] + r];
+    }
+    return p->work.shards->part[q].first + r;
 }
 
 /* Columns of layer i's history. */
@@ -311,8 +323,12 @@ static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out
 {
     enum sl_status st;
     *n_out = 0;
-    for (uint32_t q = p->plan.first_pe; has_layer(p, i) && q < p->plan.end_pe; q++) {
-        *n_out = history_of(p, i, q)->split.n_chunks > 0 ? 1 : *n_out;
+    if (has_layer(p, i)) {
+        for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
+            if (history_of(p, i, q)->split.n_chunks > 0) {
+                *n_out = 1;
+            }
+        }
     }
     SL_TRY(st, sl_ranks_sum(1, n_out), done);
     st = sl_ranks_broadcast(n_out, sizeof *n_out);
@@ -346,8 +362,12 @@ static enum sl_status gather_history(struct pipeline *l, uint32_t i)
     }
     count_bytes(p, i, bytes_of);
     SL_TRY(st, sl_alloc_zero(n + 1, 1, "history", &mine), done);
-    SL_TRY(st, n > 0 ? copy_out(p, i, mine) : SL_OK, done);
-    SL_TRY(st, n_all > 0 ? sl_alloc(n_all, 1, "history", &l->saved[i]) : SL_OK, done);
+    if (n > 0) {
+        SL_TRY(st, copy_out(p, i, mine), done);
+    }
+    if (n_all > 0) {
+        SL_TRY(st, sl_alloc(n_all, 1, "history", &l->saved[i]), done);
+    }
     st = sl_ranks_gather(mine, n, bytes_of, l->saved[i]);
 done:
     sl_free(mine);
@@ -404,10 +424,14 @@ static enum sl_status share(void *own, bool checkpoint)
     enum sl_status st;
     SL_TRY(st, sl_pipe_stages_share(p, checkpoint), done);
     drop_saved(l);
-    for (uint32_t i = 0; checkpoint && i < p->work.model->n_layers; i++) {
-        double n;
-        SL_TRY(st, count_history(p, i, &n), done);
-        SL_TRY(st, n > 0 ? gather_history(l, i) : SL_OK, done);
+    if (checkpoint) {
+        for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
+            double n;
+            SL_TRY(st, count_history(p, i, &n), done);
+            if (n > 0) {
+                SL_TRY(st, gather_history(l, i), done);
+            }
+        }
     }
 done:
     return st;
@@ -455,9 +479,11 @@ static void count_labels(const struct sl_pipe *p, double *counts)
 {
     const int32_t *labels = p->graph.train_labels;
     sl_vertex end = first_own(p) + n_own(p);
-    for (sl_vertex v = first_own(p); p->plan.first_crew == 0 && v < end; v++) {
-        if (labels[v] >= 0) {
-            counts[labels[v]]++;
+    if (p->plan.first_crew == 0) {
+        for (sl_vertex v = first_own(p); v < end; v++) {
+            if (labels[v] >= 0) {
+                counts[labels[v]]++;
+            }
         }
     }
 }

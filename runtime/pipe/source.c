@@ -38,14 +38,18 @@ static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 
 struct sl_rows *sl_pipe_sent(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->sent[place_of(lp, q)]
-                                      : sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
+    if (sl_pipe_packs(pipe_of(lp))) {
+        return &pipe_of(lp)->sent[place_of(lp, q)];
+    }
+    return sl_layer_pass_rows(lp, q, sl_pipe_travelling(lp));
 }
 
 struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q)
 {
-    return sl_pipe_packs(pipe_of(lp)) ? &pipe_of(lp)->returned[place_of(lp, q)]
-                                      : sl_layer_pass_rows(lp, q, sl_pipe_returning(lp));
+    if (sl_pipe_packs(pipe_of(lp))) {
+        return &pipe_of(lp)->returned[place_of(lp, q)];
+    }
+    return sl_layer_pass_rows(lp, q, sl_pipe_returning(lp));
 }
 
 /* Rows that are computed again have been packed before. */
@@ -71,8 +75,11 @@ static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
-        st = back ? pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q))
-                  : pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q));
+        if (back) {
+            st = pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q));
+        } else {
+            st = pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q));
+        }
     }
     return st;
 }
@@ -95,16 +102,19 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe
     uint32_t own = 0;
     enum sl_status st = SL_OK;
     sl_layer_pass_pe(lp, 0, &own);
-    for (uint32_t q = 0; side->halo != NULL && !pipe->alone && q < pipe->graph.n_chunks; q++) {
-        struct sl_task_args head = sl_layer_pass_head(lp, q);
-        struct sl_rows *rows = sl_layer_pass_rows(lp, q, role);
-        if (slot_of[q] != slot_of[own]) {
-            continue;
+    if (side->halo != NULL && !pipe->alone) {
+        for (uint32_t q = 0; q < pipe->graph.n_chunks; q++) {
+            struct sl_task_args head = sl_layer_pass_head(lp, q);
+            struct sl_rows *rows = sl_layer_pass_rows(lp, q, role);
+            if (slot_of[q] != slot_of[own]) {
+                continue;
+            }
+            if (sl_plan_here(lp->pass->plan, q)) {
+                SL_TRY(st, sl_halo_send(side->halo, &head, &layer, q, rows), done);
+            } else {
+                SL_TRY(st, sl_halo_receive(side->halo, &layer, q, 0, rows), done);
+            }
         }
-        SL_TRY(st,
-               sl_plan_here(lp->pass->plan, q) ? sl_halo_send(side->halo, &head, &layer, q, rows)
-                                               : sl_halo_receive(side->halo, &layer, q, 0, rows),
-               done);
     }
 done:
     return st;
@@ -123,7 +133,10 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     if (sl_pipe_packs(pipe)) {
         return pack_all(lp, false);
     }
-    return have_crossed(pipe) ? SL_OK : cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
+    if (have_crossed(pipe)) {
+        return SL_OK;
+    }
+    return cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
 }
 
 /* All gradients that travel along edges are rounded, a chunk's own, too, so that it does not matter how many chunks there are. */
@@ -146,10 +159,16 @@ done:
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; sl_pipe_rounds(lp) && sl_layer_pass_pe(lp, k, &q); k++) {
-        SL_TRY(st, round_back(lp, q), done);
+    if (sl_pipe_rounds(lp)) {
+        for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
+            SL_TRY(st, round_back(lp, q), done);
+        }
     }
-    st = sl_pipe_packs(pipe_of(lp)) ? pack_all(lp, true) : cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
+    if (sl_pipe_packs(pipe_of(lp))) {
+        st = pack_all(lp, true);
+    } else {
+        st = cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
+    }
 done:
     return st;
 }
@@ -157,9 +176,11 @@ done:
 /* Rows are given back by the epoch, which knows who reads them; but those of other ranks are for this layer alone where there is one slot. */
 static void arrived(const struct sl_layer_pass *lp)
 {
-    for (uint32_t q = 0; pipe_of(lp)->order.n_slots == 1 && q < lp->pass->plan->n_pes; q++) {
-        if (!sl_plan_here(lp->pass->plan, q)) {
-            sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+    if (pipe_of(lp)->order.n_slots == 1) {
+        for (uint32_t q = 0; q < lp->pass->plan->n_pes; q++) {
+            if (!sl_plan_here(lp->pass->plan, q)) {
+                sl_layer_pass_done(lp, q, sl_pipe_travelling(lp));
+            }
         }
     }
 }
@@ -258,8 +279,12 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
                            .n_parts = pipe->graph.n_chunks,
                            .rows = operands->rows,
                            .factor = operands->factor};
-    args.factors = args.weights == SL_PULL_MEAN ? NULL : from->factors;
-    head.stage = from->back ? SL_STAGE_BACKWARD : head.stage;
+    if (args.weights != SL_PULL_MEAN) {
+        args.factors = from->factors;
+    }
+    if (from->back) {
+        head.stage = SL_STAGE_BACKWARD;
+    }
     return sl_pull_submit(&head, &args, beta, out);
 }
 
@@ -272,7 +297,9 @@ static enum sl_status sum_all(const struct sl_layer_pass *lp, uint32_t q, int be
     enum sl_status st;
     find_rows(lp, q, &rows);
     SL_TRY(st, pull(lp, q, &from, &rows, out, beta), done);
-    st = sl_pipe_keeps_sums(pipe_of(lp)) ? pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]) : SL_OK;
+    if (sl_pipe_keeps_sums(pipe_of(lp))) {
+        st = pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]);
+    }
 done:
     return st;
 }
@@ -299,7 +326,10 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
 {
     bool there = sl_pipe_keeps_sums(pipe_of(lp)) && pipe_of(lp)->summed[place_of(lp, q)].split.n_chunks > 0;
     (void)c;
-    return (there ? sum_inner : sum_all)(lp, q, beta, out);
+    if (there) {
+        return sum_inner(lp, q, beta, out);
+    }
+    return sum_all(lp, q, beta, out);
 }
 
 static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t q, struct sl_rows *out)

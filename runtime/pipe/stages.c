@@ -14,8 +14,10 @@
 bool sl_pipe_reads_first(const struct sl_model *model, uint32_t i)
 {
     bool reads = false;
-    for (uint32_t k = i; i > 1 && k < model->n_layers; k++) {
-        reads = reads || model->layer[k].kind->reads_first;
+    if (i > 1) {
+        for (uint32_t k = i; k < model->n_layers; k++) {
+            reads = reads || model->layer[k].kind->reads_first;
+        }
     }
     return reads;
 }
@@ -78,9 +80,15 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossin
     struct sl_layer_pass layer = sl_pass_layer(lp->pass, crossing->layer);
     struct sl_rows *rows = sl_layer_pass_rows(&layer, q, crossing->role);
     enum sl_status st = SL_OK;
-    SL_TRY(st, gives ? SL_OK : sl_layer_pass_shape(&layer, q, crossing->role, layer.level, crossing->n_columns), done);
+    if (!gives) {
+        SL_TRY(st, sl_layer_pass_shape(&layer, q, crossing->role, layer.level, crossing->n_columns), done);
+    }
     if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
-        st = gives ? sl_ranks_send(rows->chunk[0], peer, tag) : sl_ranks_receive(rows->chunk[0], peer, tag);
+        if (gives) {
+            st = sl_ranks_send(rows->chunk[0], peer, tag);
+        } else {
+            st = sl_ranks_receive(rows->chunk[0], peer, tag);
+        }
     }
 done:
     return st;
@@ -111,14 +119,20 @@ enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back)
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->end_layer : p->first_layer;
-    return lp->i + back == edge ? cross_all(lp, edge, back, false) : SL_OK;
+    if (lp->i + back == edge) {
+        return cross_all(lp, edge, back, false);
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_pipe_stages_send(const struct sl_layer_pass *lp, bool back)
 {
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t edge = back ? p->first_layer : p->end_layer;
-    return lp->i + !back == edge ? cross_all(lp, edge, back, true) : SL_OK;
+    if (lp->i + !back == edge) {
+        return cross_all(lp, edge, back, true);
+    }
+    return SL_OK;
 }
 
 void sl_pipe_stages_done(const struct sl_layer_pass *lp)
@@ -167,7 +181,9 @@ static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, b
         uint32_t n_arrays = sl_parameter_trained(parameter) ? arrays_of(parameter, checkpoint, array) : 0;
         for (uint32_t a = 0; a < n_arrays; a++, n += size) {
             if (values != NULL) {
-                memcpy(in ? array[a] : values + n, in ? values + n : array[a], size * sizeof *values);
+                sl_real *to = in ? array[a] : values + n;
+                const sl_real *from = in ? values + n : array[a];
+                memcpy(to, from, size * sizeof *values);
             }
         }
     }
@@ -205,7 +221,9 @@ enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
         copy(model, p->first_layer, p->end_layer, checkpoint, false, mine);
     }
     st = sl_ranks_gather(mine, bytes_of[rank], bytes_of, all);
-    st = st == SL_OK && !checkpoint ? sl_ranks_broadcast(all, n * sizeof *all) : st;
+    if (st == SL_OK && !checkpoint) {
+        st = sl_ranks_broadcast(all, n * sizeof *all);
+    }
     if (st == SL_OK && (rank == 0 || !checkpoint)) {
         copy(model, 0, model->n_layers, checkpoint, true, all);
     }

@@ -41,8 +41,10 @@ static enum sl_status count_mirrors(const struct sl_pipe *p, const struct sl_gra
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(n_vertices * p->work.settings->ways + 1, sizeof *wanted, "boundaries of ways", &wanted),
            done);
-    for (uint32_t q = plan->first_pe; plan->first_crew == 0 && q < plan->end_pe; q++) {
-        n += (double)count_chunk(p, graph, part_of, q, wanted);
+    if (plan->first_crew == 0) {
+        for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
+            n += (double)count_chunk(p, graph, part_of, q, wanted);
+        }
     }
     sl_free(wanted);
     SL_TRY(st, sl_ranks_sum(1, &n), done);
@@ -62,9 +64,14 @@ static uint64_t crossing_bytes_of(const struct sl_pipe *p, const struct sl_layer
 static uint64_t crossing_bytes(const struct sl_pipe *p, uint32_t i)
 {
     const struct sl_model *model = p->work.model;
-    bool begins = i > 0 && p->stage[i] != p->stage[i - 1];
-    uint64_t first = sl_pipe_reads_first(model, i) ? crossing_bytes_of(p, &model->layer[0]) : 0;
-    return begins ? crossing_bytes_of(p, &model->layer[i - 1]) + first : 0;
+    uint64_t bytes = 0;
+    if (i > 0 && p->stage[i] != p->stage[i - 1]) {
+        bytes += crossing_bytes_of(p, &model->layer[i - 1]);
+        if (sl_pipe_reads_first(model, i)) {
+            bytes += crossing_bytes_of(p, &model->layer[0]);
+        }
+    }
+    return bytes;
 }
 
 enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *out)
@@ -76,15 +83,15 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     *out = (struct sl_pipe_traffic){0};
     SL_TRY(st, count_mirrors(p, &p->graph.numbered, &p->graph.in, &out->mirrors), done);
     out->mirrors_back = out->mirrors;
-    SL_TRY(st,
-           p->graph.transposed.offsets == NULL
-               ? SL_OK
-               : count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back),
-           done);
+    if (p->graph.transposed.offsets != NULL) {
+        SL_TRY(st, count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back), done);
+    }
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
         stage_bytes += crossing_bytes(p, i);
-        way_columns += layer->from != layer->level ? layer->training.travels : 0;
+        if (layer->from != layer->level) {
+            way_columns += layer->training.travels;
+        }
     }
     out->stages = stage_bytes * p->work.shards->n_vertices;
     out->rows = p->work.shards->row_element * way_columns * out->mirrors;

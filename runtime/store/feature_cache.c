@@ -49,7 +49,9 @@ static struct sl_feature_room room_of(const struct sl_settings *settings, const 
                                    .row_bytes = shards->n_features * shards->row_element};
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n = shards->part[q].end - shards->part[q].first;
-        room.part_rows = n > room.part_rows ? n : room.part_rows;
+        if (n > room.part_rows) {
+            room.part_rows = n;
+        }
     }
     return room;
 }
@@ -74,9 +76,13 @@ static enum sl_status check_rows(const struct sl_settings *settings, const struc
     uint64_t n = 0;
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t n_part = shards->part[q].end - shards->part[q].first;
-        n = n_part > n ? n_part : n;
+        if (n_part > n) {
+            n = n_part;
+        }
     }
-    n = settings->feature_cache > 0 && settings->feature_cache < n ? settings->feature_cache : n;
+    if (settings->feature_cache > 0 && settings->feature_cache < n) {
+        n = settings->feature_cache;
+    }
     uint64_t bytes = shards->is_sparse ? 0 : n * shards->n_features * shards->row_element;
     if (run->gpu_bytes == 0 || settings->epochs == 0 || settings->feature_cache == SL_FEATURE_CACHE_AUTO ||
         bytes <= run->gpu_bytes) {
@@ -240,7 +246,9 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
-    SL_TRY(st, out->policy == SL_HOTROWS_DEGREE ? count_uses(plan, shards, &uses) : SL_OK, undo);
+    if (out->policy == SL_HOTROWS_DEGREE) {
+        SL_TRY(st, count_uses(plan, shards, &uses), undo);
+    }
     for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
         SL_TRY(st, open_pe(plan, run, shards, p, uses, out), undo);
     }
@@ -254,12 +262,14 @@ undo:
 
 void sl_feature_cache_close(struct sl_feature_cache *cache)
 {
-    for (uint32_t p = 0; cache->vertices != NULL && p < cache->n_pes; p++) {
-        sl_handle_close(cache->pe[p].slot_of);
-        sl_handle_close(cache->pe[p].slots);
-        sl_handle_close(cache->pe[p].rows);
-        sl_handle_close(cache->pe[p].tally);
-        sl_free(cache->vertices[p]);
+    if (cache->vertices != NULL) {
+        for (uint32_t p = 0; p < cache->n_pes; p++) {
+            sl_handle_close(cache->pe[p].slot_of);
+            sl_handle_close(cache->pe[p].slots);
+            sl_handle_close(cache->pe[p].rows);
+            sl_handle_close(cache->pe[p].tally);
+            sl_free(cache->vertices[p]);
+        }
     }
     sl_free(cache->vertices);
     sl_free(cache->pe);

@@ -207,12 +207,13 @@ static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t elem
 
 static enum sl_status check_size(const char *name, uint32_t part, uint64_t n)
 {
-    return n < UINT32_MAX
-               ? SL_OK
-               : sl_fail(SL_EINVAL,
-                         "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
-                         "--group-size)",
-                         part, (unsigned long long)n, name);
+    if (n < UINT32_MAX) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL,
+                   "part %u has %llu %s; StarPU counts below 2^32 of them: use more --pes (and a larger "
+                   "--group-size)",
+                   part, (unsigned long long)n, name);
 }
 
 /* Entries of the fullest of n CSR rows. */
@@ -221,7 +222,9 @@ static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
     uint64_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t here = offsets[i + 1] - offsets[i];
-        most = here > most ? here : most;
+        if (here > most) {
+            most = here;
+        }
     }
     return (uint32_t)most;
 }
@@ -447,16 +450,18 @@ static void unpin(const struct sl_shards *shards)
 
 void sl_shards_close(struct sl_shards *shards)
 {
-    for (uint32_t q = 0; shards->part != NULL && q < shards->n_parts; q++) {
-        struct sl_shard *part = &shards->part[q];
-        sl_handle_close(part->graph.offsets);
-        sl_handle_close(part->graph.sources);
-        sl_handle_close(part->features);
-        sl_handle_close(part->sparse.offsets);
-        sl_handle_close(part->sparse.columns);
-        sl_handle_close(part->sparse.values);
-        sl_handle_close(part->labels);
-        sl_handle_close(part->sets);
+    if (shards->part != NULL) {
+        for (uint32_t q = 0; q < shards->n_parts; q++) {
+            struct sl_shard *part = &shards->part[q];
+            sl_handle_close(part->graph.offsets);
+            sl_handle_close(part->graph.sources);
+            sl_handle_close(part->features);
+            sl_handle_close(part->sparse.offsets);
+            sl_handle_close(part->sparse.columns);
+            sl_handle_close(part->sparse.values);
+            sl_handle_close(part->labels);
+            sl_handle_close(part->sets);
+        }
     }
     sl_handle_close(shards->dataset_ids);
     sl_handle_close(shards->new_ids);

@@ -24,8 +24,12 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     bool lock = slot->lock >= from;
     uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
     uint64_t room = lock && n < least ? least : n; /* what is not touched costs nothing */
-    enum sl_status st =
-        clear ? sl_alloc_zero(room, element, name, &memory->data) : sl_alloc(room, element, name, &memory->data);
+    enum sl_status st;
+    if (clear) {
+        st = sl_alloc_zero(room, element, name, &memory->data);
+    } else {
+        st = sl_alloc(room, element, name, &memory->data);
+    }
     if (st != SL_OK) {
         return st;
     }
@@ -40,12 +44,14 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
 
 static enum sl_status check_room(uint64_t n, const char *name)
 {
-    return n < UINT32_MAX ? SL_OK
-                          : sl_fail(SL_EINVAL,
-                                    "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
-                                    "smaller --batch-size or "
-                                    "--fanout, or more --pes",
-                                    name, (unsigned long long)n);
+    if (n < UINT32_MAX) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EINVAL,
+                   "%s: a step may need %llu entries, and a block holds fewer than 2^32: use a "
+                   "smaller --batch-size or "
+                   "--fanout, or more --pes",
+                   name, (unsigned long long)n);
 }
 
 /* A vector of n elements over fresh memory that the slot owns. */
@@ -55,7 +61,9 @@ static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t elemen
     void *memory;
     enum sl_status st;
     SL_TRY(st, check_room(n, name), done);
-    n = n == 0 ? 1 : n;
+    if (n == 0) {
+        n = 1;
+    }
     SL_TRY(st, add_memory(slot, n, element, name, clear, from, &memory), done);
     starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
 done:
@@ -184,28 +192,34 @@ static void close_block(struct sl_block *block)
 
 static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
 {
-    for (size_t i = 0; pairs != NULL && i < (size_t)slot->n_hops * slot->n_parts; i++) {
-        sl_handle_close(pairs[i]);
+    if (pairs != NULL) {
+        for (size_t i = 0; i < (size_t)slot->n_hops * slot->n_parts; i++) {
+            sl_handle_close(pairs[i]);
+        }
     }
     sl_free(pairs);
 }
 
 void sl_slot_close(struct sl_slot *slot)
 {
-    for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
-        struct sl_slot_pe *pe = &slot->pe[p];
-        sl_handle_close(pe->frontier);
-        sl_handle_close(pe->index);
-        sl_handle_close(pe->marks);
-        sl_handle_close(pe->counts);
-        for (uint32_t hop = 0; pe->block != NULL && hop < slot->n_hops; hop++) {
-            close_block(&pe->block[hop]);
+    if (slot->pe != NULL) {
+        for (uint32_t p = 0; p < slot->n_pes; p++) {
+            struct sl_slot_pe *pe = &slot->pe[p];
+            sl_handle_close(pe->frontier);
+            sl_handle_close(pe->index);
+            sl_handle_close(pe->marks);
+            sl_handle_close(pe->counts);
+            if (pe->block != NULL) {
+                for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
+                    close_block(&pe->block[hop]);
+                }
+            }
+            sl_free(pe->block);
+            close_pairs(slot, pe->packed);
+            close_pairs(slot, pe->sent);
+            close_pairs(slot, pe->arrived);
+            close_pairs(slot, pe->returned);
         }
-        sl_free(pe->block);
-        close_pairs(slot, pe->packed);
-        close_pairs(slot, pe->sent);
-        close_pairs(slot, pe->arrived);
-        close_pairs(slot, pe->returned);
     }
     for (uint32_t i = 0; i < slot->n_memory; i++) {
         if (slot->memory[i].locked) {
