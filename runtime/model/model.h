@@ -54,7 +54,7 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
  * SL_ENOMEM. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 
-/* Wait until no task uses the parameters, so that the host may read or write the arrays. Pair with sl_model_release. SL_ESTARPU. */
+/* Wait until the host may read (STARPU_R) or write (STARPU_RW) the arrays. Pair with sl_model_release. SL_ESTARPU. */
 enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);
 void sl_model_release(struct sl_model *model);
 

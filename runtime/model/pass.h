@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A pass of a model, forward and perhaps backward: the rows of each PE by layer, and the block source that delivers edges and remote
- * rows. A kind of layer (kinds.h) is written once and works in every pass. There are two: the sampled minibatch
- * (runtime/minibatch/sampled.c) and all in-edges of all parts (runtime/full/evaluate.c; runtime/pipe trains on them).
+ * rows. A kind of layer (kinds.h) is written once and works in every pass: over a sampled minibatch (runtime/minibatch/sampled.c), over
+ * all in-edges of all parts in evaluation (runtime/full/full.c), and over the full graph in training (runtime/pipe/source.c).
  *
  * Level l of a PE is its frontier S_p^l (codelets/rows.h): level 0 holds the seeds, level L the input rows. A layer turns rows of
  * level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other layer has level = from. In a pass
