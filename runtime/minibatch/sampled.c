@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows packed, aggregated and sent back, over the blocks of a slot. Rows get their shape just before their writer and are kept for a
- * later step just after their last reader. */
+ * Rows are packed, sent and aggregated over the blocks of a slot; gradients return the same way. A matrix gets its shape just before its
+ * writer is submitted, and is kept for a later step just after its last reader is. */
 #include "runtime/minibatch/sampled.h"
 
 #include "codelets/aggregate.h"
@@ -26,7 +26,7 @@ static struct sl_block *block_of(const struct sl_layer_pass *lp, uint32_t p)
     return &slot_of(lp, p)->block[lp->level];
 }
 
-/* The positions where each owner's ids begin in PE p's request of this hop, and how many it asks of owner q. */
+/* The position of each owner's first id in PE p's request of this hop; the number of ids that it requests from owner q. */
 static const uint32_t *first_source(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
@@ -37,26 +37,26 @@ static uint32_t n_asked(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
     return sl_list_count(first_source(lp, p), q);
 }
 
-/* Sampled edges of PE p's block. */
+/* Number of sampled edges in PE p's block. */
 static uint64_t n_edges_of(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
     return s->pe[p].counts[sl_counts_edges(s->plan->n_layers, lp->level)];
 }
 
-/* A pair of this hop: what a PE, or its team, gets from owner, or team, number q of its group, or returns to it. */
+/* Index of a pair of this hop: a PE with owner q of its group, or a PE's team with the group's team q. */
 static size_t pair_of(const struct sl_layer_pass *lp, uint32_t q)
 {
     return (size_t)lp->level * lp->pass->plan->n_parts + q;
 }
 
-/* The PE that stands for the team of PE `peer` of p's group: its first. */
+/* The first PE of the team of PE `peer` of p's group. It holds the team's handles. */
 static uint32_t team_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t peer)
 {
     return sl_plan_peer(lp->pass->plan, p, peer - peer % steps_of(lp)->team);
 }
 
-/* What PE p's team reads of the rows of owner q's, and the gradients that it returns to it, once packed. */
+/* The packed rows that PE p's team gets from owner q's team; the packed gradients that it returns. */
 static starpu_data_handle_t *packed_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
     uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
@@ -73,7 +73,7 @@ static starpu_data_handle_t *pair_handle(const struct sl_layer_pass *lp, bool ba
     return back ? sent_of(lp, p, q) : packed_of(lp, p, q);
 }
 
-/* PE p's own rows of those: from, or to, owner q. */
+/* PE p's part of these matrices: its rows from, or to, owner q. */
 static struct sl_slice slice_of(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
 {
     const struct sl_step_pe *pe = &steps_of(lp)->pe[p];
@@ -83,7 +83,7 @@ static struct sl_slice slice_of(const struct sl_layer_pass *lp, bool back, uint3
                              .n_rows = n};
 }
 
-/* What the team of PE p asks of that of owner q. */
+/* Number of rows that PE p's team requests from owner q's team. */
 static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
     const struct sl_plan *plan = lp->pass->plan;
@@ -101,7 +101,7 @@ static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint
     return n;
 }
 
-/* The weights of PE p's block, into *out; NULL: means. */
+/* The edge weights of PE p's block, filled into *out. NULL: the layer takes means, or attention. */
 static const struct sl_edge_weights *weights_of(const struct sl_layer_pass *lp, uint32_t p, struct sl_edge_weights *out)
 {
     *out = (struct sl_edge_weights){.factors = lp->pass->shards->factors,
@@ -129,7 +129,7 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
-/* The matrix for what the teams of PE p and owner q have for each other, if anything. */
+/* Shape the matrix that the teams of PE p and owner q exchange, if they exchange any rows. */
 static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
     struct sl_steps *s = steps_of(lp);
@@ -147,7 +147,7 @@ done:
     return st;
 }
 
-/* Matrices for all that PEs of this rank will write. */
+/* Shape all matrices that PEs of this rank will write. */
 static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uint32_t n_columns)
 {
     const struct sl_steps *s = steps_of(lp);
@@ -166,14 +166,14 @@ static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uin
     return st;
 }
 
-/* PE p's rows of the input level, as its own inverse counts them. */
+/* PE p's rows of the input level. `inverse` indexes these rows: the part's table if features are read in place. */
 static const struct sl_rows *own_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
     return lp->i == 0 && sl_step_in_place(s, p) ? &s->tables[p] : sl_layer_pass_travels(lp, p);
 }
 
-/* PE `owner` packs the rows that the other PEs of its group asked it for. */
+/* PE `owner` packs the rows that PEs of its group requested. */
 static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
 {
     struct sl_steps *s = steps_of(lp);
@@ -193,7 +193,7 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t owner)
     return sl_pack_submit(&head, own_rows(lp, owner), n_parts, block_of(lp, owner)->inverse, n, requester, packed);
 }
 
-/* What the teams of PE p and owner q have for each other, if anything: one more parcel. */
+/* Add a parcel for the matrix that the teams of PE p and owner q exchange, if there is one. */
 static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t *n)
 {
     struct sl_steps *s = steps_of(lp);
@@ -212,7 +212,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
     }
 }
 
-/* What batch norm adds up of PE p is read by all who train its replica. */
+/* Every rank that trains PE p's replica reads its partials of batch norm. */
 static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
                             starpu_data_handle_t partial)
 {
@@ -226,7 +226,7 @@ static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool bac
     return sl_transport_share(s->transport, &head, &shared);
 }
 
-/* All that was packed travels, group by group. */
+/* Send all packed matrices, group by group. */
 static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
 {
     struct sl_steps *s = steps_of(lp);
@@ -245,7 +245,6 @@ static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
     return st;
 }
 
-/* Rows go to the PEs of the group that asked for them. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     enum sl_status st = shape_pairs(lp, false, sl_layer_pass_order(lp)->travels);
@@ -263,7 +262,7 @@ static bool attends(const struct sl_layer_pass *lp)
     return lp->layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* Nobody reads any more what was exchanged at this hop, forward or back: the slot's next step will write it anew. */
+/* The last readers of this hop's exchanged matrices are submitted, forward or backward. Keep the handles for the slot's next step. */
 static void keep(const struct sl_layer_pass *lp, bool back)
 {
     struct sl_steps *s = steps_of(lp);
@@ -281,7 +280,7 @@ static void keep(const struct sl_layer_pass *lp, bool back)
     }
 }
 
-/* Attention reads it again on the way back. */
+/* Attention reads the exchanged rows again in the backward pass. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (!attends(lp)) {
@@ -290,7 +289,7 @@ static void arrived(const struct sl_layer_pass *lp)
     }
 }
 
-/* The sources of PE p's block. packed: room for G. */
+/* The source rows of PE p's block. packed: room for G slices. */
 static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint32_t p,
                                            const struct sl_edge_weights *weights, struct sl_slice *packed)
 {
@@ -308,7 +307,7 @@ static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint3
                                       .weights = weights};
 }
 
-/* Sampled edges of the destinations of chunk c, about. */
+/* Estimated number of sampled edges into chunk c: its share of the block's edges. */
 static uint64_t chunk_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     const struct sl_split *split = &lp->pass->pe[p].split[lp->level];
@@ -333,7 +332,7 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c
 
 /* ---- backward ---- */
 
-/* Columns of the gradients that go back. */
+/* Columns of the returning gradients. */
 static uint32_t width_back(const struct sl_layer_pass *lp)
 {
     if (attends(lp)) {
@@ -342,7 +341,7 @@ static uint32_t width_back(const struct sl_layer_pass *lp)
     return sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
 }
 
-/* PE p packs, for each other owner, the gradients of the rows it got from there. */
+/* PE p packs, for each remote owner, the gradients of the rows that it got from this owner. */
 static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_steps *s = steps_of(lp);
@@ -382,7 +381,7 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     return st;
 }
 
-/* Attention: what sources have to know of each of PE p's destinations. */
+/* Attention: compute the numbers of each destination of PE p that its sources' gradients need. */
 static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_slice packed[SL_MAX_PES];
@@ -403,7 +402,6 @@ done:
     return st;
 }
 
-/* The gradients of rows go back to their owners. */
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;

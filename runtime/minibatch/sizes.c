@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A step taken in hand: its counts, and what they add up to. */
+ * The counts of the step in hand, and the sizes computed from them. */
 #include "runtime/minibatch/sizes.h"
 
 #include <string.h>
 
 #include "codelets/exchange.h"
 
+/* Split each level into chunks. A level's chunks are no smaller than those of the level below. */
 static void split_levels(const struct sl_steps *s, uint32_t p)
 {
     struct sl_pass_pe *pe = &s->pass.pe[p];
@@ -18,7 +19,7 @@ static void split_levels(const struct sl_steps *s, uint32_t p)
     }
 }
 
-/* The layer that aggregates over a hop's edges. */
+/* The layer that aggregates over the edges of a hop. */
 static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t hop)
 {
     const struct sl_layer *layer = s->model->layer;
@@ -28,7 +29,7 @@ static const struct sl_layer *layer_of_hop(const struct sl_steps *s, uint32_t ho
     return layer;
 }
 
-/* Bytes of the feature rows that PE p's sample has: dense rows, or the sparse rows' columns and values. */
+/* Bytes of the feature rows in PE p's sample: dense rows, or columns and values of sparse rows. */
 static uint64_t feature_bytes(const struct sl_steps *s, uint32_t p)
 {
     const uint32_t *counts = s->pe[p].counts;
@@ -62,8 +63,8 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     sizes->feature_bytes += feature_bytes(s, p);
 }
 
-/* Of the PEs of one group that are in two teams, and hop, where the rows that the one asks of the other are. What one PE writes is
- * side by side. */
+/* Assign rows in the exchange matrices of two teams of one group, for one hop. `asking` and `asked` are the teams' first PEs in the group.
+ * packed_row counts owner by owner, sent_row requester by requester, so that a PE writes consecutive rows. */
 static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe *pe, uint32_t asking, uint32_t asked)
 {
     const uint32_t n_parts = s->plan->n_parts;

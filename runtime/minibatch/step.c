@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The spine of a minibatch: the order of the submissions is the order of the stages, and nothing else happens here. Layers are
- * in runtime/minibatch/layer.c, the ring in runtime/minibatch/steps.c. */
+ * A whole minibatch as task submissions, in the order of its stages. Nothing here waits for a task, except for the sample's sizes.
+ *
+ *   sampling phase, `depth` steps ahead                             compute phase
+ *     3  permute  training ids, once an epoch                         5  gather    feature rows of the last frontier
+ *        seed     the seeds become frontier S^0                       6  exchange  rows to the PEs that requested them   \
+ *     3  sample   hop l: draw the in-edges of S^l      \              7  aggregate over the sampled edges                 | per layer
+ *     4  request  send the sources' ids to the owners   | per hop     8  dense, activate                                 /
+ *        merge    owners add them: S^(l+1)             /              9  loss      of the seeds' logits, and its gradient
+ *        counts   send the sizes to the other ranks                  10  backward  stages 8 to 6 reversed                \  per layer,
+ *                                                                    11  sum the partial gradients                        | last to first
+ *                                                                    12  Adam                                            /
+ *
+ * Read from sl_step_submit at the end of the file. Stages 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the ring of slots is in
+ * runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages between PEs. */
 #include "runtime/minibatch/step.h"
 
 #include <string.h>
@@ -16,7 +28,7 @@
 
 /* ---- sampling phase ---- */
 
-/* The training ids of an epoch in their order, once. */
+/* Permute the training ids of an epoch. A ring uses the order of epoch 0 in all epochs. */
 static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
     struct sl_task_args head = sl_step_head(s, epoch * s->plan->n_per_epoch, 0, 0);
@@ -25,6 +37,7 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
+/* The handles by which tasks extend PE p's frontier. */
 static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
 {
     const struct sl_shard *part = sl_step_shard(s, p);
@@ -36,7 +49,7 @@ static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const st
                                         .end = part->end};
 }
 
-/* Give each PE the seeds of its group that it owns. */
+/* A group's seeds are a range of the permutation. Each PE of the group picks the seeds that it owns: frontier S_p^0. */
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
@@ -49,7 +62,8 @@ static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *sl
     return st;
 }
 
-/* Draw the in-edges of every PE's frontier. */
+/* Draw the in-edges of each PE's frontier. The result is the block of this hop, with the list of its distinct sources by owner: the
+ * PE's request. */
 static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     struct sl_sample_rule rule = sl_step_rule(s, hop);
@@ -65,7 +79,7 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
     return st;
 }
 
-/* Every PE's request goes to the owners, which are its group. */
+/* Send each PE's request to all ranks of its group. The PEs of the group are the owners of the sources. */
 static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
@@ -82,7 +96,8 @@ static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t 
     return st;
 }
 
-/* Every owner takes the ids its group asks of it into its frontier; a team in one task. */
+/* Each owner adds the requested ids to its frontier, S_p^(hop+1), and notes which row answers each request (`inverse`). One task serves
+ * a team of owners. If features are read in place, the rows of the last hop are rows of the part (`of_part`). */
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
@@ -105,7 +120,7 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
     return st;
 }
 
-/* Count what every owner will read of its sparse features. */
+/* Count the nonzeros that each owner will read from its sparse features. */
 static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     enum sl_status st = SL_OK;
@@ -118,7 +133,7 @@ static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct s
     return st;
 }
 
-/* The ranks that train its replica get to know the sizes of a PE's sample, and whether its rank was asked to stop. */
+/* Send the sizes of each PE's sample to the ranks that train its replica. The counts also say whether the PE's rank was asked to stop. */
 static enum sl_status share_counts(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
 {
     struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true};
@@ -133,13 +148,14 @@ done:
     return st;
 }
 
-/* What was held back goes to StarPU; st: what was submitted before. */
+/* Submit the tasks that bundles hold back (codelets/bundle.h). st: the status so far, which takes precedence. */
 static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
 {
     enum sl_status own = sl_bundles_settle(s->run);
     return st == SL_OK ? own : st;
 }
 
+/* Sample a step into its slot. A slot's buffers are written anew once the readers of its previous step are done; StarPU orders this. */
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
@@ -167,7 +183,7 @@ done:
 
 /* ---- compute phase ---- */
 
-/* The PE's cache of feature rows learns what is wanted of it. */
+/* Tell the PE's feature cache which rows this step reads. */
 static enum sl_status update_cache(struct sl_steps *s, const struct sl_task_args *head,
                                    const struct sl_hotrows_handles *hot)
 {
@@ -176,14 +192,15 @@ static enum sl_status update_cache(struct sl_steps *s, const struct sl_task_args
                                   sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
 }
 
-/* The rows of PE p's last frontier that are copied: all, or those of the destinations, which are its first. */
+/* The rows of PE p's last frontier to copy: all rows, or only the destinations' rows, which come first, if the first layer reads features
+ * in place. */
 static struct sl_split gathered(const struct sl_steps *s, uint32_t p)
 {
     const struct sl_split *split = &s->pass.pe[p].split[s->plan->n_layers];
     return sl_step_in_place(s, p) ? sl_split_first(split, split[-1].n_rows) : *split;
 }
 
-/* Every owner reads the features of its last frontier. */
+/* Each owner copies the feature rows of its last frontier from its part's table or from its cache. */
 static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
     uint32_t level = s->plan->n_layers;
@@ -213,7 +230,7 @@ done:
     return st;
 }
 
-/* The seeds' loss and the gradient of their logits. */
+/* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     struct sl_task_args head;
@@ -242,6 +259,8 @@ done:
     return st;
 }
 
+/* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a layer's update follows its
+ * gradients at once, so that sums travel while earlier layers still compute. */
 enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
@@ -266,6 +285,7 @@ done:
     return st;
 }
 
+/* The first call samples `depth` steps ahead. Each later call computes one step and samples the step that takes over its slot. */
 enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What steps stand on: the ring of slots, and the clearing up. */
+ * The ring of slots and the other state of minibatches: opened, emptied after a step, closed. */
 #include "runtime/minibatch/steps.h"
 
 #include <string.h>
@@ -29,13 +29,13 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
 
 /* ---- clearing up ---- */
 
-/* Lists of partial gradients. */
+/* Number of lists of partial gradients. */
 static uint32_t n_gradients(const struct sl_steps *s)
 {
     return s->model->n_layers * s->plan->n_replicas * SL_N_PARAMETERS * s->transport->n_sums;
 }
 
-/* Call `end` for all rows of a PE. */
+/* Call `end` (sl_rows_keep or sl_rows_drop) for all rows of a PE. */
 static void end_rows(struct sl_pass_pe *pe, void (*end)(struct sl_rows *))
 {
     end(&pe->features);
@@ -214,7 +214,7 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
     return bytes;
 }
 
-#define TEAMS_OF_A_WORKER 2 /* fewer hold up workers, more cost StarPU more than they spare */
+#define TEAMS_OF_A_WORKER 2 /* with fewer teams workers wait; with more, StarPU's cost per task exceeds the gain */
 
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
 {
@@ -223,8 +223,8 @@ uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
     return together ? (plan->n_parts + most - 1) / most : 1;
 }
 
-/* Lots of PEs, of whole teams, as many as there may be teams of one group. What moves data between memories by itself, and who looks at
- * tasks, has them one by one. */
+/* A bundle holds back the tasks of several PEs and submits them as one. A bundle consists of whole teams, and there are at most as many
+ * bundles as a group may have teams. Runs with several ranks, homes or GPUs, and traced runs, need each task by itself. */
 static enum sl_status open_bundles(const struct sl_steps *s)
 {
     const uint32_t most = TEAMS_OF_A_WORKER * s->run->n_workers;
