@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A whole minibatch as task submissions, in the order of its stages. Nothing here waits for a task, except for the sample's sizes.
+ * A whole minibatch as task submissions, in the order of its stages. The submitting thread waits for the sizes of the sample, and for rows
+ * that the slot's previous step still uses.
  *
  *   sampling phase, `depth` steps ahead                             compute phase
  *     3  permute  training ids, once an epoch                         5  gather    feature rows of the last frontier

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Activation as loops of submissions over groups, PEs and chunks. */
+ * Activation: submissions over groups, PEs and chunks. */
 #include "runtime/model/activation.h"
 
 #include "codelets/activate.h"
@@ -9,7 +9,7 @@
 
 /* ---- batch norm's sums ---- */
 
-/* The PEs of group r: first .. end - 1. */
+/* The PEs of a group: first .. end - 1. */
 struct members {
     uint32_t first, end;
 };
@@ -20,13 +20,13 @@ static struct members group_of(const struct sl_layer_pass *lp, uint32_t r)
     return (struct members){r * n, (r + 1) * n};
 }
 
-/* Whether this rank trains the replica that group r does. */
+/* Whether this rank trains group r's replica. */
 static bool trains_group(const struct sl_layer_pass *lp, uint32_t r)
 {
     return sl_plan_trains(lp->pass->plan, sl_plan_replica(lp->pass->plan, group_of(lp, r).first));
 }
 
-/* The handle of a matrix of two rows that is kept for the run. */
+/* Register a matrix of two rows, which is kept for the run, unless it is registered. */
 static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, starpu_data_handle_t *handle)
 {
     if (*handle != NULL) {
@@ -35,13 +35,13 @@ static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, 
     return sl_matrix_register(2, lp->layer->n_out, element, handle);
 }
 
-/* The split of PE p's rows of the output level: known of PEs of other ranks, too. */
+/* The split of PE p's rows of the output level. Also known for PEs of other ranks. */
 static const struct sl_split *split_of(const struct sl_layer_pass *lp, uint32_t p)
 {
     return &lp->pass->pe[p].split[lp->level];
 }
 
-/* A partial of PE p's has been submitted, if p is of this rank. */
+/* Send PE p's last partial of the list to all ranks that train p's replica. */
 static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool back, const struct sl_partials *list)
 {
     const struct sl_block_source *source = lp->pass->source;
@@ -51,13 +51,13 @@ static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool bac
     return source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
-/* Where group r's partials begin: at the same place in every rank, which need not know how many those before it have. */
+/* Index of group r's first partial. It is the same in every rank: a rank may not know how many partials earlier groups have. */
 static uint32_t place_of(const struct sl_layer_pass *lp, const struct sl_partials *list, uint32_t r)
 {
     return r * (list->room / lp->pass->plan->n_groups);
 }
 
-/* Mean and variance of z over the rows of group r, and its unbiased statistics where there are rows. */
+/* Mean and variance of z over the rows of group r, and the group's unbiased statistics. A group without rows has neither. */
 static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_pass_moments *batch = &lp->pass->batch;
@@ -97,7 +97,7 @@ done:
     return st;
 }
 
-/* Statistics of every group, and each replica's running ones over its groups. */
+/* Statistics of each group; each replica's running statistics over its groups. */
 static enum sl_status batch_statistics(const struct sl_layer_pass *lp)
 {
     struct sl_partials *unbiased = &lp->pass->batch.unbiased;
@@ -120,7 +120,7 @@ done:
     return st;
 }
 
-/* The running statistics in the place of a batch's. */
+/* Evaluation: the running statistics in place of a batch's. */
 static enum sl_status fixed_statistics(const struct sl_layer_pass *lp)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, 0);
@@ -134,17 +134,17 @@ done:
 
 /* ---- forward ---- */
 
-/* The rows that an activation is of, and their level. */
+/* The rows of an activation: its roles, and their level. */
 struct activation {
     uint32_t level, width;
     enum sl_role z, h, gate, gh, gz;
     bool residual;
     int norm; /* enum sl_norm */
     double dropout;
-    uint32_t hop; /* that masks of dropout belong to */
+    uint32_t hop; /* the key of dropout masks */
 };
 
-/* What activate needs to know of the layer, for PE p. */
+/* The arguments of the activation codelets, for PE p. */
 static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const struct activation *activation,
                                          uint32_t p)
 {
@@ -165,8 +165,8 @@ static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const s
     return layer;
 }
 
-/* Masks belong to a hop: those of an output to its level, and so those of the input of a layer without any of its own; all others to
- * one that no level has. */
+/* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose output has no masks. In a layer
+ * that aggregates they have the layer's level. All other masks have a hop that no level has. */
 static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
 {
     return own && lp->from != lp->level ? lp->level : lp->pass->model->layer[0].from + 1;
@@ -251,7 +251,7 @@ enum sl_status sl_activate(const struct sl_layer_pass *lp)
     SL_TRY(st, activate(lp, &activation), done);
     if (activation.norm == SL_NORM_NONE) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            sl_layer_pass_done(lp, p, SL_ROWS_Z); /* the way back needs the gate alone */
+            sl_layer_pass_done(lp, p, SL_ROWS_Z); /* backward reads the gate only */
         }
     }
 done:
@@ -266,7 +266,7 @@ enum sl_status sl_activate_input(const struct sl_layer_pass *lp)
 
 /* ---- backward ---- */
 
-/* Of one chunk. */
+/* One chunk's part of [sum GY zhat | sum GY]. */
 static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t out)
 {
     struct activation end = end_of(lp);
@@ -277,7 +277,7 @@ static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uin
                                          sl_layer_pass_rows(lp, p, SL_ROWS_GH)->chunk[c], out);
 }
 
-/* [sum GY zhat | sum GY] of group r, which are also its share of the norm's gradients. */
+/* [sum GY zhat | sum GY] of group r. The two sums are also the group's contribution to the gradients of the norm's parameters. */
 static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_partials *sums = &lp->pass->batch.sums;
@@ -307,7 +307,7 @@ done:
     return st;
 }
 
-/* Sums of every group, and each replica's gradients of the norm over its groups. */
+/* Sums of each group; each replica's gradients of the norm, summed over its groups. */
 static enum sl_status batch_sums(const struct sl_layer_pass *lp)
 {
     starpu_data_handle_t of_groups[SL_MAX_PES];

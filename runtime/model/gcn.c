@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Graph convolution (Kipf, Welling 2017): z = P h W + b, P = D^-1/2 (A + I) D^-1/2; of a sample an unbiased estimate of P
+ * Graph convolution (Kipf, Welling 2017): z = P h W + b with P = D^-1/2 (A + I) D^-1/2. A sample gives an unbiased estimate of P
  * (codelets/aggregate.h).
  *
- *   not projecting first   forward: h travels; s = P h; z = s W + b         backward: ga = gz W^T travels back; gh = P^T ga
- *   projecting first       forward: y = h W travels; z = b + P y            backward: gz travels back; gy = P^T gz; gh = gy W^T */
+ *   summing first      forward: h travels; s = P h; z = s W + b         backward: ga = gz W^T travels back; gh = P^T ga
+ *   projecting first   forward: y = h W travels; z = b + P y            backward: gz travels back; gy = P^T gz; gh = gy W^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
@@ -77,7 +77,7 @@ done:
     return st;
 }
 
-/* Names and shapes as in DGL's GraphConv, whose matrices are input by output, and PyTorch Geometric's GCNConv. */
+/* Names and shapes as in DGL's GraphConv, with matrices [n_in x n_out], and PyTorch Geometric's GCNConv. */
 const struct sl_layer_kind sl_gcn = {
     .name = "gcn",
     .parameter = {[WEIGHT] = {SL_SHAPE_MATRIX, {{"layers.#.weight", 0}, {"convs.#.lin.weight", true}}, 0},

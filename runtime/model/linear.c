@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Layers at the ends of a model, which do not aggregate: z = h W + b of every row, linear, or activated afterwards, or of rows that
- * layer norm, ReLU and dropout come before. */
+ * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends in an activation, or
+ * applies layer norm, ReLU and dropout to its input first. */
 #include "codelets/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 
-/* ---- of the input rows ---- */
+/* ---- on the input rows as they are ---- */
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
@@ -57,7 +57,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     return st;
 }
 
-/* The same names in both libraries: PyTorch's Linear. */
+/* Names of PyTorch's Linear, which both libraries use. */
 #define WEIGHT(end) SL_SHAPE_MATRIX, {{end ".weight", true}, {end ".weight", true}}, 0
 #define BIAS(end) SL_SHAPE_VECTOR, {{end ".bias", 0}, {end ".bias", 0}}, 0
 
@@ -77,7 +77,7 @@ const struct sl_layer_kind sl_linear_in = {.name = "in",
                                            .forward = forward,
                                            .backward = backward};
 
-/* ---- after layer norm and ReLU ---- */
+/* ---- on the input rows after layer norm, ReLU and dropout ---- */
 
 static enum sl_status forward_normed(const struct sl_layer_pass *lp)
 {

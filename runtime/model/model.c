@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Parameters: made, named, read and written. We hold matrices input by output; files may hold them the other way round. */
+ * Parameters: created, named, read and written. Matrices are [n_in x n_out] in memory; files may have them transposed. */
 #include "runtime/model/model.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
     return st;
 }
 
-/* Of the shape it has. */
+/* Allocate and register a parameter's arrays; its shape is set. A derived parameter has no moments. */
 static enum sl_status open_parameter(bool derived, struct sl_parameter *p)
 {
     uint32_t n_rows = p->n_rows;
@@ -60,7 +60,7 @@ static void initialise_matrix(uint64_t seed, uint32_t layer, uint32_t which, str
     }
 }
 
-/* An attention vector of n_heads heads side by side: the same bound, of a head's width and one. */
+/* An attention vector, n_heads heads side by side: Xavier uniform of a [head width x 1] matrix. */
 static void initialise_heads(uint64_t seed, uint32_t layer, uint32_t which, uint32_t n_heads, struct sl_parameter *p)
 {
     struct sl_draw draw = {.seed = seed, .step = layer, .purpose = SL_FOR_INITIALISATION, .hop = which};
@@ -113,20 +113,20 @@ static struct sl_layer_order order_of(const struct sl_layer *layer, bool project
                                    .travels = project_first ? layer->n_out : layer->n_in};
 }
 
-/* A layer that narrows sums the fewer numbers if it multiplies first, but multiplies the rows of its in-neighbours and not those of
- * its destinations. Over all vertices these are as many. In a sample they are several times as many, and the product is what takes
- * long; only features, the widest rows of all, are then still multiplied first. Sparse ones are never summed. */
+/* Choose the order of product and sum. A layer that narrows sums fewer numbers if it multiplies first. But then it multiplies the source rows
+ * instead of the destination rows. Over all vertices their numbers are equal. In a sample there are several times as many sources, and
+ * the product takes most of the time, so only features, the widest rows, are multiplied first. Sparse features are never summed. */
 static void order_layer(const struct sl_settings *settings, bool first, bool sparse, struct sl_layer *layer)
 {
     bool narrows = layer->n_in > layer->n_out || (first && sparse);
-    bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all rows that travel are then as wide as the hidden ones */
+    bool pipe = settings->schedule == SL_SCHEDULE_PIPE; /* all travelling rows have the hidden width */
     layer->training = order_of(layer, first && (narrows || pipe));
     layer->training.in_place = first && !layer->training.project_first && layer->from != layer->level &&
                                layer->kind->weigh == SL_WEIGH_MEAN && settings->input_dropout == 0;
     layer->evaluation = pipe ? layer->training : order_of(layer, narrows);
 }
 
-/* What a layer is by its place in the model. */
+/* Describe layer i, except for its parameters. */
 static void shape_layer(const struct sl_settings *settings, uint32_t i, uint32_t n_features, uint32_t n_classes,
                         bool sparse, struct sl_layer *layer)
 {
@@ -265,17 +265,17 @@ void sl_model_free(struct sl_model *model)
 
 /* ---- every array of a model, one after the other ---- */
 
-/* An array that is saved: `entry` of the parameter, or the running statistics. */
+/* An array in a file: values or moments of a parameter, or running statistics. */
 struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
-    uint32_t n_rows, n_columns; /* as we hold it */
-    /* In files; of heads the latter have an axis of one in front. */
+    uint32_t n_rows, n_columns; /* in memory */
+    /* In the file. FRAMED_HEADS have a leading axis of length one. */
     enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS } layout;
     uint32_t n_heads;
 };
 
-/* The name in the table with the layer's number for #, between what replica and what state it is of. */
+/* Build an item's name: the replica's prefix, the table's name with the layer's number for #, the suffix of the state. */
 static void name_item(const struct sl_model *model, struct item *item, const char *name, uint32_t number,
                       const char *state)
 {
@@ -351,7 +351,7 @@ static uint32_t list_items(const struct sl_model *model, enum sl_tensors_for pur
     return n;
 }
 
-/* The other order of a matrix, n_rows x n_columns in. */
+/* in: [n_rows x n_columns]. */
 static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl_real *out)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
@@ -363,7 +363,7 @@ static void transpose(uint32_t n_rows, uint32_t n_columns, const sl_real *in, sl
 
 /* ---- files ---- */
 
-/* An axis of one in front. */
+/* Prepend an axis of length one. */
 static struct sl_tensor framed(struct sl_tensor t)
 {
     t.shape[2] = t.shape[1];
@@ -373,7 +373,7 @@ static struct sl_tensor framed(struct sl_tensor t)
     return t;
 }
 
-/* What a file has of it. */
+/* The item as a tensor of a file. */
 static struct sl_tensor tensor_of(const struct item *item, const sl_real *data)
 {
     if (item->layout == HEADS || item->layout == FRAMED_HEADS) {
@@ -437,7 +437,7 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
     }
 }
 
-/* Of each item, replace what the file calls otherwise, and heads that it has without the axis of one. */
+/* Adapt the items to the file: take the alternative in `others` if the file has only this name, and HEADS if it lacks the axis of one. */
 static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -468,7 +468,7 @@ done:
     return st;
 }
 
-/* Bytes of the name before `end`, all of them where it does not end so. */
+/* Length of the name without the suffix `end`. A name without this suffix: its full length. */
 static size_t bytes_before(const char *name, const char *end)
 {
     size_t n = strlen(name);
@@ -476,8 +476,8 @@ static size_t bytes_before(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0 ? n - m : n;
 }
 
-/* The name is an item's, or of what stands beside one: Adam's moments in a checkpoint, in a state dict PyTorch's count of the batches
- * that a batch norm has seen. */
+/* Whether a name belongs to the model: it is an item's name, or stands beside one. Checkpoints have Adam's moments beside parameters. State
+ * dicts of PyTorch have a count of batches beside batch norms. */
 static bool belongs(const char *name, const struct item *items, uint32_t n)
 {
     size_t counted = bytes_before(name, ".num_batches_tracked");
@@ -496,7 +496,7 @@ static bool belongs(const char *name, const struct item *items, uint32_t n)
     return false;
 }
 
-/* Every tensor of the file is one of the model's: else it is of another model, whose scores this one would not give. */
+/* Check that the file has no tensor beyond the model's. Such a file is of another model, whose scores this model would not reproduce. */
 static enum sl_status check_surplus(const struct sl_tensors *tensors, const struct item *items, uint32_t n)
 {
     for (uint32_t i = 0; i < tensors->n; i++) {
@@ -522,7 +522,7 @@ static enum sl_status check_finite(const struct sl_tensors *tensors, const char 
     return SL_OK;
 }
 
-/* Read every array into one block first, so that a bad file leaves the model alone. */
+/* Read all arrays into one block first, so that a bad file leaves the model unchanged. */
 static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
 {
     enum sl_status st = SL_OK;
@@ -574,7 +574,7 @@ done:
 #define PARAMETER_HANDLES 4
 #define LAYER_HANDLES (SL_N_PARAMETERS * PARAMETER_HANDLES + 1)
 
-/* The model's i-th handle; NULL where it has no such array. */
+/* The model's i-th handle. NULL if the model has no such array. */
 static starpu_data_handle_t handle_of(const struct sl_model *model, uint32_t i)
 {
     const struct sl_layer *layer = &model->layer[i / LAYER_HANDLES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What layers are written with: rows by layer and role, products with the input rows, partial sums. */
+ * The building blocks of layers: rows by layer and role, products with the input rows, sums over chunks, bias and residual. */
 #include "runtime/model/pass.h"
 
 #include "codelets/activate.h"
@@ -76,8 +76,8 @@ const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint
                               sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
 }
 
-/* Rows that products and other PEs read have the precision of the features; what is added up, what an activation is before (so
- * is the output of a layer without one), and gradients but those that chunks read of each other are sl_real. */
+/* Rows that products and other PEs read have the dtype of the features. sl_real have: rows that are added to, the rows before an activation
+ * (also the output of a layer without one), and gradients, except those that chunks read of each other. */
 static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
 {
     switch (role) {
@@ -101,7 +101,7 @@ enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, e
     if (lp->pass->keeps) {
         return sl_rows_reshape(split, width, element, rows);
     }
-    bool there = rows->chunk != NULL; /* to be computed again */
+    bool there = rows->chunk != NULL; /* the layer runs again */
     if (there) {
         return SL_OK;
     }
@@ -144,7 +144,7 @@ enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p,
                             sizeof(sl_real), out);
 }
 
-/* A further partial of the bias's gradient; NULL where it is not wanted, or zero. */
+/* The next partial of the bias's gradient. NULL if it is not wanted, or always zero. */
 static enum sl_status bias_partial(const struct sl_layer_pass *lp, uint32_t p, bool wanted, starpu_data_handle_t *out)
 {
     *out = NULL;
@@ -161,7 +161,7 @@ static bool sparse_input(const struct sl_layer_pass *lp)
     return lp->i == 0 && lp->pass->shards->is_sparse;
 }
 
-/* *row: of the input level, becomes an entry of the ids. */
+/* The sparse input rows. *row: in, a row of the input level; out, its entry in the ids. */
 static struct sl_sparse sparse_rows(const struct sl_layer_pass *lp, uint32_t p, uint32_t *row)
 {
     const struct sl_shards *shards = lp->pass->shards;
@@ -217,7 +217,7 @@ done:
     return st;
 }
 
-/* y of one PE, and what may begin of each chunk beside it. */
+/* y of one PE. beside: called after each chunk, or NULL. */
 static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int parameter, sl_chunk_work *beside)
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
@@ -322,7 +322,7 @@ done:
     return st;
 }
 
-/* The next slice of the columns that travel is in hand, or none. Before the first it is empty. */
+/* Take the next slice of the travelling columns in hand. The caller starts with an empty slice. False: there is no further slice. */
 static bool next_slice(struct sl_layer_pass *lp)
 {
     uint32_t all = sl_layer_pass_order(lp)->travels;
@@ -334,7 +334,7 @@ static bool next_slice(struct sl_layer_pass *lp)
     return lp->columns.n > 0;
 }
 
-/* What a layer sums into, and its result. */
+/* Shape the result and, unless the layer projects first, the sums. */
 static enum sl_status shape_sums(const struct sl_layer_pass *lp, uint32_t p, enum sl_role result)
 {
     enum sl_status st = SL_OK;
@@ -346,14 +346,14 @@ done:
     return st;
 }
 
-/* How a layer goes over its chunks. begun: their rows have their shape, and what comes before the sums is under way. */
+/* A layer's work over its chunks. */
 struct summation {
     enum sl_role result;
+    /* The chunks' rows have their shape, and `begin` has been called. */
     bool begun;
     sl_chunk_work *begin, *combine;
 };
 
-/* The slice of columns in hand. */
 static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct summation *summation)
 {
     bool begins = lp->columns.first == 0 && !summation->begun;
@@ -393,8 +393,8 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
     return sum_slices(lp, &summation);
 }
 
-/* With all rows at every level, as they are without a way back, a chunk's input is done with when it has been projected, and what is added
- * to its sums has begun. */
+/* Without a backward pass every level has all rows. Then a chunk's input is free once it has been projected and `begin` has read it, so do
+ * both chunk by chunk. */
 static enum sl_status project_and_begin(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin)
 {
     enum sl_status st = SL_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Forward, activate; and back. */
+ * A layer's forward pass is its kind's and then the activation; the backward pass reverses this. */
 #include "runtime/model/run.h"
 
 #include "runtime/model/activation.h"

@@ -3,17 +3,18 @@
  *
  * GraphSAGE with the mean aggregator (Hamilton et al. 2017): z = h_self W_self + mean(h) W_neigh + b.
  *
- *   not projecting first   forward: h travels; m = mean(h); z = h_self W_self + b + m W_neigh
- *                          backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the self rows
- *   projecting first       forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
- *                          backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
+ *   summing first      forward: h travels; m = mean(h); z = h_self W_self + b + m W_neigh
+ *                      backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the self rows
+ *   projecting first   forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
+ *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 
 /* ---- forward ---- */
 
-/* z of one chunk, but for its sum. Without a way back a sum that does not go there is taken first: z needs memory only when that is done. */
+/* z = h_self W_self + b. Without a backward pass, a layer that sums first skips this: `finish` does it after the sum, so that z takes memory
+ * later. */
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
@@ -24,7 +25,7 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
     return SL_OK;
 }
 
-/* z from the sum. */
+/* z from the complete sum. */
 static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t sum)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -65,7 +66,7 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 
 /* ---- backward ---- */
 
-/* Gradients of W_self and the bias, chunk by chunk. */
+/* The gradients of W_self and of the bias. */
 static enum sl_status self_gradient(const struct sl_layer_pass *lp)
 {
     enum sl_status st = SL_OK;
@@ -80,7 +81,7 @@ done:
     return st;
 }
 
-/* gh += gz W_self^T, then += gh of the residual, on the self rows. */
+/* On the self rows: gh += gz W_self^T; then, with a residual, += gh of the output. */
 static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
@@ -133,7 +134,7 @@ done:
     return st;
 }
 
-/* Names and shapes as in both libraries' SAGEConv; the bias is with DGL's self matrix, with PyTorch Geometric's other one. */
+/* Names and shapes as in SAGEConv of both libraries. DGL puts the bias with the self matrix, PyTorch Geometric with the neighbour matrix. */
 const struct sl_layer_kind sl_sage = {
     .name = "sage",
     .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, 0},
