@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Passes over whole parts. */
+ * A forward pass over whole parts, and its block source. */
 #include "runtime/full/full.h"
 
 #include "codelets/aggregate.h"
@@ -25,7 +25,7 @@ uint32_t sl_full_slices(const struct sl_layer *layer)
     return n < SL_HALO_SLICES ? n : SL_HALO_SLICES;
 }
 
-/* ---- the source ---- */
+/* ---- the block source ---- */
 
 static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
 {
@@ -48,7 +48,7 @@ static uint32_t columns(const struct sl_layer_pass *lp)
     return (sl_layer_pass_order(lp)->travels + n - 1) / n;
 }
 
-/* Rows are read where they are, but those of other ranks. */
+/* Own rows are read in place. Rows of other ranks arrive as messages. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_halo *halo = lp->pass->shards->halo;
@@ -70,7 +70,7 @@ done:
     return st;
 }
 
-/* Attention's are dropped with the layer's others. */
+/* Attention's projected rows are dropped with the layer's other rows. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (lp->layer->kind->weigh != SL_WEIGH_ATTENTION) {
@@ -78,7 +78,7 @@ static void arrived(const struct sl_layer_pass *lp)
     }
 }
 
-/* In-edges of a part, as a task of the pass reads them. */
+/* The in-edges of a part. With several ranks, sources are the halo's numbers. */
 static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = lp->pass->shards;
@@ -143,7 +143,7 @@ static const struct sl_block_source all_edges = {
 
 /* ---- the pass ---- */
 
-/* The first layer reads the dense feature table where it is. */
+/* The first layer reads the dense feature table in place. */
 static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
 {
     const struct sl_shards *shards = pass->shards;
@@ -185,13 +185,13 @@ done:
     return st;
 }
 
-/* Where a layer's output is. */
+/* The role of a layer's output. */
 static enum sl_role result_of(const struct sl_layer *layer)
 {
     return layer->last ? SL_ROWS_Z : SL_ROWS_H;
 }
 
-/* Wait for their readers. Products of this layer are left to do. */
+/* Drop the received rows after their readers, the sums. The layer's later tasks need not be done. */
 static void close_received(struct sl_full *full)
 {
     if (full->received != NULL) {

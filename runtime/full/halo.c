@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows go to whom, and the messages of a layer. */
+ * The lists of a halo, and the messages of a layer. */
 #include "runtime/full/halo.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "codelets/ranks.h"
 #include "support/memory.h"
 
-/* ---- which rows are needed ---- */
+/* ---- needed rows and their numbers ---- */
 
 static bool is_own(const struct sl_halo_ids *ids, sl_vertex id)
 {
@@ -57,14 +57,14 @@ done:
     return st;
 }
 
-/* How many needed vertices have ids below this one. */
+/* Number of needed vertices with smaller ids. */
 static uint32_t n_below(const struct sl_halo_ids *ids, sl_vertex id)
 {
     uint64_t below = ids->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
     return ids->before[id / 64] + (uint32_t)__builtin_popcountll(below);
 }
 
-/* The number that a vertex has in a pass: own rows stand between those of ranks before and after. And its way back. */
+/* A vertex's number during a pass. Own rows stand between the needed rows of earlier and of later ranks. */
 static uint32_t number_of(const struct sl_halo_ids *ids, sl_vertex id)
 {
     uint32_t n = n_below(ids, id);
@@ -74,6 +74,7 @@ static uint32_t number_of(const struct sl_halo_ids *ids, sl_vertex id)
     return id < ids->own ? n : n + ids->own_end - ids->own;
 }
 
+/* The inverse. n_before: needed rows of earlier ranks. */
 static sl_vertex id_of(const struct sl_halo_ids *ids, uint32_t n_before, uint32_t number)
 {
     uint32_t n_own = ids->own_end - ids->own;
@@ -117,7 +118,7 @@ void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph)
 
 /* ---- open ---- */
 
-/* Read only, as the shards' own. */
+/* Register a read-only vector of four-byte elements. */
 static starpu_data_handle_t readable(const void *memory, uint64_t n)
 {
     starpu_data_handle_t handle;
@@ -135,7 +136,7 @@ static enum sl_status find_parts(const struct sl_plan *plan, struct sl_halo *out
         out->first_part[sl_plan_scorer(plan, q) + 1] = q + 1;
     }
     for (uint32_t r = 0; r < plan->n_ranks; r++) {
-        if (out->first_part[r + 1] < out->first_part[r]) { /* it has none */
+        if (out->first_part[r + 1] < out->first_part[r]) { /* rank r has no parts */
             out->first_part[r + 1] = out->first_part[r];
         }
     }
@@ -143,7 +144,7 @@ done:
     return st;
 }
 
-/* Where each part's rows begin. */
+/* The first number of each part. */
 static enum sl_status number_parts(const struct sl_partition *partition, struct sl_halo *out)
 {
     enum sl_status st;
@@ -157,7 +158,7 @@ done:
     return st;
 }
 
-/* The factors of own and needed vertices by their numbers. */
+/* Copy the factors of own and needed vertices, by number. */
 static enum sl_status copy_factors(const struct sl_shards *shards, struct sl_halo *out)
 {
     uint32_t n = out->first[out->n_parts];
@@ -176,7 +177,7 @@ done:
     return st;
 }
 
-/* How many ids are needed of each rank; the list has them rank after rank. */
+/* Number of ids needed from each rank. The list of needed ids is ordered by rank. */
 static void count_needed(const struct sl_shards *shards, const struct sl_halo *halo, uint32_t *n_of)
 {
     const uint32_t *first = shards->partition->first;
@@ -185,7 +186,7 @@ static void count_needed(const struct sl_shards *shards, const struct sl_halo *h
     }
 }
 
-/* What rank r asks of this one, ascending ids, becomes a list of rows for each part that it is of. */
+/* Cut the ids that rank r requests, which ascend, into a list per part. Ids become row indices in place. */
 static void cut_list(const struct sl_shards *shards, uint32_t r, uint32_t n, uint32_t *ids, struct sl_halo *out)
 {
     const uint32_t *first = shards->partition->first;
@@ -201,12 +202,12 @@ static void cut_list(const struct sl_shards *shards, uint32_t r, uint32_t n, uin
     }
 }
 
-/* Tell each rank what is needed of it, and learn what it needs. */
+/* Send each rank the ids needed from it, and receive the ids that it needs. */
 static enum sl_status swap_lists(const struct sl_shards *shards, struct sl_halo *out)
 {
     size_t n_ranks = out->n_ranks;
     size_t n_asked = 0;
-    uint32_t *counts = NULL; /* needed of each, then asked by each */
+    uint32_t *counts = NULL; /* needed from each rank, then requested by each rank */
     enum sl_status st;
     SL_TRY(st, sl_alloc(2 * n_ranks, sizeof *counts, "rows of other ranks", &counts), done);
     count_needed(shards, out, counts);
@@ -265,10 +266,10 @@ void sl_halo_close(struct sl_halo *halo)
 
 /* ---- messages ---- */
 
-#define PIECE_SHIFT 14 /* 2^14 rows or more */
-#define N_WAITING 3    /* pieces of a list */
+#define PIECE_SHIFT 14 /* a piece has at least 2^14 rows */
+#define N_WAITING 3    /* pieces of a list in flight */
 
-/* Both sides cut the rows that go from one part to a rank into the same pieces. */
+/* Cut the rows from one part to one rank into pieces. Sender and receiver get the same pieces. */
 static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t n_rows)
 {
     if (layer->whole) {
@@ -277,7 +278,7 @@ static struct sl_split pieces_of(const struct sl_halo *halo, const struct sl_hal
     return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / halo->n_parts, PIECE_SHIFT);
 }
 
-/* A number for each message of a pass. */
+/* The tag of a message, unique in a pass. */
 static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_t q, uint32_t to, uint32_t piece)
 {
     return SL_RANKS_TAGS_OF_HALOS + ((int64_t)slice << 58 | (int64_t)layer->aside << 57 | (int64_t)layer->back << 56 |
@@ -285,7 +286,7 @@ static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_
                                      (int64_t)to);
 }
 
-/* A piece is packed when the one before that had its memory has left. */
+/* Send a list's rows in pieces. N_WAITING buffers take turns: packing into a buffer waits until its previous piece has been sent. */
 static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head,
                                 const struct sl_halo_layer *layer, const struct sl_halo_list *list,
                                 const struct sl_rows *rows)
@@ -298,7 +299,7 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
         uint32_t c = i % pieces.n_chunks;
         uint32_t n = sl_split_size(&pieces, c);
         starpu_data_handle_t *piece = &packed[i % N_WAITING];
-        if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last is shorter */
+        if (*piece != NULL && sl_handle_rows(*piece) != n) { /* the last piece of a slice is shorter */
             sl_handle_drop(piece);
         }
         if (*piece == NULL) {

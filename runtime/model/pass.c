@@ -76,8 +76,8 @@ const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint
                               sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
 }
 
-/* Rows that products and other PEs read have the dtype of the features. sl_real have: rows that are added to, the rows before an activation
- * (also the output of a layer without one), and gradients, except those that chunks read of each other. */
+/* Rows that products or other PEs read have the dtype of the features. All remaining rows are sl_real: rows that tasks add to, rows before an
+ * activation (also the output of a layer without activation), and gradients. GBACK is the exception among gradients. */
 static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
 {
     switch (role) {

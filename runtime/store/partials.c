@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lists that grow to what the largest step needs. */
+ * Lists of partial sums, which grow to the size that the largest step needs. */
 #include "runtime/store/partials.h"
 
 #include "codelets/rows.h"

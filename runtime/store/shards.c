@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Copies of the dataset in part order, registered part by part. */
+ * Copies the dataset in part order and registers the copies part by part. */
 #include "runtime/store/shards.h"
 
 #include <math.h>
@@ -15,17 +15,18 @@
 #include "support/parallel.h"
 
 #define COPY_GRAIN 1024           /* rows that one thread copies at a time */
-#define STRETCH (16 * COPY_GRAIN) /* rows after which a low_memory reader gives back what it has read */
+#define STRETCH (16 * COPY_GRAIN) /* rows between two calls of sl_dataset_drop_pages */
 
 /* ---- copies in the order of new ids ---- */
 
-/* A dense table by new id, being filled. */
+/* A dense table by new id while it is filled. */
 struct dense_copy {
     const struct sl_features *from;
     const struct sl_partition *partition;
-    uint64_t first;   /* new id */
-    sl_real *table;   /* zeros so far; NULL: the other one */
-    sl_bf16 *rounded; /* the same */
+    uint64_t first; /* new id */
+    /* The table, zero at first. One of the two pointers is NULL. */
+    sl_real *table;
+    sl_bf16 *rounded;
 };
 
 static void put(const struct dense_copy *copy, size_t offset, sl_real value)
@@ -37,7 +38,7 @@ static void put(const struct dense_copy *copy, size_t offset, sl_real value)
     }
 }
 
-/* at: of the row's first number. */
+/* offset: position of the row's first number. */
 static void copy_dense_row(const struct dense_copy *copy, size_t offset, const float *row)
 {
     const float *restrict from = row;
@@ -97,8 +98,8 @@ static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct 
                                  const bool *held, void **out)
 {
     size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
-    size_t least =
-        SL_OWN_PAGES_BYTES / element; /* pages of their own, to be locked; what is not touched costs nothing */
+    size_t least = SL_OWN_PAGES_BYTES /
+                   element; /* enough for pages of its own, which can be locked; untouched pages cost nothing */
     enum sl_status st = sl_alloc_zero(n > least ? n : least, element, "features in part order", out);
     for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
         if (holds(held, q)) {
@@ -108,7 +109,7 @@ static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct 
     return st;
 }
 
-/* Part q's offsets start at entry first[q] + q and at zero: each part has its own end. */
+/* Part q's offsets start at entry first[q] + q, and with the value zero. Each part has an end of its own: hence + q. */
 static enum sl_status copy_sparse(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   const bool *held, struct sl_shards *out)
 {
@@ -142,7 +143,7 @@ done:
     return st;
 }
 
-/* The set of those ids that are held. */
+/* Write the set of each id that is held. */
 static void mark_set(const struct sl_ids *ids, const struct sl_partition *partition, const bool *held, uint8_t set,
                      uint8_t *set_of)
 {
@@ -196,7 +197,7 @@ done:
 
 /* ---- registration ---- */
 
-/* A read-only vector; an empty one is registered with one element that nobody reads. */
+/* Register a read-only vector. An empty vector is registered with one element, which nobody reads. */
 static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
 {
     starpu_data_handle_t handle;
@@ -216,7 +217,7 @@ static enum sl_status check_size(const char *name, uint32_t part, uint64_t n)
                    part, (unsigned long long)n, name);
 }
 
-/* Entries of the fullest of n CSR rows. */
+/* Most entries of any of n CSR rows. */
 static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
 {
     uint64_t most = 0;
@@ -229,7 +230,7 @@ static uint32_t fullest_row(const uint64_t *offsets, uint32_t n)
     return (uint32_t)most;
 }
 
-/* held: of part q. */
+/* held: this rank has part q. */
 static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool held)
 {
     struct sl_shard *part = &out->part[q];
@@ -320,7 +321,7 @@ undo:
 
 /* ---- weights ---- */
 
-/* The in-neighbours of v other than v. */
+/* Number of in-neighbours of v other than v itself. */
 static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
 {
     uint64_t n = 0;
@@ -352,9 +353,9 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
 
 /* ---- NUMA ---- */
 
-#define PLACES 6 /* ranges of a part */
+#define PLACES 6 /* memory ranges of a part */
 
-/* The ranges of part q; empty ones too. */
+/* The memory ranges of part q, including empty ranges. */
 static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_place places[PLACES])
 {
     const struct sl_graph *graph = &s->partition->graph;
@@ -397,7 +398,7 @@ struct table {
     size_t bytes;
 };
 
-#define FEATURES 0 /* devices may read them where they are (--feature-cache), however few */
+#define FEATURES 0 /* index of the features: locked even if small, as GPUs may read them in place (--feature-cache) */
 
 static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_TABLES])
 {

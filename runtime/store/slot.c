@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Capacities, memory and handles of a slot. */
+ * The capacities, memory and handles of a ring slot. */
 #include "runtime/store/slot.h"
 
 #include <string.h>
@@ -16,14 +16,14 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Memory that the slot owns; locked in memory, on pages of its own, where the slot's lock is `from` or more. */
+/* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, void **out)
 {
     struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
     bool lock = slot->lock >= from;
     uint64_t least = SL_OWN_PAGES_BYTES / element + 1;
-    uint64_t room = lock && n < least ? least : n; /* what is not touched costs nothing */
+    uint64_t room = lock && n < least ? least : n; /* untouched pages cost nothing */
     enum sl_status st;
     if (clear) {
         st = sl_alloc_zero(room, element, name, &memory->data);
@@ -54,7 +54,7 @@ static enum sl_status check_room(uint64_t n, const char *name)
                    name, (unsigned long long)n);
 }
 
-/* A vector of n elements over fresh memory that the slot owns. */
+/* Register a vector of n elements over fresh memory that the slot owns. */
 static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, starpu_data_handle_t *out)
 {
@@ -70,7 +70,7 @@ done:
     return st;
 }
 
-/* A list by PE, which may have to travel to other ranks. */
+/* Register a list by PE. With several ranks it has a type that can be sent by its filled length. */
 static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *name, starpu_data_handle_t *out)
 {
     void *memory;
@@ -85,12 +85,13 @@ done:
     return st;
 }
 
-/* Most rows of a part's frontier at a level, and most edges of its block. */
+/* Most rows of a part's frontier at a level. */
 static uint64_t most_rows(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t level)
 {
     return level == 0 ? smaller(shape->n_seeds, part->n_train) : part->end - part->first;
 }
 
+/* Most edges of a part's block. */
 static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
 {
     const uint64_t *offsets = shape->shards->partition->graph.offsets;
@@ -98,7 +99,7 @@ static uint64_t most_edges(const struct sl_slot_shape *shape, const struct sl_sh
     return shape->full ? n_edges : smaller(n_edges, most_rows(shape, part, hop) * shape->fanout[hop]);
 }
 
-/* Most ids that a group asks of a part. */
+/* Most ids that a group requests from a part. */
 static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_shard *part, uint32_t hop)
 {
     uint64_t n = 0;
@@ -108,7 +109,6 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
     return n;
 }
 
-/* The block of one hop. */
 static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
     const struct sl_shards *shards = shape->shards;
@@ -118,7 +118,7 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     uint64_t n_edges = most_edges(shape, part, hop);
     uint64_t n_sources = smaller(n_edges, shards->n_vertices);
     uint64_t n_asked = most_asked(shape, part, hop);
-    uint64_t head = (uint64_t)slot->n_parts + 1; /* of a list by PE */
+    uint64_t head = (uint64_t)slot->n_parts + 1; /* positions at the start of a list by PE */
     enum sl_status st;
     SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets), done);
     SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
