@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Marked, listed, numbered. */
+ * Finds the boundary vertices, lists them, and numbers all neighbours by the rows that a chunk reads. */
 #include "runtime/pipe/boundary.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@
 
 /* ---- which vertices ---- */
 
-/* place[v]: where v is among those on a boundary, or NOT_THERE. Both ends of an edge that crosses are. */
+/* place[v]: v's index among the boundary vertices, or NOT_THERE. Both ends of an edge between chunks are boundary vertices. Returns the
+ * number of boundary vertices. */
 static uint32_t find_places(const struct sl_partition *partition, uint32_t *place)
 {
     const struct sl_graph *graph = &partition->graph;
@@ -71,7 +72,7 @@ done:
     return st;
 }
 
-/* ---- by number ---- */
+/* ---- tables and lists by number ---- */
 
 static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t *part_of, struct sl_pipe_boundary *b)
 {
@@ -91,7 +92,7 @@ done:
     return st;
 }
 
-/* The graph's neighbours, by number. */
+/* Copy the graph's neighbour lists with numbers in place of ids. */
 static enum sl_status number_neighbours(const struct sl_graph *graph, const uint16_t *part_of, const uint32_t *place,
                                         sl_vertex **out)
 {
@@ -105,7 +106,7 @@ static enum sl_status number_neighbours(const struct sl_graph *graph, const uint
     return st;
 }
 
-/* In-neighbours of the vertices that have no place. */
+/* In-neighbours of the inner vertices. Boundary vertices get empty lists. */
 static enum sl_status list_inner(const struct sl_graph *graph, const uint32_t *place, struct sl_pipe_boundary *b)
 {
     uint64_t n = 0;
@@ -144,7 +145,7 @@ static struct sl_pipe_lists inner_lists(const struct sl_pipe_boundary *b, const 
         sl_pipe_readable(b->inner_sources + begin, n, sizeof *b->inner_sources), n};
 }
 
-/* A list for one who asks: positions 0 and n, then n rows of the chunk. */
+/* Chunk q's boundary rows as a list with one requester: positions 0 and n, then n rows of the chunk. */
 static starpu_data_handle_t list_rows(const struct sl_pipe_boundary *b, uint32_t q, sl_vertex first_id)
 {
     uint32_t n = sl_pipe_boundary_rows(b, q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Dynamic programming over the layers before and the stages they fill. */
+ * Distributes layers over stages by dynamic programming, and measures the layers for it. */
 #include "runtime/pipe/deal.h"
 
 #include <math.h>
@@ -11,12 +11,12 @@
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
 
-/* ---- the best way ---- */
+/* ---- the best distribution ---- */
 
-/* So many layers in so many stages: the slowest stage, and all stages' squares. */
+/* A distribution of the first layers over the first stages: seconds of the slowest stage, sum of squares over the stages. */
 struct way {
     double slowest, squares;
-    uint32_t first; /* layer of the last stage */
+    uint32_t first; /* first layer of the last stage */
 };
 
 static bool is_better(const struct way *a, const struct way *b)
@@ -65,6 +65,7 @@ static bool are_alike(const struct sl_layer *a, const struct sl_layer *b)
            a->hidden == b->hidden;
 }
 
+/* Give alike layers their mean. */
 static void average(const struct sl_model *model, double *seconds)
 {
     double mean[SL_MAX_MODEL_LAYERS];
@@ -84,9 +85,10 @@ static void average(const struct sl_model *model, double *seconds)
 
 /* ---- stages ---- */
 
+/* Stages as --stages-cut says. */
 static void cut(const struct sl_settings *s, const struct sl_model *model, uint32_t *stage_out)
 {
-    uint32_t before = model->n_layers > s->layers; /* one comes first that --stages-cut does not count */
+    uint32_t before = model->n_layers > s->layers; /* a first layer that --stages-cut does not count */
     for (uint32_t i = 0; i < model->n_layers; i++) {
         stage_out[i] = 0;
         for (uint32_t k = 0; k < s->n_stages_cut; k++) {
@@ -95,14 +97,14 @@ static void cut(const struct sl_settings *s, const struct sl_model *model, uint3
     }
 }
 
-/* The first rank measures for all. */
+/* Rank 0 measures for all ranks. */
 static enum sl_status measure(struct sl_pipe *p)
 {
     double seconds[SL_MAX_MODEL_LAYERS] = {0};
     enum sl_status st = SL_OK;
     if (p->plan.rank == 0) {
         SL_TRY(st, sl_pipe_time(p, seconds), done);
-        SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first time memory is new */
+        SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first run also allocates memory, so measure again */
         average(p->work.model, seconds);
         sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage);
     }

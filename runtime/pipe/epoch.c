@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The spine of an epoch: read sl_pipe_epoch first. */
+ * A whole epoch as task submissions. Read sl_pipe_epoch first. */
 #include "runtime/pipe/epoch.h"
 
 #include "codelets/loss.h"
@@ -49,7 +49,7 @@ done:
     return st;
 }
 
-/* Of all chunks, in the order of the slots. */
+/* Sum the losses of all chunks, in the order of the slots. */
 static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *head, starpu_data_handle_t loss)
 {
     const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end};
@@ -58,14 +58,15 @@ static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *h
     return sl_transport_loss(p->work.transport, head, &losses);
 }
 
-/* ---- rows that nobody reads any more ---- */
+/* ---- releasing rows ---- */
 
-/* A layer is done with for one chunk: all but the gradient of its input, what earlier slots read, and what becomes history. */
+/* After a layer's backward pass, release its rows of one chunk. Kept are: the gradient of its input, returning gradients that earlier slots
+ * read, and travelling rows that become history. */
 static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
 {
     for (int role = 0; role < SL_N_ROLES; role++) {
         enum sl_role which =
-            role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* its output is the next layer's input */
+            role == SL_ROWS_H ? SL_ROWS_INPUT : (enum sl_role)role; /* H was released as the input of the layer above */
         const struct sl_rows *rows = sl_layer_pass_rows(lp, q, which);
         bool features = which == SL_ROWS_INPUT && lp->i == 0;
         bool awaited = sl_pipe_aggregates(lp) && rows == sl_pipe_returned(lp, q);
@@ -79,7 +80,7 @@ static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
     }
 }
 
-/* What other ranks have sent of a slot's chunks, which no slot before it reads. */
+/* Release the rows of a slot's chunks that other ranks have sent. No earlier slot reads them. */
 static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool snapshot)
 {
     const struct sl_pipe *p = lp->pass->owner;
@@ -92,7 +93,7 @@ static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool
     }
 }
 
-/* The first slot has read what travelled back. */
+/* The first slot, the last to run backward, has read the returning gradients. */
 static void release_returned(const struct sl_layer_pass *lp)
 {
     if (sl_pipe_aggregates(lp)) {
@@ -106,7 +107,7 @@ static void release_returned(const struct sl_layer_pass *lp)
     }
 }
 
-/* What travelled in this epoch is what later ones see of it. */
+/* The travelling rows of this epoch become the history of later epochs. */
 static void take_snapshot(struct sl_pipe *p)
 {
     uint32_t n = p->graph.n_chunks;
@@ -166,7 +167,7 @@ static enum sl_status derive(struct sl_pipe *p)
     return st;
 }
 
-/* A chunk without vertices leaves no partials. */
+/* Number of partials that a slot adds on this rank. A chunk without vertices adds none. */
 static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
 {
     struct sl_layer_pass lp = sl_pipe_layer(p, 0, slot);
@@ -177,7 +178,7 @@ static uint32_t n_partials(struct sl_pipe *p, uint32_t slot)
     return n;
 }
 
-/* Slots forward, and back from the last. */
+/* Count partials after each slot: forward from the first slot, backward from the last slot. */
 static void count_turns(struct sl_pipe *p)
 {
     uint32_t n = 0;
@@ -200,14 +201,15 @@ static void begin(struct sl_pipe *p, uint64_t epoch)
     }
 }
 
-#define LAYER_TASKS 16 /* of a chunk, about, one way */
+#define LAYER_TASKS 16 /* tasks per layer and chunk, roughly, in one direction */
 
 double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers)
 {
     return LAYER_TASKS * (double)n_layers * (2.0 * n_ways + n_workers);
 }
 
-/* Records of tasks and handles of a whole epoch take as much memory as some rows do. Of a rank's tasks some wait for those of others. */
+/* Wait until few tasks are left, as the records of a whole epoch's tasks and handles would take as much memory as some rows do. Not with
+ * several ranks, where a rank's tasks may wait for tasks of another rank. */
 static enum sl_status wait_for_slots(const struct sl_pipe *p)
 {
     double n = sl_pipe_tasks(p->work.model->n_layers, p->order.n_ways, p->work.run->n_workers);
@@ -243,9 +245,9 @@ done:
     return st;
 }
 
-/* ---- what layers cost ---- */
+/* ---- measuring layers ---- */
 
-/* Seconds since *start, once all tasks are done; and on from now. */
+/* Wait for all tasks. Returns the seconds since *start, and sets *start to now. */
 static double wait(double *start)
 {
     starpu_task_wait_for_all();
@@ -270,7 +272,7 @@ static void drop_rows(struct sl_pipe *p)
     }
 }
 
-/* The largest chunk of this rank comes first, alone in its slot. */
+/* An order with this rank's largest chunk first, alone in its slot. */
 static void order_one(struct sl_pipe *p)
 {
     const struct sl_shard *part = p->work.shards->part;
@@ -323,7 +325,7 @@ done:
 
 /* ---- open, close ---- */
 
-/* A chunk's rows are one matrix at every level; the features are read where they are. */
+/* A chunk's rows are one matrix at every level. The features are read in place. */
 static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;
@@ -352,7 +354,7 @@ done:
     return st;
 }
 
-/* What is summed over a chunk's rows is so piece by piece. */
+/* A chunk's pieces: sums over a chunk's rows are taken piece by piece. */
 static enum sl_status open_runs(struct sl_pipe *p)
 {
     const struct sl_partition *partition = p->work.shards->partition;
@@ -382,12 +384,12 @@ done:
     return st;
 }
 
-/* Where rows are computed again, those that other chunks read are kept beside them; but not where other ranks send such rows. */
+/* With --recompute, packed copies of the boundary rows are kept for other chunks. Not if other ranks send rows: those arrive as they are. */
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
     bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
-    /* Else packed rows, or those of bf16, come to lie in blocks of all of a chunk's rows, or of float. */
+    /* Otherwise small matrices (packed rows, or bf16 rows) would be put into freed blocks of large ones (whole chunks, or float). */
     sl_pool_borrow_near_only(packs || rounds);
     if (packs) {
         return sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary);

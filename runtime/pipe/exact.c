@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A pass of its own, all chunks in one slot; rows are dropped as soon as the next layer has read them. */
+ * A forward pass by itself with all chunks in one slot. Rows are dropped as soon as the next layer has read them. */
 #include "runtime/pipe/exact.h"
 
 #include "codelets/loss.h"
@@ -9,7 +9,7 @@
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
 
-/* What the pass has besides the pipeline's graph and model. */
+/* A view of the pipeline with rows, order and losses of its own. Graph, model and features are borrowed. */
 static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, double dropout, struct sl_pipe *out)
 {
     uint32_t n = pipe->graph.n_chunks;
@@ -60,7 +60,7 @@ static void close_view(struct sl_pipe *view)
     sl_free(view->order.slot_of);
 }
 
-/* The first layer's output is read by all where a kind says so; any other's by the next one. */
+/* A layer's output is dropped once the next layer has run. The first layer's output stays if later layers read it again. */
 static enum sl_status forward(struct sl_pipe *view)
 {
     enum sl_status st = SL_OK;
@@ -80,7 +80,7 @@ done:
     return st;
 }
 
-/* The loss of one chunk's training vertices, and the gradient of its logits. */
+/* Submit the loss of one chunk's training vertices and the gradient of its logits. */
 static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_shards *shards = p->work.shards;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables over the shards' graph. */
+ * Lists and tables of full-graph training, built from the shards' graph. */
 #include "runtime/pipe/graph.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t ele
 
 /* ---- tables ---- */
 
-/* The chunk of each vertex that lists may hold. */
+/* The chunk of each number. */
 static enum sl_status fill_parts(uint32_t n_chunks, struct sl_pipe_side *side)
 {
     uint32_t n = side->first_of[n_chunks];
@@ -47,7 +47,7 @@ static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo
     }
 }
 
-/* In-edges of own chunks, apart from the shards', which have other numbers when they are evaluated. */
+/* Copy the in-edges of own chunks and number them. The shards' edges get other numbers during evaluation. */
 static enum sl_status number_edges(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
     const struct sl_graph *graph = &shards->partition->graph;
@@ -63,7 +63,7 @@ done:
     return st;
 }
 
-/* The halo of in-edges. */
+/* The halo of in-edges: a halo of this crew, or the shards' halo if there is only one crew. */
 static enum sl_status open_in_halo(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g,
                                    const struct sl_halo **out)
 {
@@ -113,7 +113,7 @@ done:
     return st;
 }
 
-/* Own chunk q's vertices have neighbours in these. */
+/* Mark each chunk s that has a neighbour of own chunk q's vertices, at marks[s * stride]. */
 static void mark_meeting(const struct sl_shards *shards, const struct sl_graph *graph, const uint16_t *part_of,
                          uint32_t q, bool *marks, size_t stride)
 {

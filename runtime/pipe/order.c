@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Fisher-Yates, way by way. */
+ * Draws the order of chunks: a Fisher-Yates shuffle in each way. */
 #include "runtime/pipe/order.h"
 
 #include "support/random.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Epochs as steps, and history in checkpoints. */
+ * Epochs as steps of a schedule, the guard, and history in checkpoints. */
 #include "runtime/pipe/schedule.h"
 
 #include <math.h>
@@ -18,25 +18,35 @@
 
 #define N_WATCHED 4 /* numbers of the guard in checkpoints */
 
-/* What the guard goes by, and back to. */
+/* The guard's losses, and the weights to return to if it fires. */
 struct watch {
-    bool on;        /* --guard on, and there are several slots */
-    bool fired;     /* it has fired: all chunks are in one slot since */
-    uint64_t began; /* the epoch that Adam counts from */
+    /* --guard is on, and there are several slots. */
+    bool on;
+    /* The guard has fired. Since then all chunks are in one slot. */
+    bool fired;
+    /* The epoch that Adam counts from. */
+    uint64_t began;
     struct sl_guard guard;
-    sl_real *best;               /* weights of the least exact loss seen, or those at the start */
-    sl_real *now;                /* weights that the epoch in hand begins with */
-    double best_exact;           /* NaN: those at the start */
-    double exact;                /* of the epoch in hand; NaN: not checked */
-    starpu_data_handle_t handle; /* over it */
+    /* Weights with the least exact loss so far, or the initial weights. */
+    sl_real *best;
+    /* Weights at the start of the epoch in hand. */
+    sl_real *now;
+    /* Exact loss of `best`. NaN: these are the initial weights. */
+    double best_exact;
+    /* Exact loss of the epoch in hand. NaN: the epoch is not checked. */
+    double exact;
+    /* Handle of `exact`. */
+    starpu_data_handle_t handle;
 };
 
-/* What the schedule owns. */
+/* The schedule's own state. */
 struct pipeline {
     struct sl_pipe pipe;
     struct watch watch;
-    struct sl_pipe_traffic traffic;   /* of an epoch */
-    void *saved[SL_MAX_MODEL_LAYERS]; /* of a checkpoint, at rank 0: a layer's history, by renumbered id; or NULL */
+    /* Of one epoch. */
+    struct sl_pipe_traffic traffic;
+    /* For a checkpoint, at rank 0: each layer's history by renumbered id, or NULL. */
+    void *saved[SL_MAX_MODEL_LAYERS];
     double saved_watch[N_WATCHED];
 };
 
@@ -89,7 +99,7 @@ done:
     return st;
 }
 
-/* All chunks in one slot: nothing is of an earlier epoch any more. */
+/* Put all chunks into one slot and drop the history. */
 static void make_exact(struct sl_pipe *p)
 {
     struct sl_pipe_order *o = &p->order;
@@ -101,7 +111,7 @@ static void make_exact(struct sl_pipe *p)
     }
 }
 
-/* The best weights there were, Adam afresh, and on in exact mode, the one whose loss is what it says. */
+/* Return to the best weights, reset Adam, and continue in exact mode. */
 static enum sl_status fall_back(struct pipeline *l, uint64_t epoch)
 {
     struct watch *w = &l->watch;
@@ -123,7 +133,7 @@ static enum sl_status acquire_loss(starpu_data_handle_t handle)
     return SL_OK;
 }
 
-/* The losses of a checked epoch are there, or on their way. */
+/* Wait for both losses of a checked epoch, and let the guard decide. */
 static enum sl_status judge(struct pipeline *l, uint64_t epoch, starpu_data_handle_t loss)
 {
     struct watch *w = &l->watch;
@@ -180,7 +190,7 @@ static uint32_t in_flight(const void *own)
     return 1;
 }
 
-/* Every vertex and every edge in each layer. */
+/* Each layer works on every vertex and every edge. */
 static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
 {
     const struct pipeline *pipeline = own;
@@ -205,7 +215,7 @@ static enum sl_status tally(void *own, struct sl_metrics_epoch *out)
 
 static void turn(void *own)
 {
-    (void)own; /* counts are of the graph */
+    (void)own; /* an epoch's counts do not change */
 }
 
 /* ---- checkpoints ---- */
@@ -215,7 +225,7 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
     return &p->history[(size_t)i * p->graph.n_chunks + q];
 }
 
-/* Rows of a chunk's history here, and the vertex whose row is row r: of other ranks' chunks there are those that were sent. */
+/* The rows of a chunk's history on this rank. Chunks of other ranks have the rows that were sent. */
 static struct sl_split split_of(const struct sl_pipe *p, uint32_t q)
 {
     if (!sl_plan_here(&p->plan, q)) {
@@ -227,6 +237,7 @@ static struct sl_split split_of(const struct sl_pipe *p, uint32_t q)
     return p->pass.pe[q].split[0];
 }
 
+/* The vertex of row r. */
 static sl_vertex vertex_of(const struct sl_pipe *p, uint32_t q, uint32_t r)
 {
     if (!sl_plan_here(&p->plan, q)) {
@@ -244,7 +255,7 @@ static uint32_t width_of(const struct sl_pipe *p, uint32_t i)
     return p->work.model->layer[i].training.travels;
 }
 
-/* Bytes of a row of layer i's history, which has the precision of what travels. */
+/* Bytes of a row of layer i's history, which has the dtype of the travelling rows. */
 static size_t row_bytes(const struct sl_pipe *p, uint32_t i)
 {
     return width_of(p, i) * p->work.shards->row_element;
@@ -259,7 +270,7 @@ static struct sl_tensor history_tensor(const struct sl_pipe *p, uint32_t i, cons
                           data);
 }
 
-/* Ids of this rank's chunks: first .. end - 1. */
+/* First id of this rank's chunks. */
 static sl_vertex first_own(const struct sl_pipe *p)
 {
     return p->work.shards->part[p->plan.first_pe].first;
@@ -270,7 +281,7 @@ static uint32_t n_own(const struct sl_pipe *p)
     return p->work.shards->part[p->plan.end_pe - 1].end - first_own(p);
 }
 
-/* Rows of this rank's chunks, by id from its first on. */
+/* Copy the history of this rank's chunks, by id from its first id on. */
 static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, char *out)
 {
     const size_t bytes = row_bytes(p, i);
@@ -318,7 +329,7 @@ static bool has_layer(const struct sl_pipe *p, uint32_t i)
     return i >= p->first_layer && i < p->end_layer;
 }
 
-/* How many ranks have a history of layer i by now. */
+/* Number of ranks that have a history of layer i. */
 static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out)
 {
     enum sl_status st;
@@ -336,7 +347,7 @@ done:
     return st;
 }
 
-/* What each rank of the layer's crew gives of its history, chunks in their order. */
+/* Bytes of layer i's history at each rank of the layer's crew. */
 static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
 {
     uint32_t crew = sl_plan_crew_of_stage(p->whole, p->stage[i], p->work.settings->stages);
@@ -347,7 +358,7 @@ static void count_bytes(const struct sl_pipe *p, uint32_t i, size_t *bytes_of)
     }
 }
 
-/* Layer i's history at rank 0. */
+/* Gather layer i's history at rank 0. */
 static enum sl_status gather_history(struct pipeline *l, uint32_t i)
 {
     struct sl_pipe *p = &l->pipe;
@@ -474,7 +485,7 @@ done:
 
 /* ---- open, close ---- */
 
-/* Training vertices of each class, of this rank's chunks; each crew has all chunks. */
+/* Count training vertices by class in this rank's chunks. Only the first crew counts, since each crew has all chunks. */
 static void count_labels(const struct sl_pipe *p, double *counts)
 {
     const int32_t *labels = p->graph.train_labels;
@@ -527,7 +538,7 @@ static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_s
 {
     struct pipeline *l;
     enum sl_status st;
-    (void)first_step; /* its history comes from the checkpoint */
+    (void)first_step; /* history comes from the checkpoint */
     SL_TRY(st, sl_alloc_zero(1, sizeof *l, "the pipeline", &l), done);
     *out = (struct sl_schedule){.kind = &sl_pipeline, .own = l};
     SL_TRY(st, sl_pipe_open(work, &l->pipe), done);
@@ -547,7 +558,7 @@ static void close_pipeline(void *own)
     sl_free(l);
 }
 
-/* How many layers each has. */
+/* Print the number of layers of each stage. */
 static void describe_stages(const struct sl_pipe *p, FILE *stream)
 {
     uint32_t n = 0;

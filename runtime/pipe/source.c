@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Which rows of which chunk, and by what factor. A chunk's rows are one matrix; of another rank's it has those that are needed here, in the
- * place where the chunk's own would be. */
+ * Finds the rows that a chunk's sums read in each chunk, and their factors. A chunk's rows are one matrix. For a chunk of another rank this
+ * matrix has only the rows that this rank needs. */
 #include "runtime/pipe/source.h"
 
 #include "codelets/blend.h"
@@ -22,14 +22,14 @@ static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
     return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
 }
 
-/* A layer's stage works for it, in the way of its chunk. */
+/* Tasks run at the PE of the layer's stage and the chunk's way. */
 static uint32_t worker(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     return pipe->stage[lp->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
-/* ---- what other chunks read ---- */
+/* ---- rows for other chunks ---- */
 
 static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 {
@@ -52,7 +52,7 @@ struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q)
     return sl_layer_pass_rows(lp, q, sl_pipe_returning(lp));
 }
 
-/* Rows that are computed again have been packed before. */
+/* Pack the boundary rows of chunk q. If the layer runs again, they have been packed before. */
 static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t q, const struct sl_rows *rows, struct sl_rows *out)
 {
     const struct sl_pipe_boundary *boundary = &pipe_of(lp)->boundary;
@@ -86,8 +86,8 @@ static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
 
 /* ---- between ranks ---- */
 
-/* Rows of a role, of the chunks of the slot in hand: own ones to those who need them, the others' from them. What comes is for later slots
- * and epochs, too. */
+/* Exchange rows of a role with other ranks, for all chunks of the slot in hand: send own rows, receive the rows of other ranks' chunks.
+ * Received rows also serve later slots and epochs. */
 static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe_side *side, enum sl_role role)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -120,13 +120,13 @@ done:
     return st;
 }
 
-/* Whether other ranks have the rows of a layer that runs again, as later slots read them. */
+/* Whether the layer runs again, and its rows were exchanged the first time and kept for later slots. */
 static bool have_crossed(const struct sl_pipe *pipe)
 {
     return pipe->recomputing && pipe->order.n_slots > 1;
 }
 
-/* Rows of this rank are read where they are, or packed where chunks keep no others. */
+/* Chunks of this rank read rows in place, or packed if only packed rows are kept. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -139,7 +139,7 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     return cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
 }
 
-/* All gradients that travel along edges are rounded, a chunk's own, too, so that it does not matter how many chunks there are. */
+/* Round the returning gradients. Gradients within a chunk are rounded too, so that the number of chunks changes no bit. */
 static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_rows *gradient = sl_layer_pass_returns(lp, q);
@@ -173,7 +173,7 @@ done:
     return st;
 }
 
-/* Rows are given back by the epoch, which knows who reads them; but those of other ranks are for this layer alone where there is one slot. */
+/* The epoch releases rows, since it knows their readers. Exception: with one slot, only this layer reads the rows of other ranks. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (pipe_of(lp)->order.n_slots == 1) {
@@ -185,7 +185,7 @@ static void arrived(const struct sl_layer_pass *lp)
     }
 }
 
-/* The same, but for those of other ranks, which the epoch gives back, too. */
+/* The epoch releases all returning gradients. */
 static void returned(const struct sl_layer_pass *lp)
 {
     (void)lp;
@@ -193,7 +193,7 @@ static void returned(const struct sl_layer_pass *lp)
 
 /* ---- sums ---- */
 
-/* What a chunk's sums read of all chunks. */
+/* By chunk: the rows that a chunk's sums read, and their factor. */
 struct operands {
     starpu_data_handle_t rows[SL_MAX_PES];
     double factor[SL_MAX_PES];
@@ -207,7 +207,7 @@ static void add_operand(const struct sl_rows *rows, double factor, uint32_t s, s
     }
 }
 
-/* Of the chunks that have in-neighbours of chunk q: fresh rows, or those of history. */
+/* The rows of the chunks with in-neighbours of chunk q: fresh or historical. */
 static void find_rows(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -222,7 +222,7 @@ static void find_rows(const struct sl_layer_pass *lp, uint32_t q, struct operand
     }
 }
 
-/* Of those that have out-neighbours of chunk q: gradients of this slot, and by the gradient factor of later ones. */
+/* The gradients of the chunks with out-neighbours of chunk q: of this slot, and of later slots by the gradient factor. */
 static void find_gradients(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -238,11 +238,11 @@ static void find_gradients(const struct sl_layer_pass *lp, uint32_t q, struct op
     }
 }
 
-/* A chunk's in-neighbours or out-neighbours, by their side's numbers or, where rows are packed, by boundary.h's. */
+/* A chunk's in-neighbours or out-neighbours, by the numbers of their side, or of boundary.h if rows are packed. */
 struct neighbours {
     const struct sl_pipe_lists *lists;
     starpu_data_handle_t parts, first, factors;
-    uint32_t first_id; /* of the chunk itself */
+    uint32_t first_id; /* first number of the chunk itself */
     bool back;         /* out-neighbours */
 };
 
@@ -260,7 +260,7 @@ static struct neighbours neighbours_of(const struct sl_layer_pass *lp, uint32_t 
         back ? &chunk->out : &chunk->in, side->parts, side->first, side->factors, side->first_of[q], back};
 }
 
-/* The sums of chunk q along its in-edges, or its out-edges. */
+/* Submit the sums of chunk q along its in-edges or out-edges. */
 static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const struct neighbours *from,
                            const struct operands *operands, starpu_data_handle_t out, int beta)
 {
@@ -288,7 +288,7 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
     return sl_pull_submit(&head, &args, beta, out);
 }
 
-/* Of all its vertices, whose sums on a boundary stay for the way back where they are wanted there. */
+/* Sum for all vertices of the chunk. Keep the sums of boundary vertices for the backward pass if sl_pipe_keeps_sums. */
 static enum sl_status sum_all(const struct sl_layer_pass *lp, uint32_t q, int beta, starpu_data_handle_t out)
 {
     const struct neighbours from = neighbours_of(lp, q, false);
@@ -304,7 +304,7 @@ done:
     return st;
 }
 
-/* Once more, of the vertices whose neighbours are all of the chunk; the others' sums are there. */
+/* The layer runs again: sum for the inner vertices, and unpack the kept sums of the boundary vertices. */
 static enum sl_status sum_inner(const struct sl_layer_pass *lp, uint32_t q, int beta, starpu_data_handle_t out)
 {
     const struct sl_pipe_boundary *b = &pipe_of(lp)->boundary;

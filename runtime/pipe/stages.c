@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Messages at the two ends of a crew's layers. */
+ * Messages at the two ends of a crew's layers, and the gathering of weights. */
 #include "runtime/pipe/stages.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "codelets/ranks.h"
 #include "support/memory.h"
 
-/* ---- whose layers ---- */
+/* ---- the crew of a layer ---- */
 
 bool sl_pipe_reads_first(const struct sl_model *model, uint32_t i)
 {
@@ -53,9 +53,9 @@ static struct sl_pipe *pipe_of(const struct sl_layer_pass *lp)
     return lp->pass->owner;
 }
 
-/* Rows that cross between layer - 1 and layer, the one way or the other. */
+/* Rows that cross between layer - 1 and layer, forward or backward. */
 struct crossing {
-    uint32_t layer; /* they are a role's of this one */
+    uint32_t layer; /* the rows are in a role of this layer */
     enum sl_role role;
     uint32_t n_columns;
 };
@@ -67,13 +67,13 @@ static uint32_t list_crossings(const struct sl_model *model, uint32_t layer, boo
     return sl_pipe_reads_first(model, layer) ? 2 : 1;
 }
 
-/* A number for each handle that receives in an epoch. */
+/* The tag of a message, unique among the handles that receive in an epoch. */
 static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uint32_t q)
 {
     return SL_RANKS_TAGS_OF_STAGES + ((int64_t)p->aside << 34 | (int64_t)back << 33 | (int64_t)crossing << 32 | q);
 }
 
-/* One chunk's rows, to the rank that has it in the crew or from there. */
+/* Send one chunk's rows to `peer`, or receive them from it. */
 static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *crossing, uint32_t peer, int64_t tag,
                             uint32_t q, bool gives)
 {
@@ -94,7 +94,7 @@ done:
     return st;
 }
 
-/* All that crosses before `layer`, with the crew that has the layers on the other side. */
+/* Exchange all rows that cross before `layer` with the crew on the other side. */
 static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, bool back, bool gives)
 {
     const struct sl_pipe *p = pipe_of(lp);
@@ -160,7 +160,7 @@ void sl_pipe_stages_done(const struct sl_layer_pass *lp)
 
 /* ---- weights ---- */
 
-/* Arrays of a parameter that are shared: its values, and for a checkpoint the moments. */
+/* The shared arrays of a parameter: its values, and for a checkpoint its moments. */
 static uint32_t arrays_of(const struct sl_parameter *parameter, bool checkpoint, sl_real *out[3])
 {
     out[0] = parameter->value;
@@ -169,7 +169,7 @@ static uint32_t arrays_of(const struct sl_parameter *parameter, bool checkpoint,
     return checkpoint ? 3 : 1;
 }
 
-/* The trained parameters of layers first .. end - 1: to a list (`values` may be NULL), or from there. Returns how many numbers. */
+/* Copy the trained parameters of layers first .. end - 1 from (`in`) or to `values`. NULL: only count. Returns the number of values. */
 static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, bool checkpoint, bool in,
                    sl_real *values)
 {
@@ -190,7 +190,7 @@ static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, b
     return n;
 }
 
-/* Of each crew its first rank gives the layers, in their order. */
+/* Bytes that each rank contributes: the first rank of a crew contributes the crew's layers, in order. */
 static void count_bytes(const struct sl_pipe *p, bool checkpoint, size_t *bytes_of)
 {
     const struct sl_model *model = p->work.model;

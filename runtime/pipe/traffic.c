@@ -13,7 +13,7 @@ uint32_t sl_pipe_way(const struct sl_pipe *pipe, uint32_t q)
     return sl_spread(q, pipe->graph.n_chunks, pipe->work.settings->ways);
 }
 
-/* Vertices of other ways in the lists of chunk q, but for those that its way has had before. wanted: [vertex][way] */
+/* Count the vertices of other ways in the lists of chunk q, each once per way. wanted [vertex][way]: counted before. */
 static uint64_t count_chunk(const struct sl_pipe *p, const struct sl_graph *graph, const uint16_t *part_of, uint32_t q,
                             bool *wanted)
 {
@@ -29,13 +29,13 @@ static uint64_t count_chunk(const struct sl_pipe *p, const struct sl_graph *grap
     return n;
 }
 
-/* Over the lists of all ranks' ways, which each crew has. */
+/* Count over the lists of all ranks. Only the first crew counts, since each crew has all ways. */
 static enum sl_status count_mirrors(const struct sl_pipe *p, const struct sl_graph *graph,
                                     const struct sl_pipe_side *side, uint64_t *out)
 {
     const struct sl_plan *plan = p->work.plan;
     const uint16_t *part_of = side->part_of != NULL ? side->part_of : p->graph.in.part_of;
-    size_t n_vertices = side->first_of[p->graph.n_chunks]; /* that lists may hold */
+    size_t n_vertices = side->first_of[p->graph.n_chunks]; /* numbers in lists are below this */
     double n = 0;
     bool *wanted;
     enum sl_status st;
@@ -54,13 +54,13 @@ done:
     return st;
 }
 
-/* Bytes of a row of a layer's output, there, and of its gradient, back. */
+/* Bytes of a row of a layer's output, forward, and of its gradient, backward. */
 static uint64_t crossing_bytes_of(const struct sl_pipe *p, const struct sl_layer *layer)
 {
     return layer->n_out * (sl_layer_element(layer, p->work.shards->row_element) + sizeof(sl_real));
 }
 
-/* What crosses into the stage that layer i begins, if it does, and back, of each vertex. */
+/* Bytes per vertex into the stage that begins with layer i, and back. 0 if no stage begins there. */
 static uint64_t crossing_bytes(const struct sl_pipe *p, uint32_t i)
 {
     const struct sl_model *model = p->work.model;

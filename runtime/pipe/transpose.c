@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Of one process a graph built of the reversed edges; of several, edges that go to the ranks of their sources. */
+ * In one process: builds a graph from the reversed edges. With several ranks: each edge goes to the rank of its source first. */
 #include "runtime/pipe/transpose.h"
 
 #include "codelets/ranks.h"
@@ -28,7 +28,7 @@ done:
 
 /* ---- several ranks ---- */
 
-/* The graph of a rank's own vertices, and where each rank's begin. */
+/* The graph of a rank's own vertices, and the first vertex of each rank. */
 struct own_graph {
     const struct sl_graph *graph;
     uint32_t n_ranks;
@@ -36,10 +36,10 @@ struct own_graph {
     sl_vertex own, own_end;
 };
 
-/* What one rank tells each: an edge is its source and then its destination. */
+/* The edges that a rank sends to, or receives from, each rank. An edge is two numbers: source, destination. */
 struct edge_message {
     uint32_t n[SL_MAX_PES];
-    uint32_t *pairs; /* rank after rank */
+    uint32_t *pairs; /* ordered by rank */
 };
 
 static struct own_graph own_graph_of(const struct sl_plan *plan, const struct sl_shards *shards)
@@ -67,7 +67,7 @@ static uint64_t count_of(const struct edge_message *edge_message, uint32_t n_ran
     return n;
 }
 
-/* Own edges, by the rank of their source; of each rank in ascending order of their destinations. */
+/* List own edges by the rank of their source, and for each rank in ascending order of destinations. */
 static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_message *out)
 {
     const struct sl_graph *graph = own_graph->graph;
@@ -103,7 +103,7 @@ done:
     return st;
 }
 
-/* Lists of own vertices; pairs come in ascending order of what the lists hold. */
+/* Build the lists of own vertices. Pairs arrive in ascending order of destinations, so each list ascends. */
 static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const uint32_t *pairs, struct sl_graph *out)
 {
     enum sl_status st;
@@ -116,7 +116,7 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
     for (sl_vertex v = own_graph->own; v < own_graph->own_end; v++) {
         out->offsets[v + 2] += out->offsets[v + 1];
     }
-    for (uint64_t i = 0; i < n; i += 2) { /* then a list's entry is where it ends */
+    for (uint64_t i = 0; i < n; i += 2) { /* advances a list's offset to the list's end */
         out->sources[out->offsets[pairs[i] + 1]++] = pairs[i + 1];
     }
 done:
