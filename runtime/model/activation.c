@@ -335,12 +335,14 @@ done:
 static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
                                        const struct activation *activation, uint32_t p, uint32_t c)
 {
-    const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
-    bool batch = layer->norm == SL_ACTIVATE_BATCH;
     struct sl_task_args head = head_of(lp, activation, p);
-    struct sl_activate_sums_handles sums = {.group = batch ? group->sums[lp->i] : NULL,
-                                            .n_group = batch ? group->n_rows[lp->i] : 0};
+    struct sl_activate_sums_handles sums = {0};
     enum sl_status st = SL_OK;
+    if (layer->norm == SL_ACTIVATE_BATCH) {
+        const struct sl_pass_group *group = &lp->pass->group[sl_plan_group(lp->pass->plan, p)];
+        sums.group = group->sums[lp->i];
+        sums.n_group = group->n_rows[lp->i];
+    }
     if (layer->norm == SL_ACTIVATE_LAYER) {
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw), done);
         SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb), done);

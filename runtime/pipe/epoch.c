@@ -417,8 +417,7 @@ static void open_pass(struct sl_pipe *p)
                                .dropout = w->settings->dropout,
                                .seed = w->settings->seed,
                                .source = &sl_pipe_source,
-                               .owner = p,
-                               .group = &p->group};
+                               .owner = p};
     p->replicas = (struct sl_replicas){.settings = w->settings, .plan = w->plan, .run = w->run, .replica = w->model};
 }
 

@@ -34,7 +34,6 @@ struct sl_pipe {
     struct sl_pipe_order order;
     /* One PE per chunk. */
     struct sl_pass pass;
-    struct sl_pass_group group; /* unused: no norm is over a batch here */
     /* A single replica. */
     struct sl_replicas replicas;
     /* [layer][chunk]: travelling rows of the snapshot's epoch. Empty before the first snapshot. */
