@@ -36,7 +36,7 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     s->schedule = SL_SCHEDULE_PIPE;
     s->precision = precision;
     expect_ok(sl_partition_of(dataset, n_chunks, chunk_of, &b->partition));
-    expect_ok(sl_shards_open_held(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
+    expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
     expect_ok(sl_shards_weigh(dataset, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));

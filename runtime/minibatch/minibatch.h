@@ -21,10 +21,4 @@ struct sl_minibatch {
 
 extern const struct sl_schedule_kind sl_minibatch;
 
-/* Those of an open schedule of this kind, for tests and benches that look inside. */
-static inline struct sl_steps *sl_minibatch_steps(const struct sl_schedule *schedule)
-{
-    return &((struct sl_minibatch *)schedule->own)->steps;
-}
-
 #endif

@@ -283,13 +283,7 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
 }
 
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              struct sl_shards *out)
-{
-    return sl_shards_open_held(dataset, partition, dense, sizeof(sl_real), NULL, out);
-}
-
-enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                   size_t row_element, const bool *held, struct sl_shards *out)
+                              size_t row_element, const bool *held, struct sl_shards *out)
 {
     enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;

@@ -72,17 +72,13 @@ struct sl_shards {
     bool pinned[SL_SHARD_TABLES];
 };
 
-/* Copy the dataset in part order and register it, with rows of sl_real. Features stay sparse if the dataset has sparse features and
- * `dense` is false. The partition must outlive the shards; the dataset need not. On failure *out is empty.
+/* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense` is false.
+ * row_element: bytes of a number of dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held: NULL, or only the parts q with
+ * held[q] get tables; the memory of other parts is never touched, and tasks must not read it. The partition has the edges of the same
+ * parts (sl_partition_make_held). It must outlive the shards; the dataset need not. On failure *out is empty.
  * SL_EINVAL: a part has 2^32 or more edges or feature entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                              struct sl_shards *out);
-
-/* The same with a choice of dtype and parts. row_element: bytes of a number, sizeof(sl_real) or sizeof(sl_bf16). held: NULL, or only the
- * parts q with held[q] get tables. The memory of other parts is never touched, and tasks must not read it. The partition has the edges of
- * the same parts (sl_partition_make_held). */
-enum sl_status sl_shards_open_held(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
-                                   size_t row_element, const bool *held, struct sl_shards *out);
+                              size_t row_element, const bool *held, struct sl_shards *out);
 
 /* Compute `factors` for layers with the graph convolution's weights. For every vertex of the graph: 1/sqrt(d + 1), where d counts the
  * in-neighbours other than the vertex itself, and the length of its neighbour list. SL_ENOMEM. */
