@@ -66,7 +66,8 @@ static int compare_margins(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Area under the ROC curve: the probability that a vertex of class 1 has a larger margin than a vertex of class 0. Sorts the margins. */
+/* Area under the ROC curve: the probability that a vertex of class 1 has a larger margin than a vertex of class 0.
+ * Sorts the margins. */
 static double area(struct margin *margins, size_t n)
 {
     double n_positive = 0;
@@ -122,7 +123,7 @@ struct tally {
     uint64_t *counts;
     /* Id of the first margin. */
     sl_vertex first;
-    /* Margins of this rank's vertices. NULL unless there are two classes. */
+    /* Margins of this rank's vertices. NULL unless the dataset has two classes. */
     float *margins;
     /* Per chunk: counts, then margins. */
     starpu_data_handle_t *handles;
@@ -286,8 +287,8 @@ static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
     return n;
 }
 
-/* Gather counts and losses at rank 0. Losses stay separate by chunk and are added in the order of chunks, so the sum does not depend on the
- * number of ranks. */
+/* Gather counts and losses at rank 0. Losses stay separate by chunk and are added in the order of chunks, so the sum
+ * does not depend on the number of ranks. */
 static enum sl_status add_up(const struct sl_full *a, const struct tally *t, struct sl_metrics_scores *out)
 {
     uint32_t n_classes = a->pass.shards->n_classes;
@@ -332,7 +333,8 @@ done:
     return st;
 }
 
-/* The host has overwritten the edges' sources in main memory. Acquiring them for writing invalidates the GPUs' copies. */
+/* The host has overwritten the edges' sources in main memory. An acquisition for writing invalidates the GPUs'
+ * copies. */
 static enum sl_status invalidate_copies(const struct sl_shards *shards)
 {
     enum sl_status st = SL_OK;
@@ -351,7 +353,8 @@ static enum sl_status enter(const struct sl_shards *shards)
     if (shards->halo == NULL) {
         return SL_OK;
     }
-    /* Save memory: a layer frees blocks of sizes that the next layer cannot use, so the pool should not keep them. */
+    /* Save memory: a layer frees blocks of sizes that the next layer cannot use, so the pool should not keep freed
+     * blocks. */
     sl_pool_keep(false);
     sl_halo_enter(shards->halo, &shards->partition->graph);
     return invalidate_copies(shards);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Exact inference: every vertex, layer by layer, over all in-neighbours, without sampling (the full pass of Hamilton et al. 2017; OGB
- * scores are defined on it). It runs training's codelets over whole parts in chunks.
+ * Exact inference: every vertex, layer by layer, over all in-neighbours, without sampling (the full pass of Hamilton
+ * et al. 2017; OGB scores are defined on it). It runs training's codelets over whole parts in chunks.
  */
 #ifndef SL_RUNTIME_FULL_EVALUATE_H
 #define SL_RUNTIME_FULL_EVALUATE_H
@@ -27,13 +27,14 @@ struct sl_inference {
     sl_real *hidden;
 };
 
-/* Run the model on all vertices and score it. Collective: with several ranks each has the same parameters and runs its own parts, and
- * each gets the scores. Reads the parameters as earlier submitted tasks leave them. Waits for its own tasks. Seconds of work count in
- * the time category SL_STAGE_EVALUATE.
+/* Run the model on all vertices and score it. Collective: with several ranks each has the same parameters and runs
+ * its own parts, and each gets the scores. Reads the parameters as earlier submitted tasks leave them. Waits for its
+ * own tasks. Seconds of work count in the time category SL_STAGE_EVALUATE.
  *
- * Scores are fractions. Macro F1 is the mean over the classes that occur in the set's labels or answers (Opitz, Burst 2019; scikit-learn
- * uses this variant). AUC is defined for two classes; ties count half. valid_loss is the mean cross entropy of the validation vertices.
- * An empty set scores NaN. Returns the failure of a task, SL_ESTARPU, SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
+ * Scores are fractions. Macro F1 is the mean over the classes that occur in the set's labels or answers (Opitz, Burst
+ * 2019; scikit-learn uses this variant). AUC is defined for two classes; ties count half. valid_loss is the mean
+ * cross entropy of the validation vertices. An empty set scores NaN. Returns the failure of a task, SL_ESTARPU,
+ * SL_ENOMEM or SL_EINVAL; SL_EIO with several ranks. */
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_metrics_scores *scores_out);
 

@@ -48,7 +48,7 @@ static uint32_t columns(const struct sl_layer_pass *lp)
     return (sl_layer_pass_order(lp)->travels + n - 1) / n;
 }
 
-/* Own rows are read in place. Rows of other ranks arrive as messages. */
+/* Own rows are read in place. Remote rows arrive as messages. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
     const struct sl_halo *halo = lp->pass->shards->halo;
@@ -70,7 +70,7 @@ done:
     return st;
 }
 
-/* Attention's projected rows are dropped with the layer's other rows. */
+/* Attention's projected rows are dropped with the remaining rows of the layer. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (lp->layer->kind->weigh != SL_WEIGH_ATTENTION) {

@@ -286,7 +286,8 @@ static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_
                                      (int64_t)to);
 }
 
-/* Send a list's rows in pieces. N_WAITING buffers take turns: packing into a buffer waits until its previous piece has been sent. */
+/* Send a list's rows in pieces. N_WAITING buffers take turns: packing into a buffer waits until its previous piece
+ * has been sent. */
 static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head,
                                 const struct sl_halo_layer *layer, const struct sl_halo_list *list,
                                 const struct sl_rows *rows)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The halo: rows of other ranks that a rank needs to work on all edges. A rank computes the rows of its own parts, layer by layer. From
- * other ranks it gets the rows that its edges start from. The lists of these rows are built once per run. Evaluation has the halo of
- * in-edges. Full-graph training has it too, and a halo of out-edges for its backward pass (runtime/pipe/graph.h).
+ * The halo: remote rows that a rank needs to work on all edges. A rank computes the rows of its own parts, layer by
+ * layer. From remote ranks it gets the sources of its edges. The lists of halo rows are built once per run. Evaluation
+ * has the halo of in-edges. Full-graph training has it too, and a halo of out-edges for its backward pass
+ * (runtime/pipe/graph.h).
  *
- * A message is a piece: consecutive rows of a list, in one slice of columns if the layer asks for slices. Slices bound the memory of the
- * receiver, who holds few columns of its halo at a time. The sender has few pieces in flight and packs the next ones into the same memory.
+ * A message is a piece: consecutive rows of a list, in one slice of columns if the layer asks for slices. Slices
+ * bound the memory of the receiver, who holds few columns of its halo at a time. The sender has few pieces in flight
+ * and packs the next ones into the same memory.
  *
- * During a pass, vertices have numbers that count only own vertices and the halo, in ascending order of ids. Part q's numbers begin at
- * first[q]; for another rank's part they count only rows of the halo. Edges are not stored twice: for the time of a pass their sources
- * are overwritten with these numbers, since nobody samples meanwhile. If nobody samples at all, the numbers stay. The lists keep their
- * order, so sums have the bits of a run in one process.
+ * During a pass, vertices have numbers that count only own vertices and the halo, in ascending order of ids. Part q's
+ * numbers begin at first[q]; in a remote part, only rows of the halo count. Edges are not stored twice: for the time
+ * of a pass their sources are overwritten with these numbers, since nobody samples meanwhile. If nobody samples at
+ * all, the numbers stay. The lists keep their order, so sums have the bits of a run in one process.
  */
 #ifndef SL_RUNTIME_FULL_HALO_H
 #define SL_RUNTIME_FULL_HALO_H
@@ -29,7 +31,7 @@ struct sl_halo_list {
     starpu_data_handle_t rows;
 };
 
-/* The vertices of this rank, and the vertices of other ranks that it needs. */
+/* The vertices of this rank, and the remote vertices that it needs. */
 struct sl_halo_ids {
     /* Own ids: own .. own_end - 1. */
     sl_vertex own, own_end;
@@ -61,16 +63,17 @@ struct sl_halo {
     uint32_t *asked;
 };
 
-/* Build the halo. The shards hold the parts that the plan gives this rank; call sl_shards_weigh before if layers need factors. graph: the
- * neighbour lists of own vertices, by id. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM. On failure *out is empty. */
+/* Build the halo. The shards hold the parts that the plan gives this rank; call sl_shards_weigh before if layers need
+ * factors. graph: the neighbour lists of own vertices, by id. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM.
+ * On failure *out is empty. */
 enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, const struct sl_graph *graph,
                             struct sl_halo *out);
 
 /* Wait for the readers, unregister, free. An empty struct is allowed. */
 void sl_halo_close(struct sl_halo *halo);
 
-/* Turn the sources of own edges from ids into numbers (enter, before a pass) and back (leave, after it). sl_halo_stay turns them into
- * numbers for the rest of the run; enter and leave then do nothing. No task may be running. */
+/* Turn the sources of own edges from ids into numbers (enter, before a pass) and back (leave, after it). sl_halo_stay
+ * turns them into numbers for the rest of the run; enter and leave then do nothing. No task may be running. */
 void sl_halo_enter(const struct sl_halo *halo, const struct sl_graph *graph);
 void sl_halo_leave(const struct sl_halo *halo, const struct sl_graph *graph);
 void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph);
@@ -111,10 +114,10 @@ struct sl_halo_layer {
     bool whole;
 };
 
-/* Submit a layer's messages. One thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM.
- * send: the rows of own part q that other ranks need, slice after slice.
- * receive: one slice of the needed rows of part q of another rank, into *rows. Before slice 0 *rows is empty or as sl_rows_keep left it.
- * A later slice overwrites the previous one once its submitted readers are done. */
+/* Submit a layer's messages. A single thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM.
+ * send: the rows of own part q that remote ranks need, slice after slice.
+ * receive: one slice of the needed rows of remote part q, into *rows. Before slice 0 *rows is empty or as
+ * sl_rows_keep left it. A later slice overwrites the previous one once its submitted readers are done. */
 enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head,
                             const struct sl_halo_layer *layer, uint32_t q, const struct sl_rows *rows);
 enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_layer *layer, uint32_t q,

@@ -17,8 +17,8 @@ done:
     return st;
 }
 
-/* Release the layer's rows and its input. The layer above has already released H, as its own input. GH of the input stays: the layer below
- * reads it. */
+/* Release the layer's rows and its input. The layer above has already released H, as its own input. GH of the input
+ * stays: the layer below reads it. */
 static void step_down(const struct sl_layer_pass *lp)
 {
     for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {

@@ -50,7 +50,8 @@ static void turn(void *own)
 
 #define MAX_NUMBERS (N_SUMS * (SL_MAX_LAYERS + 1))
 
-/* Sum over the ranks into rank 0; all other ranks restart at zero. Numbers travel as doubles, which are exact up to 2^53. */
+/* Sum over the ranks into rank 0; ranks above 0 restart at zero. Numbers travel as doubles, which are exact up to
+ * 2^53. */
 static enum sl_status gather_sums(struct sl_minibatch *own)
 {
     struct sum sums[N_SUMS];
@@ -100,7 +101,7 @@ done:
     return st;
 }
 
-/* Rank 0 continues with the checkpoint's sums, which are those of all ranks. */
+/* Rank 0 continues with the checkpoint's sums, summed over all ranks. */
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
     struct sum sums[N_SUMS];
@@ -160,7 +161,8 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     return st;
 }
 
-/* Submitting a step waits for the previous step in the same slot, `depth` steps earlier. So the loss of this earlier step exists. */
+/* Submitting a step waits for the previous step in the same slot, `depth` steps earlier. So the loss of this earlier
+ * step exists. */
 static uint32_t in_flight(const void *own)
 {
     return ((const struct sl_minibatch *)own)->steps.settings->depth;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The sampled minibatch as a schedule (runtime/schedule/schedule.h). A step is P x B seeds and the neighbours sampled around them
- * (runtime/minibatch/step.h). The ring of slots keeps --depth steps in flight.
+ * The sampled minibatch as a schedule (runtime/schedule/schedule.h). A step is P x B seeds and the neighbours sampled
+ * around them (runtime/minibatch/step.h). The ring of slots keeps --depth steps in flight.
  */
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
@@ -13,7 +13,8 @@
 /* The schedule's own state. */
 struct sl_minibatch {
     struct sl_steps steps;
-    /* Sizes summed over the steps of the epoch in hand: this rank's, and at rank 0 also those gathered from all ranks. */
+    /* Sizes summed over the steps of the epoch in hand: this rank's, and at rank 0 also the gathered sums of all
+     * ranks. */
     struct sl_step_sizes sums;
     /* Rows looked up in the feature caches, and hits, in the last gathered epoch. Rank 0 has the sum over all ranks. */
     struct sl_hot_tally wanted;

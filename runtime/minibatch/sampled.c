@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows are packed, sent and aggregated over the blocks of a slot; gradients return the same way. A matrix gets its shape just before its
- * writer is submitted, and is kept for a later step just after its last reader is. */
+ * Rows are packed, sent and aggregated over the blocks of a slot; gradients return the same way. A matrix gets its
+ * shape just before its writer is submitted, and is kept for a later step just after its last reader is. */
 #include "runtime/minibatch/sampled.h"
 
 #include "codelets/aggregate.h"
@@ -26,7 +26,7 @@ static struct sl_block *block_of(const struct sl_layer_pass *lp, uint32_t p)
     return &slot_of(lp, p)->block[lp->level];
 }
 
-/* The position of each owner's first id in PE p's request of this hop; the number of ids that it requests from owner q. */
+/* The position of each owner's first id in PE p's request of this hop; the number of ids requested from owner q. */
 static const uint32_t *first_source(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_steps *s = steps_of(lp);
@@ -50,13 +50,13 @@ static size_t pair_of(const struct sl_layer_pass *lp, uint32_t q)
     return (size_t)lp->level * lp->pass->plan->n_parts + q;
 }
 
-/* The first PE of the team of PE `peer` of p's group. It holds the team's handles. */
+/* The first PE of the team of PE `peer` of p's group. This PE holds the team's handles. */
 static uint32_t team_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t peer)
 {
     return sl_plan_peer(lp->pass->plan, p, peer - peer % steps_of(lp)->team);
 }
 
-/* The packed rows that PE p's team gets from owner q's team; the packed gradients that it returns. */
+/* The packed rows that PE p's team gets from owner q's team; the packed gradients to return. */
 static starpu_data_handle_t *packed_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
 {
     uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
@@ -129,7 +129,7 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
-/* Shape the matrix that the teams of PE p and owner q exchange, if they exchange any rows. */
+/* Shape the matrix that the teams of PE p and owner q exchange, if any. */
 static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
     struct sl_steps *s = steps_of(lp);
@@ -262,7 +262,8 @@ static bool attends(const struct sl_layer_pass *lp)
     return lp->layer->kind->weigh == SL_WEIGH_ATTENTION;
 }
 
-/* The last readers of this hop's exchanged matrices are submitted, forward or backward. Keep the handles for the slot's next step. */
+/* The last readers of this hop's exchanged matrices are submitted, forward or backward. Keep the handles for the
+ * slot's next step. */
 static void keep(const struct sl_layer_pass *lp, bool back)
 {
     struct sl_steps *s = steps_of(lp);
@@ -341,7 +342,7 @@ static uint32_t width_back(const struct sl_layer_pass *lp)
     return sl_layer_pass_returns(lp, lp->pass->plan->first_pe)->n_columns;
 }
 
-/* PE p packs, for each remote owner, the gradients of the rows that it got from this owner. */
+/* PE p packs, for each other owner, the gradients of this owner's rows. */
 static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_steps *s = steps_of(lp);

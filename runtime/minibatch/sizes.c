@@ -8,7 +8,7 @@
 
 #include "codelets/exchange.h"
 
-/* Split each level into chunks. A level's chunks are no smaller than those of the level below. */
+/* Split each level into chunks. A level's chunks are no smaller than the chunks of the level below. */
 static void split_levels(const struct sl_steps *s, uint32_t p)
 {
     struct sl_pass_pe *pe = &s->pass.pe[p];
@@ -63,8 +63,9 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     sizes->feature_bytes += feature_bytes(s, p);
 }
 
-/* Assign rows in the exchange matrices of two teams of one group, for one hop. `asking` and `asked` are the teams' first PEs in the group.
- * packed_row counts owner by owner, sent_row requester by requester, so that a PE writes consecutive rows. */
+/* Assign rows in the exchange matrices of two teams of one group, for one hop. `asking` and `asked` are the teams'
+ * first PEs in the group. packed_row counts owner by owner, sent_row requester by requester, so that a PE writes
+ * consecutive rows. */
 static void place_rows(const struct sl_steps *s, uint32_t hop, struct sl_step_pe *pe, uint32_t asking, uint32_t asked)
 {
     const uint32_t n_parts = s->plan->n_parts;

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A whole minibatch as task submissions, in the order of its stages. The submitting thread waits for the sizes of the sample, and for rows
- * that the slot's previous step still uses.
+ * A whole minibatch as task submissions, in the order of its stages. The submitting thread waits for the sizes of the
+ * sample, and for rows that the slot's previous step still uses.
  *
- *   sampling phase, `depth` steps ahead                             compute phase
- *     3  permute  training ids, once an epoch                         5  gather    feature rows of the last frontier
- *        seed     the seeds become frontier S^0                       6  exchange  rows to the PEs that requested them   \
- *     3  sample   hop l: draw the in-edges of S^l      \              7  aggregate over the sampled edges                 | per layer
- *     4  request  send the sources' ids to the owners   | per hop     8  dense, activate                                 /
- *        merge    owners add them: S^(l+1)             /              9  loss      of the seeds' logits, and its gradient
- *        counts   send the sizes to the other ranks                  10  backward  stages 8 to 6 reversed                \  per layer,
- *                                                                    11  sum the partial gradients                        | last to first
- *                                                                    12  Adam                                            /
+ *   sampling phase, `depth` steps ahead
+ *      3  permute   the training ids, once an epoch
+ *         seed      each PE picks the seeds that it owns: frontier S^0
+ *      3  sample    for each hop l: draw the in-edges of S^l
+ *      4  exchange  for each hop l: send the sources' ids to their owners, which merge the ids into S^(l+1)
+ *         counts    send the sizes to other ranks
+ *   compute phase
+ *      5  gather    feature rows of the last frontier
+ *    6-8  forward   for each layer: exchange rows, aggregate over the sampled edges, dense, activate
+ *      9  loss      of the seeds, and the gradient of their logits
+ *     10  backward  for each layer, last to first: the adjoints
+ *  11-12  update    of this layer: sum the partial gradients, Adam
  *
- * Read from sl_step_submit at the end of the file. Stages 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the ring of slots is in
- * runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages between PEs. */
+ * Read from sl_step_submit at the end of the file. Stages 6 to 8 and 10 to 12 are in runtime/minibatch/layer.c, the
+ * ring of slots is in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
+ * between PEs. */
 #include "runtime/minibatch/step.h"
 
 #include <string.h>
@@ -38,7 +42,7 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
                              s->shards->train_ids, s->shards->new_ids, s->keys, s->order_handle[epoch % 2]);
 }
 
-/* The handles by which tasks extend PE p's frontier. */
+/* The handles of PE p's frontier, for tasks that extend it. */
 static struct sl_frontier_handles frontier_of(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
 {
     const struct sl_shard *part = sl_step_shard(s, p);
@@ -63,8 +67,8 @@ static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *sl
     return st;
 }
 
-/* Draw the in-edges of each PE's frontier. The result is the block of this hop, with the list of its distinct sources by owner: the
- * PE's request. */
+/* Draw the in-edges of each PE's frontier. The result is the block of this hop, with the list of its distinct sources
+ * by owner: the PE's request. */
 static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     struct sl_sample_rule rule = sl_step_rule(s, hop);
@@ -97,8 +101,9 @@ static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t 
     return st;
 }
 
-/* Each owner adds the requested ids to its frontier, S_p^(hop+1), and notes which row answers each request (`inverse`). One task serves
- * a team of owners. If features are read in place, the rows of the last hop are rows of the part (`of_part`). */
+/* Each owner adds the requested ids to its frontier, S_p^(hop+1), and notes which row answers each request
+ * (`inverse`). One task serves a team of owners. If features are read in place, the rows of the last hop are rows of
+ * the part (`of_part`). */
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
@@ -134,7 +139,8 @@ static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct s
     return st;
 }
 
-/* Send the sizes of each PE's sample to the ranks that train its replica. The counts also say whether the PE's rank was asked to stop. */
+/* Send the sizes of each PE's sample to the ranks that train its replica. The counts also say whether the PE's rank
+ * was asked to stop. */
 static enum sl_status share_counts(struct sl_steps *s, uint64_t step, const struct sl_slot *slot)
 {
     struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true};
@@ -156,7 +162,8 @@ static enum sl_status flush_bundles(const struct sl_steps *s, enum sl_status st)
     return st == SL_OK ? own : st;
 }
 
-/* Sample a step into its slot. A slot's buffers are written anew once the readers of its previous step are done; StarPU orders this. */
+/* Sample a step into its slot. A slot's buffers are written anew once the readers of its previous step are done;
+ * StarPU orders this. */
 enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
 {
     struct sl_slot *slot = &s->slot[step % s->settings->depth];
@@ -193,8 +200,8 @@ static enum sl_status update_cache(struct sl_steps *s, const struct sl_task_args
                                   sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
 }
 
-/* The rows of PE p's last frontier to copy: all rows, or only the destinations' rows, which come first, if the first layer reads features
- * in place. */
+/* The rows of PE p's last frontier to copy: all rows, or only the destinations' rows, which come first, if the first
+ * layer reads features in place. */
 static struct sl_split gathered(const struct sl_steps *s, uint32_t p)
 {
     const struct sl_split *split = &s->pass.pe[p].split[s->plan->n_layers];
@@ -231,7 +238,8 @@ done:
     return st;
 }
 
-/* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses into `total`. */
+/* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses
+ * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     struct sl_task_args head;
@@ -260,8 +268,8 @@ done:
     return st;
 }
 
-/* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a layer's update follows its
- * gradients at once, so that sums travel while earlier layers still compute. */
+/* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a
+ * layer's update follows its gradients at once, so that sums travel while earlier layers still compute. */
 enum sl_status sl_step_compute(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                                starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
@@ -286,7 +294,8 @@ done:
     return st;
 }
 
-/* The first call samples `depth` steps ahead. Each later call computes one step and samples the step that takes over its slot. */
+/* The first call samples `depth` steps ahead. Each later call computes one step and samples the step that takes over
+ * its slot. */
 enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The ring of slots and the other state of minibatches: opened, emptied after a step, closed. */
+ * The ring of slots and all state of minibatches: opened, emptied after a step, closed. */
 #include "runtime/minibatch/steps.h"
 
 #include <string.h>
@@ -223,8 +223,9 @@ uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
     return together ? (plan->n_parts + most - 1) / most : 1;
 }
 
-/* A bundle holds back the tasks of several PEs and submits them as one. A bundle consists of whole teams, and there are at most as many
- * bundles as a group may have teams. Runs with several ranks, homes or GPUs, and traced runs, need each task by itself. */
+/* A bundle holds back the tasks of several PEs and submits them as one. A bundle consists of whole teams, and there
+ * are at most as many bundles as a group may have teams. Runs with several ranks, homes or GPUs, and traced runs,
+ * need each task by itself. */
 static enum sl_status open_bundles(const struct sl_steps *s)
 {
     const uint32_t most = TEAMS_OF_A_WORKER * s->run->n_workers;

@@ -3,8 +3,8 @@
  *
  * State shared by the minibatches of a run: the ring of slots, rows, partial gradients, and the step in hand.
  *
- * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Aggregating layer i turns level L - i into
- * level L - i - 1. The edges of hop l lead from level l + 1 to level l.
+ * Level l of a PE is its frontier S_p^l. Level 0 holds the seeds, level L the input rows. Aggregating layer i turns
+ * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
 #define SL_RUNTIME_MINIBATCH_STEPS_H
@@ -25,8 +25,8 @@
 struct sl_step_pe {
     /* The host's copy (codelets/sample.h). Zero if this rank does not train the PE's replica. */
     uint32_t *counts;
-    /* [hop][G], used in the first PE of a team: rows that the team gets from each team of owners, and row gradients that it returns to
-     * each. NULL if nothing is exchanged. The slot owns the handles. */
+    /* [hop][G], used in the first PE of a team: rows that the team gets from each team of owners, and row gradients
+     * that it returns to each. NULL if nothing is exchanged. The slot owns the handles. */
     starpu_data_handle_t *packed, *sent;
     /* [hop][G]: in these matrices, the first row from, or to, each owner that is this PE's. */
     uint32_t *packed_row, *sent_row;
@@ -72,13 +72,14 @@ struct sl_steps {
     struct sl_replicas replicas;
     /* Room for the parcels of one group: at most G^2. */
     struct sl_parcel *parcels;
-    /* PEs of a team: neighbours in a group, in one memory, whose rows travel together. There is a buffer per pair of teams. Teams are
-     * few, so the cost of a step grows with P and not with P^2. The last team may be smaller. */
+    /* PEs of a team: neighbours in a group, in one memory, whose rows travel together. There is a buffer per pair of
+     * teams. Teams are few, so the cost of a step grows with P and not with P^2. The last team may be smaller. */
     uint32_t team;
 };
 
-/* The number of PEs in a team. PEs form teams if one process holds all rows in one memory and no PE is bound to a worker or GPU. There
- * are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of its own. */
+/* The number of PEs in a team. PEs form teams if one process holds all rows in one memory and no PE is bound to a
+ * worker or GPU. There are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of
+ * its own. */
 uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);
 
 /* Prepare the ring for the steps from first_step on. SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
@@ -91,7 +92,8 @@ void sl_steps_close(struct sl_steps *steps);
 /* Bytes of all slots' buffers. */
 uint64_t sl_steps_slot_bytes(const struct sl_steps *steps);
 
-/* End the step in hand, after success or failure: keep its remaining rows for the slot's next step, empty the lists of partials. */
+/* End the step in hand, after success or failure: keep its remaining rows for the slot's next step, empty the lists
+ * of partials. */
 void sl_step_drop(struct sl_steps *steps);
 
 /* Common arguments of a task. */
@@ -100,9 +102,9 @@ static inline struct sl_task_args sl_step_head(const struct sl_steps *steps, uin
     return (struct sl_task_args){.run = steps->run, .step = step, .pe = pe, .hop = hop};
 }
 
-/* Whether the first layer reads the features of PE p's part in place, in the part's table. A mean over sampled in-neighbours reads most
- * rows once, so a copy does not pay. PE p then gathers the destinations' rows only. Features are not read in place if they have dropout
- * or come out of a cache. The answer is the same for all steps. */
+/* Whether the first layer reads the features of PE p's part in place, in the part's table. A mean over sampled
+ * in-neighbours reads most rows once, so a copy does not pay. PE p then gathers the destinations' rows only. Features
+ * are not read in place if they have dropout or come out of a cache. The answer is the same for all steps. */
 bool sl_step_in_place(const struct sl_steps *steps, uint32_t p);
 
 /* The sampling rule of a hop. Hop 0, at the seeds, uses the last entry of --fanout. */

@@ -35,7 +35,7 @@ static enum sl_status keep_pair(const struct sl_layer_pass *lp, size_t element, 
     return sl_matrix_register(2, lp->layer->n_out, element, handle);
 }
 
-/* The split of PE p's rows of the output level. Also known for PEs of other ranks. */
+/* The split of PE p's rows of the output level. Also known for remote PEs. */
 static const struct sl_split *split_of(const struct sl_layer_pass *lp, uint32_t p)
 {
     return &lp->pass->pe[p].split[lp->level];
@@ -51,13 +51,15 @@ static enum sl_status share(const struct sl_layer_pass *lp, uint32_t p, bool bac
     return source->share(lp, p, back, list->n - 1, list->handle[list->n - 1]);
 }
 
-/* Index of group r's first partial. It is the same in every rank: a rank may not know how many partials earlier groups have. */
+/* Index of group r's first partial. It is the same in every rank, since a rank may not know the number of partials in
+ * earlier groups. */
 static uint32_t place_of(const struct sl_layer_pass *lp, const struct sl_partials *list, uint32_t r)
 {
     return r * (list->room / lp->pass->plan->n_groups);
 }
 
-/* Mean and variance of z over the rows of group r, and the group's unbiased statistics. A group without rows has neither. */
+/* Mean and variance of z over the rows of group r, and the group's unbiased statistics. A group without rows has
+ * neither. */
 static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_pass_moments *batch = &lp->pass->batch;
@@ -165,8 +167,9 @@ static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const s
     return layer;
 }
 
-/* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose output has no masks. In a layer
- * that aggregates they have the layer's level. All other masks have a hop that no level has. */
+/* The hop that keys the dropout masks. `own`: the masks of a layer's output, or of the input of a layer whose
+ * output has no masks. In a layer that aggregates they have the layer's level. All other masks have a hop that no
+ * level has. */
 static uint32_t hop_of(const struct sl_layer_pass *lp, bool own)
 {
     return own && lp->from != lp->level ? lp->level : lp->pass->model->layer[0].from + 1;
@@ -277,7 +280,8 @@ static enum sl_status chunk_sums(const struct sl_layer_pass *lp, uint32_t p, uin
                                          sl_layer_pass_rows(lp, p, SL_ROWS_GH)->chunk[c], out);
 }
 
-/* [sum GY zhat | sum GY] of group r. The two sums are also the group's contribution to the gradients of the norm's parameters. */
+/* [sum GY zhat | sum GY] of group r. The two sums are also the group's contribution to the gradients of the norm's
+ * parameters. */
 static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
 {
     struct sl_partials *sums = &lp->pass->batch.sums;

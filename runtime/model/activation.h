@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The end of a hidden layer of any kind: h = dropout(ReLU(norm(z))) (+ the layer's input), and its adjoint. Batch norm takes its
- * statistics over groups (codelets/activate.h, batchnorm.h).
+ * The end of a hidden layer of any kind: h = dropout(ReLU(norm(z))) (+ the layer's input), and its adjoint. Batch
+ * norm takes its statistics over groups (codelets/activate.h, batchnorm.h).
  */
 #ifndef SL_RUNTIME_MODEL_ACTIVATION_H
 #define SL_RUNTIME_MODEL_ACTIVATION_H
@@ -14,7 +14,8 @@
 enum sl_status sl_activate(const struct sl_layer_pass *lp);
 enum sl_status sl_deactivate(const struct sl_layer_pass *lp);
 
-/* The same for a layer that activates its input rows first: BEFORE from the input; the input's gradient from GBEFORE. */
+/* The same for a layer that activates its input rows first: BEFORE from the input; the input's gradient from
+ * GBEFORE. */
 enum sl_status sl_activate_input(const struct sl_layer_pass *lp);
 enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Graph attention (Velickovic et al. 2018). u = h W, cut into heads. Per head, z = sum of a u over the in-neighbours and the vertex itself;
- * then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst + attn_src . u_src) (codelets/attend.h).
+ * Graph attention (Velickovic et al. 2018). u = h W, cut into heads. Per head, z = sum of a u over the in-neighbours
+ * and the vertex itself; then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst
+ * + attn_src . u_src) (codelets/attend.h).
  *
  *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
  *   forward   U = h W' travels; z = b + attention of U

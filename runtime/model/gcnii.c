@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * GCNII (Chen et al. 2020): s = (1 - alpha) P h + alpha h0 and z = (1 - beta) s + beta s W = s W'. For layer l = 1, 2, ..,
- * beta = ln(lambda / l + 1). P is as in gcn.c. h0 is the output of the model's first layer, without dropout; the first GCNII layer applies
- * dropout to its input h = h0 itself.
+ * GCNII (Chen et al. 2020): s = (1 - alpha) P h + alpha h0 and z = (1 - beta) s + beta s W = s W'. For layer l = 1,
+ * 2, .., beta = ln(lambda / l + 1). P is as in gcn.c. h0 is the output of the model's first layer, without dropout;
+ * the first GCNII layer applies dropout to its input h = h0 itself.
  *
  *   derive    W' = (1 - beta) I + beta W, once a step
  *   forward   h travels; s = alpha h0 on the self rows, += (1 - alpha) P h; z = s W'

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The parts of a model: parameters with their StarPU handles, layers, and kinds of layers. A kind is a table in a file of its own
- * (runtime/model/kinds.h). Initial values, names and shapes in files, checkpoints, gossip, estimates and Adam all read this table.
- * No other code knows a parameter by name.
+ * The parts of a model: parameters with their StarPU handles, layers, and kinds of layers. A kind is a table in a
+ * file of its own (runtime/model/kinds.h). Initial values, names and shapes in files, checkpoints, gossip, estimates
+ * and Adam all read this table. No other code knows a parameter by name.
  */
 #ifndef SL_RUNTIME_MODEL_LAYER_H
 #define SL_RUNTIME_MODEL_LAYER_H
@@ -16,8 +16,8 @@
 
 /* ---- parameters ---- */
 
-/* One array [n_rows x n_columns] of sl_real, row-major, with its gradient and Adam's moments of the same shape. The model owns the
- * memory. */
+/* One array [n_rows x n_columns] of sl_real, row-major, with its gradient and Adam's moments of the same shape. The
+ * model owns the memory. */
 struct sl_parameter {
     /* 0: this layer has no such parameter. */
     uint32_t n_rows, n_columns;
@@ -28,8 +28,8 @@ struct sl_parameter {
     starpu_data_handle_t spare_handle;
 };
 
-/* The parameters of a layer. The kind says which of them exist. A kind with one weight matrix calls it SL_NEIGH. SL_DERIVED is not
- * trained: it is computed once a step from the trained parameters. */
+/* The parameters of a layer. The kind says which parameters exist. A kind with one weight matrix calls it SL_NEIGH.
+ * SL_DERIVED is not trained: its value is computed once a step from the trained parameters. */
 enum {
     SL_SELF,
     SL_NEIGH,
@@ -67,7 +67,7 @@ enum sl_parameter_shape {
     SL_SHAPE_DERIVED
 };
 
-/* A parameter in files. Heads have a leading axis of length one there. */
+/* A parameter in files. Heads have a leading axis of length one in files. */
 struct sl_parameter_name {
     /* # stands for the layer's number. */
     const char *text;
@@ -94,7 +94,7 @@ enum sl_weigh {
 
 struct sl_layer_kind {
     const char *name;
-    /* All parameters except those of the norm, which any hidden layer may have. */
+    /* All parameters except the norm's; any hidden layer may have a norm. */
     struct sl_parameter_kind parameter[SL_N_PARAMETERS];
     enum sl_weigh weigh;
     /* No activation follows. */
@@ -107,8 +107,9 @@ struct sl_layer_kind {
     /* Set what else the settings imply for a layer with a known place: heads, scale, travelling width. May be NULL. */
     void (*shape)(const struct sl_settings *settings, struct sl_layer *layer);
 
-    /* Submit, for all PEs in hand. forward: Z of the output level from the input rows. backward: from GZ the partial gradients of the
-     * parameters and, except in the first layer, GH of the input rows. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+    /* Submit, for all PEs in hand. forward: Z of the output level from the input rows. backward: from GZ the partial
+     * gradients of the parameters and, except in the first layer, GH of the input rows. SL_EINVAL, SL_ESTARPU,
+     * SL_ENOMEM. */
     enum sl_status (*forward)(const struct sl_layer_pass *lp);
     enum sl_status (*backward)(const struct sl_layer_pass *lp);
 
@@ -123,17 +124,17 @@ struct sl_model_kind {
     const char *name;
     /* The aggregating layer, --layers times. */
     const struct sl_layer_kind *layer;
-    /* The layers before and after them, or NULL. */
+    /* The first and the last layer, or NULL. */
     const struct sl_layer_kind *first, *last;
 };
 
 /* ---- layers ---- */
 
-#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* aggregating layers, one layer before and one after them */
+#define SL_MAX_MODEL_LAYERS (SL_MAX_LAYERS + 2) /* aggregating layers, a first and a last layer */
 
 /* The order in which a layer multiplies and sums. */
 struct sl_layer_order {
-    /* Rows are multiplied by the weights before they travel to the PEs that sum them. */
+    /* Rows are multiplied by the weights before the rows travel to the aggregating PEs. */
     bool project_first;
     /* Means of features read the part's table in place (runtime/minibatch/steps.h). */
     bool in_place;
@@ -156,7 +157,7 @@ struct sl_layer {
     bool bias_vanishes;
     /* The layer applies activation and dropout to its input rows first. */
     bool activates_input;
-    /* The output has no dropout, because later layers read it without. */
+    /* The output has no dropout, because later layers need the plain output. */
     bool keeps;
     struct sl_layer_order training, evaluation;
     /* GCNII's beta. */
@@ -165,18 +166,19 @@ struct sl_layer {
     uint32_t n_heads;
     /* Factor of symmetric sums. */
     double scale;
-    /* Index among the aggregating layers, for names. A layer after them has their count. */
+    /* Index among the aggregating layers, for names. A last layer has the number of aggregating layers. */
     uint32_t number;
     /* The layer is hidden, --residual is on, and n_in == n_out. */
     bool residual;
-    /* Matrices: n_in x n_out; other parameters: 1 x n_out. */
+    /* Matrices: n_in x n_out; all further parameters: 1 x n_out. */
     struct sl_parameter parameter[SL_N_PARAMETERS];
     /* Batch norm: 2 x n_out, the row of means and the row of variances. Otherwise NULL. */
     sl_real *running;
     starpu_data_handle_t running_handle;
 };
 
-/* Bytes of an output number: the rows' dtype after an activation, otherwise sl_real, because later layers add to such rows. */
+/* Bytes of an output number: the rows' dtype after an activation, otherwise sl_real, because later layers add to such
+ * rows. */
 static inline size_t sl_layer_element(const struct sl_layer *layer, size_t row_element)
 {
     return layer->hidden ? row_element : sizeof(sl_real);
@@ -186,7 +188,8 @@ struct sl_model {
     uint32_t n_layers;
     /* enum sl_norm of the layers that --norm applies to. */
     int norm;
-    /* One of several replicas (runtime/sync/replicas.h). Names of its tensors begin with "replica.N.", N being `replica`. */
+    /* One of several replicas (runtime/sync/replicas.h). Names of its tensors begin with "replica.N.", N being
+     * `replica`. */
     bool is_replica;
     uint32_t replica;
     struct sl_layer layer[SL_MAX_MODEL_LAYERS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends in an activation, or
- * applies layer norm, ReLU and dropout to its input first. */
+ * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends
+ * in an activation, or applies layer norm, ReLU and dropout to its input first. */
 #include "codelets/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Parameters: created, named, read and written. Matrices are [n_in x n_out] in memory; files may have them transposed. */
+ * Parameters: created, named, read and written. Matrices are [n_in x n_out] in memory; files may have them
+ * transposed. */
 #include "runtime/model/model.h"
 
 #include <math.h>
@@ -113,9 +114,10 @@ static struct sl_layer_order order_of(const struct sl_layer *layer, bool project
                                    .travels = project_first ? layer->n_out : layer->n_in};
 }
 
-/* Choose the order of product and sum. A layer that narrows sums fewer numbers if it multiplies first. But then it multiplies the source rows
- * instead of the destination rows. Over all vertices their numbers are equal. In a sample there are several times as many sources, and
- * the product takes most of the time, so only features, the widest rows, are multiplied first. Sparse features are never summed. */
+/* Choose the order of product and sum. A layer that narrows sums fewer numbers if it multiplies first. But then it
+ * multiplies the source rows instead of the destination rows. Over all vertices the two numbers are equal. In a
+ * sample, sources are several times as many, and the product takes most of the time, so only features, the widest
+ * rows, are multiplied first. Sparse features are never summed. */
 static void order_layer(const struct sl_settings *settings, bool first, bool sparse, struct sl_layer *layer)
 {
     bool narrows = layer->n_in > layer->n_out || (first && sparse);
@@ -275,7 +277,8 @@ struct item {
     uint32_t n_heads;
 };
 
-/* Build an item's name: the replica's prefix, the table's name with the layer's number for #, the suffix of the state. */
+/* Build an item's name: the replica's prefix, the table's name with the layer's number for #, the suffix of the
+ * state. */
 static void name_item(const struct sl_model *model, struct item *item, const char *name, uint32_t number,
                       const char *state)
 {
@@ -437,7 +440,8 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
     }
 }
 
-/* Adapt the items to the file: take the alternative in `others` if the file has only this name, and HEADS if it lacks the axis of one. */
+/* Adapt the items to the file: take the alternative in `others` if the file has only this name, and HEADS if it lacks
+ * the axis of one. */
 static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -476,8 +480,8 @@ static size_t bytes_before(const char *name, const char *end)
     return n > m && strcmp(name + n - m, end) == 0 ? n - m : n;
 }
 
-/* Whether a name belongs to the model: it is an item's name, or stands beside one. Checkpoints have Adam's moments beside parameters. State
- * dicts of PyTorch have a count of batches beside batch norms. */
+/* Whether a name belongs to the model: it is an item's name, or stands beside one. Checkpoints have Adam's moments
+ * beside parameters. State dicts of PyTorch have a count of batches beside batch norms. */
 static bool belongs(const char *name, const struct item *items, uint32_t n)
 {
     size_t counted = bytes_before(name, ".num_batches_tracked");
@@ -496,7 +500,8 @@ static bool belongs(const char *name, const struct item *items, uint32_t n)
     return false;
 }
 
-/* Check that the file has no tensor beyond the model's. Such a file is of another model, whose scores this model would not reproduce. */
+/* Check that the file has no tensor beyond the model's. A surplus tensor shows that the file is of another model,
+ * with different scores. */
 static enum sl_status check_surplus(const struct sl_tensors *tensors, const struct item *items, uint32_t n)
 {
     for (uint32_t i = 0; i < tensors->n; i++) {

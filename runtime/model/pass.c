@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The building blocks of layers: rows by layer and role, products with the input rows, sums over chunks, bias and residual. */
+ * The building blocks of layers: rows by layer and role, products with the input rows, sums over chunks, bias and
+ * residual. */
 #include "runtime/model/pass.h"
 
 #include "codelets/activate.h"
@@ -76,8 +77,9 @@ const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint
                               sl_layer_pass_order(lp)->project_first ? sl_layer_pass_result_gradient(lp) : SL_ROWS_GA);
 }
 
-/* Rows that products or other PEs read have the dtype of the features. All remaining rows are sl_real: rows that tasks add to, rows before an
- * activation (also the output of a layer without activation), and gradients. GBACK is the exception among gradients. */
+/* Rows that products or other PEs read have the dtype of the features. All remaining rows are sl_real: rows that
+ * tasks add to, rows before an activation (also the output of a layer without activation), and gradients. GBACK is
+ * the exception among gradients. */
 static size_t element_of(const struct sl_layer_pass *lp, enum sl_role role)
 {
     switch (role) {
@@ -322,7 +324,8 @@ done:
     return st;
 }
 
-/* Take the next slice of the travelling columns in hand. The caller starts with an empty slice. False: there is no further slice. */
+/* Take the next slice of the travelling columns in hand. The caller starts with an empty slice. False: no further
+ * slice. */
 static bool next_slice(struct sl_layer_pass *lp)
 {
     uint32_t all = sl_layer_pass_order(lp)->travels;
@@ -393,8 +396,8 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
     return sum_slices(lp, &summation);
 }
 
-/* Without a backward pass every level has all rows. Then a chunk's input is free once it has been projected and `begin` has read it, so do
- * both chunk by chunk. */
+/* Without a backward pass every level has all rows. Then a chunk's input is free once it has been projected and
+ * `begin` has read it, so do both chunk by chunk. */
 static enum sl_status project_and_begin(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin)
 {
     enum sl_status st = SL_OK;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A pass of a model, forward and perhaps backward: the rows of each PE by layer, and the block source that delivers edges and remote
- * rows. A kind of layer (kinds.h) is written once and works in every pass: over a sampled minibatch (runtime/minibatch/sampled.c), over
- * all in-edges of all parts in evaluation (runtime/full/full.c), and over the full graph in training (runtime/pipe/source.c).
+ * A pass of a model, forward and perhaps backward: the rows of each PE by layer, and the block source that delivers
+ * edges and remote rows. A kind of layer (kinds.h) is written once and works in every pass: over a sampled minibatch
+ * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/full.c), and over the
+ * full graph in training (runtime/pipe/source.c).
  *
- * Level l of a PE is its frontier S_p^l (codelets/rows.h): level 0 holds the seeds, level L the input rows. A layer turns rows of
- * level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other layer has level = from. In a pass
- * over all in-edges a PE is a part, and every level holds all rows of the part.
+ * Level l of a PE is its frontier S_p^l (codelets/rows.h): level 0 holds the seeds, level L the input rows. A layer
+ * turns rows of level `from` into rows of level `level`. A layer that aggregates has level = from - 1; any other
+ * layer has level = from. In a pass over all in-edges a PE is a part, and every level holds all rows of the part.
  *
  * Throughout the code a variable named `lp` is the struct sl_layer_pass of the layer in hand.
  */
@@ -21,13 +22,14 @@
 #include "runtime/store/partials.h"
 #include "runtime/store/shards.h"
 
-/* The row matrices that a layer may have per PE. A kind uses the roles that it needs. The letter G stands for "gradient of". */
+/* The row matrices that a layer may have per PE. A kind uses the roles that it needs. The letter G stands for
+ * "gradient of". */
 enum sl_role {
     /* The layer's output. */
     SL_ROWS_H,
     /* The output before the activation; the logits in the last layer. */
     SL_ROWS_Z,
-    /* One byte a number: codelets/activate.h. */
+    /* A byte per number: codelets/activate.h. */
     SL_ROWS_GATE,
     /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
     SL_ROWS_SUM,
@@ -38,11 +40,13 @@ enum sl_role {
     SL_ROWS_GZ,
     SL_ROWS_GA,
     SL_ROWS_GY,
-    /* For a layer that activates its input: the activated input rows, the gate, and the gradient of the activated rows. */
+    /* For a layer that activates its input: the activated input rows, the gate, and the gradient of the activated
+     * rows. */
     SL_ROWS_BEFORE,
     SL_ROWS_GATE_BEFORE,
     SL_ROWS_GBEFORE,
-    /* Attention, per destination and head: the logarithm of the sum of exponentials; the numbers of the backward pass. */
+    /* Attention, per destination and head: the logarithm of the sum of exponentials; the numbers of the backward
+     * pass. */
     SL_ROWS_SCALES,
     SL_ROWS_SIDES,
     /* First layer only: the gradient of its output, as later layers that read this output again return it. */
@@ -55,12 +59,12 @@ enum sl_role {
     SL_ROWS_GINPUT
 };
 
-/* The rows of one PE. A matrix keeps its handle for the next step that uses it: sl_rows_keep right after the last reader has been
- * submitted, sl_rows_reshape before the next writer. */
+/* The rows of one PE. A matrix keeps its handle for the next step that uses it: sl_rows_keep right after the last
+ * reader has been submitted, sl_rows_reshape before the next writer. */
 struct sl_pass_pe {
     /* By level. */
     struct sl_split split[SL_MAX_LAYERS + 1];
-    /* Input of the first layer. May hold only the destinations' rows, which come first. Empty if features are sparse. */
+    /* Input of the first layer. May hold only the destinations' rows: the first rows. Empty if features are sparse. */
     struct sl_rows features;
     struct sl_rows layer[SL_MAX_MODEL_LAYERS][SL_N_ROLES];
 };
@@ -93,9 +97,10 @@ struct sl_pass {
     uint64_t step;
     /* SL_STAGE_EVALUATE, or the time category of each task itself. */
     enum sl_stage stage;
-    /* There is a backward pass, and batch norm takes its statistics from the rows of this pass. Otherwise: the running statistics. */
+    /* The pass has a backward pass, and batch norm takes its statistics from the rows of this pass. Otherwise: the
+     * running statistics. */
     bool training;
-    /* Rows keep handle and memory for the next step after their last reader. Otherwise they are dropped. */
+    /* Rows keep handle and memory for the next step after their last reader. Otherwise rows are dropped. */
     bool keeps;
     double dropout, input_dropout;
     uint64_t seed;
@@ -103,7 +108,8 @@ struct sl_pass {
     /* The block source's own state. */
     void *owner;
     struct sl_pass_pe *pe;
-    /* By PE, if a PE's rows are one chunk at every level: the row ranges that are summed separately. NULL: one range per chunk. */
+    /* By PE, if a PE's rows are one chunk at every level: the row ranges that are summed separately. NULL: one range
+     * per chunk. */
     const struct sl_runs *runs;
     /* By group. NULL if no layer has batch norm. */
     struct sl_pass_group *group;
@@ -130,7 +136,7 @@ struct sl_layer_pass {
     struct sl_columns columns;
 };
 
-/* Store the k-th PE in hand in *p. Return false if there are k or fewer PEs. */
+/* Store the k-th PE in hand in *p. Return false if k is too large. */
 static inline bool sl_layer_pass_pe(const struct sl_layer_pass *lp, uint32_t k, uint32_t *p)
 {
     if (k < lp->n_pes) {
@@ -145,19 +151,21 @@ struct sl_ids_of {
     uint32_t base;
 };
 
-/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials` only look up. All
- * other functions submit tasks, from one thread and in order; they return SL_EINVAL, SL_ESTARPU or SL_ENOMEM on failure. */
+/* The block source: the table that delivers blocks to a pass. `ids`, `worker`, `columns`, `lists` and `partials` only
+ * look up. All other functions submit tasks, from one thread and in order; they return SL_EINVAL, SL_ESTARPU or
+ * SL_ENOMEM on failure. */
 struct sl_block_source {
     struct sl_ids_of (*ids)(const struct sl_pass *pass, uint32_t p);
 
-    /* The PE whose home runs PE p's tasks of this layer. NULL: p itself. */
+    /* The PE that runs PE p's tasks of this layer at its home. NULL: p itself. */
     uint32_t (*worker)(const struct sl_layer_pass *lp, uint32_t p);
 
-    /* Forward: the number of travelling columns to send and sum at a time. NULL: all columns. A layer sends one slice, sums it into
-     * all its chunks, then takes the next slice (sl_sum_chunks). This is possible because a column's sums read no other column. */
+    /* Forward: the number of travelling columns to send and sum at a time. NULL: all columns. A layer sends one
+     * slice, sums it into all its chunks, then takes the next slice (sl_sum_chunks). This is possible because a
+     * column's sums read no other column. */
     uint32_t (*columns)(const struct sl_layer_pass *lp);
 
-    /* Send the columns in hand of the travelling rows (sl_layer_pass_travels) to the PEs that aggregate them. */
+    /* Send the columns in hand of the travelling rows (sl_layer_pass_travels) to the aggregating PEs. */
     enum sl_status (*send)(const struct sl_layer_pass *lp);
 
     /* The layer calls `arrived` after it has submitted all forward readers of the sent rows. */
@@ -167,20 +175,22 @@ struct sl_block_source {
      * out = sum if beta is 0, out += sum if beta is 1. */
     enum sl_status (*sum)(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out);
 
-    /* The adjoint. send_back: send the returning gradients (sl_layer_pass_returns) to the owners of the source rows. sum_back: PE p
-     * adds up what it received for its rows of the input level; `out` gets its shape here. returned: as `arrived`, for the way back;
-     * the schedule calls it once the layer's backward pass has been submitted. */
+    /* The adjoint. send_back: send the returning gradients (sl_layer_pass_returns) to the owners of the source rows.
+     * sum_back: PE p adds up the received gradients for its rows of the input level; `out` gets its shape here.
+     * returned: as `arrived`, for the way back; the schedule calls it once the layer's backward pass has been
+     * submitted. */
     enum sl_status (*send_back)(const struct sl_layer_pass *lp);
     enum sl_status (*sum_back)(const struct sl_layer_pass *lp, uint32_t p, struct sl_rows *out);
     void (*returned)(const struct sl_layer_pass *lp);
 
-    /* Batch norm over several ranks: send a partial of PE p to every rank that trains p's replica. The partial belongs to the moments
-     * or, if `back`, to the sums. `number` is its index in the list, equal in all ranks. NULL: all partials belong to this process. */
+    /* Batch norm over several ranks: send a partial of PE p to every rank that trains p's replica. The partial
+     * belongs to the moments or, if `back`, to the sums. `number` is its index in the list, equal in all ranks. NULL:
+     * all partials belong to this process. */
     enum sl_status (*share)(const struct sl_layer_pass *lp, uint32_t p, bool back, uint32_t number,
                             starpu_data_handle_t partial);
 
-    /* lists: the first list of partial gradients of a replica's parameter; the transport says how many lists follow each other.
-     * partials: the list that PE p adds to. */
+    /* lists: the first list of partial gradients of a replica's parameter; the transport says how many lists follow
+     * each other. partials: the list that PE p adds to. */
     struct sl_partials *(*lists)(const struct sl_layer_pass *lp, uint32_t replica, int parameter);
     struct sl_partials *(*partials)(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 };
@@ -198,22 +208,25 @@ bool sl_layer_pass_ends(const struct sl_layer_pass *lp);
 struct sl_rows *sl_layer_pass_rows(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
 struct sl_rows *sl_layer_pass_input_gradient(const struct sl_layer_pass *lp, uint32_t p);
 
-/* The role that forward writes (Z, or H if no activation follows), and the role of its gradient, which backward reads. */
+/* The role that forward writes (Z, or H if no activation follows), and the role of its gradient, which backward
+ * reads. */
 enum sl_role sl_layer_pass_result(const struct sl_layer_pass *lp);
 enum sl_role sl_layer_pass_result_gradient(const struct sl_layer_pass *lp);
 
-/* The order of product and sum in this pass; PE p's rows that travel to the aggregating PEs; PE p's gradients that travel back. */
+/* The order of product and sum in this pass; PE p's rows that travel to the aggregating PEs; PE p's gradients that
+ * travel back. */
 const struct sl_layer_order *sl_layer_pass_order(const struct sl_layer_pass *lp);
 const struct sl_rows *sl_layer_pass_travels(const struct sl_layer_pass *lp, uint32_t p);
 const struct sl_rows *sl_layer_pass_returns(const struct sl_layer_pass *lp, uint32_t p);
 
-/* Give the rows of a role the shape [rows of the level x width]. Elements are bytes (gates), of the features' dtype (BEFORE, SUM,
- * PROJECTED, GBACK, and H after an activation) or sl_real. Rows that exist because a layer runs again (runtime/pipe/recompute.h)
- * keep their handles. */
+/* Give the rows of a role the shape [rows of the level x width]. Elements are bytes (gates), of the features' dtype
+ * (BEFORE, SUM, PROJECTED, GBACK, and H after an activation) or sl_real. Rows that exist because a layer runs again
+ * (runtime/pipe/recompute.h) keep their handles. */
 enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t level,
                                    uint32_t width);
 
-/* Call after the last reader has been submitted: keeps the rows for the next step, or drops them if the pass keeps nothing. */
+/* Call after the last reader has been submitted: keeps the rows for the next step, or drops the rows if the pass
+ * keeps nothing. */
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
 
 /* The first row of chunk c of a level. The row has the same number at every higher level. */
@@ -230,38 +243,42 @@ starpu_data_handle_t sl_layer_pass_value(const struct sl_layer_pass *lp, uint32_
 enum sl_status sl_layer_pass_partial(const struct sl_layer_pass *lp, uint32_t p, int parameter,
                                      starpu_data_handle_t *out);
 
-/* z = h W + bias (beta 0) or z += h W + bias (beta 1). h: the input rows from `row` on, dense or sparse. bias: may be NULL. */
+/* z = h W + bias (beta 0) or z += h W + bias (beta 1). h: the input rows from `row` on, dense or sparse. bias: may be
+ * NULL. */
 enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
                            starpu_data_handle_t bias, int beta, starpu_data_handle_t z);
 
-/* The adjoint of sl_multiply by the weights, for one chunk gz: GW and, if with_bias, the gradient of SL_BIAS. Each dense chunk writes
- * a partial of its own. Sparse chunks add to one partial per PE, in order, because their matrices are large. A gradient that vanishes
- * (bias_vanishes in struct sl_layer) gets no partials, here and below: the empty sum is zero. */
+/* The adjoint of sl_multiply by the weights, for one chunk gz: GW and, if with_bias, the gradient of SL_BIAS. Each
+ * dense chunk writes a partial of its own. Sparse chunks add to one partial per PE, in order, because their matrices
+ * are large. A gradient that vanishes (bias_vanishes in struct sl_layer) gets no partials, here and below: the empty
+ * sum is zero. */
 enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, bool with_bias,
                                 starpu_data_handle_t gz);
 
-/* For a layer that projects first. sl_project: y = h W, all input rows of all PEs. sl_project_back, one PE: the gradient of W from gy
- * and, unless this is the first layer, gh = gy W^T. */
+/* For a layer that projects first. sl_project: y = h W, all input rows of all PEs. sl_project_back, one PE: the
+ * gradient of W from gy and, unless this is the first layer, gh = gy W^T. */
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter);
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
 
 /* All readers of y have been submitted. Block sources whose rows travel only forward call this in `arrived`. */
 void sl_project_done(const struct sl_layer_pass *lp);
 
-/* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the gradient of W (and of
- * SL_BIAS) from the sums and gz. Submit sl_sum_gradient after send_back, so that it runs while gradients travel. */
+/* For a layer that sums first. sl_sum_back: ga = gz W^T, unless this is the first layer. sl_sum_gradient: the
+ * gradient of W (and of SL_BIAS) from the sums and gz. Submit sl_sum_gradient after send_back, to compute while
+ * gradients travel. */
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter);
 enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, bool with_bias);
 
 /* A layer's work on chunk c of PE p. The result, and SUM unless the layer projects first, have their shape by then. */
 typedef enum sl_status sl_chunk_work(const struct sl_layer_pass *lp, uint32_t p, uint32_t c);
 
-/* Send rows and sum them, slice by slice. For each chunk call `begin` once (may be NULL), then `combine` once per slice of columns.
- * Work that needs the complete sum goes into the last `combine` call (sl_layer_pass_ends). */
+/* Send and sum rows, slice by slice. For each chunk call `begin` once (may be NULL), then `combine` once per slice of
+ * columns. Work that needs the complete sum goes into the last `combine` call (sl_layer_pass_ends). */
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
                              sl_chunk_work *combine);
 
-/* sl_sum_chunks into Z for a layer that can multiply before or after it sums. Projects first if the layer's order says so. */
+/* sl_sum_chunks into Z for a layer that can multiply before or after it sums. Projects first if the layer's order
+ * says so. */
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine);
 
 /* Set every row of chunk z to the layer's bias; the bias's gradient, one partial per chunk of gz, all PEs. */

@@ -11,8 +11,8 @@
 /* Submit once a step, before the layer runs: SL_DERIVED from the parameters, for each replica that this rank trains. */
 enum sl_status sl_layer_derive(const struct sl_layer_pass *lp);
 
-/* Submit a layer with its activation, if it has one. Forward: Z and H from the input rows. Backward: all gradients from GH, or from GZ
- * in the last layer. One thread submits, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Submit a layer with its activation, if it has one. Forward: Z and H from the input rows. Backward: all gradients
+ * from GH, or from GZ in the last layer. A single thread submits, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_layer_run(const struct sl_layer_pass *lp);
 enum sl_status sl_layer_run_back(const struct sl_layer_pass *lp);
 

@@ -4,7 +4,8 @@
  * GraphSAGE with the mean aggregator (Hamilton et al. 2017): z = h_self W_self + mean(h) W_neigh + b.
  *
  *   summing first      forward: h travels; m = mean(h); z = h_self W_self + b + m W_neigh
- *                      backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the self rows
+ *                      backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the
+ *                      self rows
  *   projecting first   forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
  *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
 #include "codelets/dense.h"
@@ -13,8 +14,8 @@
 
 /* ---- forward ---- */
 
-/* z = h_self W_self + b. Without a backward pass, a layer that sums first skips this: `finish` does it after the sum, so that z takes memory
- * later. */
+/* z = h_self W_self + b. Without a backward pass, a layer that sums first skips this: `finish` does it after the sum,
+ * so that z takes memory later. */
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     bool first = lp->pass->training || sl_layer_pass_order(lp)->project_first;
@@ -134,7 +135,8 @@ done:
     return st;
 }
 
-/* Names and shapes as in SAGEConv of both libraries. DGL puts the bias with the self matrix, PyTorch Geometric with the neighbour matrix. */
+/* Names and shapes as in SAGEConv of both libraries. DGL puts the bias with the self matrix, PyTorch Geometric with
+ * the neighbour matrix. */
 const struct sl_layer_kind sl_sage = {
     .name = "sage",
     .parameter = {[SL_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.fc_self.weight", true}, {"convs.#.lin_r.weight", true}}, 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Finds the boundary vertices, lists them, and numbers all neighbours by the rows that a chunk reads. */
+ * Finds and lists the boundary vertices, and numbers all neighbours by the rows that a chunk reads. */
 #include "runtime/pipe/boundary.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@
 
 /* ---- which vertices ---- */
 
-/* place[v]: v's index among the boundary vertices, or NOT_THERE. Both ends of an edge between chunks are boundary vertices. Returns the
- * number of boundary vertices. */
+/* place[v]: v's index among the boundary vertices, or NOT_THERE. Both ends of an edge between chunks are boundary
+ * vertices. Returns the number of boundary vertices. */
 static uint32_t find_places(const struct sl_partition *partition, uint32_t *place)
 {
     const struct sl_graph *graph = &partition->graph;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Boundary vertices: vertices with an in-neighbour or out-neighbour in another chunk. Chunks read no other rows of each other.
+ * Boundary vertices: vertices with an in-neighbour or out-neighbour in another chunk. Chunks read only boundary rows
+ * of each other.
  *
- * With several pipeline slots and --recompute, a layer's boundary rows are packed (codelets/exchange.h) as soon as they exist. Only packed
- * rows are kept: for later slots, as history, and, as gradients, for earlier slots. A chunk computes its remaining rows again when it needs
- * them. In an epoch that makes a new history, the sums of boundary vertices are kept as well, and only the sums of inner vertices are
- * computed again; all neighbours of an inner vertex are in its chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are
- * on a boundary.
+ * With several pipeline slots and --recompute, a layer's boundary rows are packed (codelets/exchange.h) as soon as
+ * they exist. Only packed rows are kept: for later slots, as history, and, as gradients, for earlier slots. When a
+ * chunk needs its remaining rows, it computes the rows again. In an epoch that makes a new history, the sums of
+ * boundary vertices are kept as well, and only the sums of inner vertices are computed again; all neighbours of an
+ * inner vertex are in its chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are on a boundary.
  *
- * In the lists of this file a chunk's neighbours are numbered by the rows it reads. A vertex of the chunk itself has its id. A vertex of
- * another chunk has N + i, where i is its index among all boundary vertices. Lists keep their order, so sums keep their bits.
+ * In the lists of this file a chunk's neighbours are numbered by the rows it reads. A vertex of the chunk itself has
+ * its id. A vertex of another chunk has N + i, where i is its index among all boundary vertices. Lists keep their
+ * order, so sums keep their bits.
  */
 #ifndef SL_RUNTIME_PIPE_BOUNDARY_H
 #define SL_RUNTIME_PIPE_BOUNDARY_H
@@ -20,7 +22,7 @@
 struct sl_pipe_boundary_chunk {
     /* In-neighbours and out-neighbours by number. The offsets are the graph's. */
     struct sl_pipe_lists in, out;
-    /* In-neighbours of the inner vertices only. They all belong to the chunk. */
+    /* In-neighbours of the inner vertices only. All of these belong to the chunk. */
     struct sl_pipe_lists inner;
     /* uint32 [K]: for each chunk, the number of its first row that this chunk may read. */
     starpu_data_handle_t first;
@@ -54,8 +56,8 @@ struct sl_pipe_boundary {
 /* Count the vertices on a boundary of the partition's parts. SL_ENOMEM. */
 enum sl_status sl_pipe_boundary_count(const struct sl_partition *partition, uint32_t *n_out);
 
-/* Build all lists. The shards (after sl_shards_weigh) and the graph are borrowed. SL_EINVAL: more vertices than 32-bit numbers. SL_ENOMEM.
- * On failure, too, call sl_pipe_boundary_close. */
+/* Build all lists. The shards (after sl_shards_weigh) and the graph are borrowed. SL_EINVAL: more vertices than
+ * 32-bit numbers. SL_ENOMEM. On failure, too, call sl_pipe_boundary_close. */
 enum sl_status sl_pipe_boundary_open(const struct sl_shards *shards, const struct sl_pipe_graph *graph,
                                      struct sl_pipe_boundary *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Distributes layers over stages by dynamic programming, and measures the layers for it. */
+ * Distributes layers over stages by dynamic programming, from measured seconds of the layers. */
 #include "runtime/pipe/deal.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@
 
 /* ---- the best distribution ---- */
 
-/* A distribution of the first layers over the first stages: seconds of the slowest stage, sum of squares over the stages. */
+/* A distribution of the first layers over the first stages: seconds of the slowest stage, sum of squares over the
+ * stages. */
 struct way {
     double slowest, squares;
     uint32_t first; /* first layer of the last stage */

@@ -60,8 +60,8 @@ static enum sl_status add_losses(struct sl_pipe *p, const struct sl_task_args *h
 
 /* ---- releasing rows ---- */
 
-/* After a layer's backward pass, release its rows of one chunk. Kept are: the gradient of its input, returning gradients that earlier slots
- * read, and travelling rows that become history. */
+/* After a layer's backward pass, release its rows of one chunk. Kept are: the gradient of its input, returning
+ * gradients that earlier slots read, and travelling rows that become history. */
 static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
 {
     for (int role = 0; role < SL_N_ROLES; role++) {
@@ -80,7 +80,7 @@ static void release(const struct sl_layer_pass *lp, uint32_t q, bool snapshot)
     }
 }
 
-/* Release the rows of a slot's chunks that other ranks have sent. No earlier slot reads them. */
+/* Release the rows of a slot's remote chunks. No earlier slot reads them. */
 static void release_received(const struct sl_layer_pass *lp, uint32_t slot, bool snapshot)
 {
     const struct sl_pipe *p = lp->pass->owner;
@@ -208,8 +208,8 @@ double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers)
     return LAYER_TASKS * (double)n_layers * (2.0 * n_ways + n_workers);
 }
 
-/* Wait until few tasks are left, as the records of a whole epoch's tasks and handles would take as much memory as some rows do. Not with
- * several ranks, where a rank's tasks may wait for tasks of another rank. */
+/* Wait until few tasks are left, as the records of a whole epoch's tasks and handles would take as much memory as
+ * some rows do. Not with several ranks, where a rank's tasks may wait for tasks of another rank. */
 static enum sl_status wait_for_slots(const struct sl_pipe *p)
 {
     double n = sl_pipe_tasks(p->work.model->n_layers, p->order.n_ways, p->work.run->n_workers);
@@ -384,12 +384,14 @@ done:
     return st;
 }
 
-/* With --recompute, packed copies of the boundary rows are kept for other chunks. Not if other ranks send rows: those arrive as they are. */
+/* With --recompute, packed copies of the boundary rows are kept for other chunks. Not with rows from other ranks,
+ * which are never packed. */
 static enum sl_status open_boundary(struct sl_pipe *p)
 {
     bool packs = p->work.settings->recompute && p->order.n_slots > 1 && p->graph.in.halo == NULL;
     bool rounds = p->work.shards->row_element == sizeof(sl_bf16);
-    /* Otherwise small matrices (packed rows, or bf16 rows) would be put into freed blocks of large ones (whole chunks, or float). */
+    /* Otherwise small matrices (packed rows, or bf16 rows) would be put into freed blocks of large ones (whole
+     * chunks, or float). */
     sl_pool_borrow_near_only(packs || rounds);
     if (packs) {
         return sl_pipe_boundary_open(p->work.shards, &p->graph, &p->boundary);

@@ -60,7 +60,8 @@ static void close_view(struct sl_pipe *view)
     sl_free(view->order.slot_of);
 }
 
-/* A layer's output is dropped once the next layer has run. The first layer's output stays if later layers read it again. */
+/* A layer's output is dropped once the next layer has run. The first layer's output stays if later layers read it
+ * again. */
 static enum sl_status forward(struct sl_pipe *view)
 {
     enum sl_status st = SL_OK;

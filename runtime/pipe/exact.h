@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The exact loss: the loss of an epoch if all its rows were fresh, with the same weights and dropout masks. History is not touched.
+ * The exact loss: the loss of an epoch if all its rows were fresh, with the same weights and dropout masks. History
+ * is not touched.
  */
 #ifndef SL_RUNTIME_PIPE_EXACT_H
 #define SL_RUNTIME_PIPE_EXACT_H

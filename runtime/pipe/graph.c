@@ -47,7 +47,7 @@ static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo
     }
 }
 
-/* Copy the in-edges of own chunks and number them. The shards' edges get other numbers during evaluation. */
+/* Copy the in-edges of own chunks and number them. Evaluation numbers the shards' edges differently. */
 static enum sl_status number_edges(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
     const struct sl_graph *graph = &shards->partition->graph;
@@ -63,7 +63,7 @@ done:
     return st;
 }
 
-/* The halo of in-edges: a halo of this crew, or the shards' halo if there is only one crew. */
+/* The halo of in-edges: a halo of this crew, or the shards' halo if this is the only crew. */
 static enum sl_status open_in_halo(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g,
                                    const struct sl_halo **out)
 {

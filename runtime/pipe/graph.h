@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The graph as full-graph training needs it, beside the shards: out-neighbours, the pairs of chunks that share edges, and the labels of
- * training vertices only. Chunks are the shards' parts. With several ranks a rank has this for its own chunks: the chunks of its PEs in the
- * crew's plan.
+ * The graph as full-graph training needs it, beside the shards: out-neighbours, the pairs of chunks that share edges,
+ * and the labels of training vertices only. Chunks are the shards' parts. With several ranks a rank has this for its
+ * own chunks: the chunks of its PEs in the crew's plan.
  */
 #ifndef SL_RUNTIME_PIPE_GRAPH_H
 #define SL_RUNTIME_PIPE_GRAPH_H
@@ -17,8 +17,9 @@ struct sl_pipe_lists {
     uint64_t n_edges;
 };
 
-/* The numbers of vertices in the lists of in-edges, or of out-edges. In a crew of one rank a vertex's number is its renumbered id. In a
- * crew of several ranks it is the vertex's number in a halo. Chunk s has numbers from first_of[s] on. */
+/* The numbers of vertices in the lists of in-edges, or of out-edges. In a crew of one rank a vertex's number is its
+ * renumbered id. In a crew of several ranks it is the vertex's number in a halo. Chunk s has numbers from first_of[s]
+ * on. */
 struct sl_pipe_side {
     /* NULL: all chunks are own chunks. */
     const struct sl_halo *halo;
@@ -36,7 +37,7 @@ struct sl_pipe_side {
 
 struct sl_pipe_chunk {
     struct sl_pipe_lists in, out;
-    /* int32: the label of a training vertex, -1 for all other vertices. */
+    /* int32: the label of a training vertex, -1 for all remaining vertices. */
     starpu_data_handle_t labels;
 };
 
@@ -49,27 +50,29 @@ struct sl_pipe_graph {
     struct sl_halo halo;
     /* Halo of in-edges, if there are several crews of several ranks. A single crew uses the shards' halo. */
     struct sl_halo in_halo;
-    /* In-edges of own chunks by number. Its arrays belong to the shards. With in_halo the sources are a copy of their own, since evaluation
-     * gives the shards' edges other numbers. */
+    /* In-edges of own chunks by number. Its arrays belong to the shards. With in_halo the sources are a copy of their
+     * own, since evaluation numbers the shards' edges differently. */
     struct sl_graph numbered;
     sl_vertex *sources;
     struct sl_pipe_side in, out;
     /* [N], filled in for own chunks. */
     int32_t *train_labels;
-    /* [K x K]: entry q K + s says whether an edge leads from chunk s to chunk q. Filled in if q or s is an own chunk. */
+    /* [K x K]: entry q K + s says whether an edge leads from chunk s to chunk q. Filled in if q or s is an own
+     * chunk. */
     bool *meets;
     /* [K], filled in for own chunks. */
     struct sl_pipe_chunk *chunk;
 };
 
-/* Build the graph. The plan is a crew's plan (sl_plan_of_crew). The shards are borrowed; call sl_shards_weigh first. With one crew of several
- * ranks, the shards' halo stays entered for the rest of the run, as nobody samples. Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM;
- * SL_EINVAL as sl_pipe_transpose. On failure, too, call sl_pipe_graph_close. */
+/* Build the graph. The plan is a crew's plan (sl_plan_of_crew). The shards are borrowed; call sl_shards_weigh first.
+ * With one crew of several ranks, the shards' halo stays entered for the rest of the run, as nobody samples.
+ * Collective, as sl_ranks_broadcast. SL_EIO, SL_ENOMEM; SL_EINVAL as sl_pipe_transpose. On failure, too, call
+ * sl_pipe_graph_close. */
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards,
                                   struct sl_pipe_graph *out);
 
-/* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with one element, which
- * nobody reads. */
+/* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a
+ * single element, which nobody reads. */
 starpu_data_handle_t sl_pipe_readable(const void *memory, uint64_t n, size_t element);
 
 /* Wait for the readers, free everything. An empty struct is allowed. */

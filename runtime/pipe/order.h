@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The pipeline slots of GNNPipe. Way w of W owns chunks w K/W .. (w + 1) K/W - 1 of K. It takes them one after the other, in a random order
- * that each way draws anew in each epoch (technique 1; Chen, Chen, Qian 2023), or in ascending order. Slot t consists of the t-th chunk of
- * every way.
+ * The pipeline slots of GNNPipe. Way w of W owns chunks w K/W .. (w + 1) K/W - 1 of K. It takes its chunks in a
+ * random order, drawn anew for each way and epoch (technique 1; Chen, Chen, Qian 2023), or in ascending order. Slot t
+ * consists of the t-th chunk of every way.
  */
 #ifndef SL_RUNTIME_PIPE_ORDER_H
 #define SL_RUNTIME_PIPE_ORDER_H

@@ -32,13 +32,14 @@ struct sl_pipe {
     struct sl_pipe_boundary boundary;
     /* Of the epoch in hand. */
     struct sl_pipe_order order;
-    /* One PE per chunk. */
+    /* A PE per chunk. */
     struct sl_pass pass;
     /* A single replica. */
     struct sl_replicas replicas;
     /* [layer][chunk]: travelling rows of the snapshot's epoch. Empty before the first snapshot. */
     struct sl_rows *history;
-    /* [layer][chunk], if sl_pipe_packs: boundary rows of this epoch's travelling rows, and of the returning gradients. */
+    /* [layer][chunk], if sl_pipe_packs: boundary rows of this epoch's travelling rows, and of the returning
+     * gradients. */
     struct sl_rows *sent;
     struct sl_rows *returned;
     /* [layer][chunk], if sl_pipe_keeps_sums: sums of boundary vertices. */
@@ -61,7 +62,7 @@ struct sl_pipe {
     bool watched;
 };
 
-/* Whether chunks read packed boundary rows of each other. Otherwise they read all rows in place. */
+/* Whether chunks read packed boundary rows of each other. Otherwise chunks read all rows in place. */
 static inline bool sl_pipe_packs(const struct sl_pipe *pipe)
 {
     return pipe->boundary.chunk != NULL && pipe->order.n_slots > 1;
@@ -73,9 +74,9 @@ static inline bool sl_pipe_is_snapshot(const struct sl_pipe *pipe)
     return pipe->order.n_slots > 1 && (pipe->pass.step + 1) % pipe->history_every == 0;
 }
 
-/* Whether sums of boundary vertices are kept for the backward pass, which then needs no rows of other chunks to run layers again. So the old
- * history can be freed while the new one grows. Only a snapshot's epoch has room for the sums; any other epoch holds the history and its
- * own travelling rows. */
+/* Whether sums of boundary vertices are kept for the backward pass, which then runs layers again without rows of
+ * other chunks. So the old history can be freed while the new one grows. Only a snapshot's epoch has room for the
+ * sums; any other epoch holds the history and its own travelling rows. */
 static inline bool sl_pipe_keeps_sums(const struct sl_pipe *pipe)
 {
     return sl_pipe_packs(pipe) && sl_pipe_is_snapshot(pipe);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Decides which rows stay. Tokens order the segments of layers: an empty task hands a token on. A segment has at most two tokens. */
+ * Decides which rows stay. Tokens order the segments of layers: an empty task hands a token on. A segment has at most
+ * two tokens. */
 #include "runtime/pipe/recompute.h"
 
 #include <math.h>
@@ -84,8 +85,8 @@ static bool read_later(const struct sl_pipe *p)
     return p->order.n_slots > 1 && !sl_pipe_packs(p);
 }
 
-/* Whether layer i's output stays after the next layer has run: as logits, as travelling rows that later slots read, because later layers read
- * the first layer's output again, or as the input of the next segment. */
+/* Whether layer i's output stays after the next layer has run: as logits, as travelling rows that later slots read,
+ * because later layers read the first layer's output again, or as the input of the next segment. */
 static bool output_stays(struct sl_pipe *p, uint32_t i)
 {
     if (i + 1 == p->work.model->n_layers) {
@@ -97,7 +98,8 @@ static bool output_stays(struct sl_pipe *p, uint32_t i)
     return travels || read_again || ends_segment(p, i);
 }
 
-/* Whether rows of a role stay. Travelling rows stay for later slots; the backward pass does not read them. */
+/* Whether rows of a role stay. Travelling rows stay for later slots; the backward pass does not need travelling
+ * rows. */
 static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_role role)
 {
     if (sl_pipe_aggregates(lp) && role == sl_pipe_travelling(lp)) {
@@ -106,8 +108,8 @@ static bool stays(struct sl_pipe *p, const struct sl_layer_pass *lp, enum sl_rol
     return !p->work.settings->recompute || role == SL_ROWS_GZ || (role == SL_ROWS_H && output_stays(p, lp->i));
 }
 
-/* Drop chunk q's history in a snapshot's epoch. Only earlier slots read it, and these have run the layer. The backward pass reads it only to
- * run layers again without kept sums. */
+/* Drop chunk q's history in a snapshot's epoch. Only earlier slots read the history, and earlier slots have run the
+ * layer. The backward pass needs history only to run layers again without kept sums. */
 static void drop_history(struct sl_pipe *p, const struct sl_layer_pass *lp, uint32_t q)
 {
     bool read_again = p->work.settings->recompute && !sl_pipe_keeps_sums(p);
@@ -143,7 +145,7 @@ static void drop_sent(struct sl_pipe *p, const struct sl_layer_pass *lp)
 
 /* ---- tokens ---- */
 
-/* A task without work: it waits for its data but fetches them nowhere. */
+/* A task without work: it waits for its data without a transfer. */
 static struct starpu_codelet pass_cl = {
     .name = "sl_pass", .where = STARPU_NOWHERE, .nbuffers = 2, .modes = {STARPU_R, STARPU_RW}};
 
@@ -157,8 +159,9 @@ static enum sl_status pass(starpu_data_handle_t from, starpu_data_handle_t to)
     return sl_fail(SL_ESTARPU, "StarPU refused a task that waits: error %d", -rc);
 }
 
-/* Number of slots that may hold recomputed rows of a segment at a time. With two slots, workers find tasks of the next slot while the last
- * tasks of this one run. If other segments have enough tasks for all workers, a second slot would only take memory. */
+/* Number of slots that may hold recomputed rows of a segment at a time. With two slots, workers find tasks of the
+ * next slot while the last tasks of this one run. If further segments have enough tasks for all workers, a second
+ * slot would only take memory. */
 static uint32_t n_slots_at_a_time(const struct sl_pipe *p)
 {
     uint32_t n_segments = 0;
@@ -192,8 +195,8 @@ void sl_pipe_recompute_close(struct sl_pipe *p)
 
 /* ---- again ---- */
 
-/* The layer of a segment that waits for the token: its first layer. The model's first layer reads the features, which cannot carry a
- * dependency, so the second layer waits instead. */
+/* The layer of a segment that waits for the token: its first layer. The model's first layer reads the features, which
+ * cannot carry a dependency, so the second layer waits instead. */
 static uint32_t gate_of(const struct sl_pipe *p, uint32_t first)
 {
     return first == 0 && !ends_segment(p, 0) ? 1 : first;
@@ -235,7 +238,8 @@ done:
     return st;
 }
 
-/* Once the gradient of layer i's input exists, the segment is free for a later slot, and the segment before it is free for this slot. */
+/* Once the gradient of layer i's input exists, the segment is free for a later slot, and the segment before it is
+ * free for this slot. */
 enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);

@@ -225,7 +225,7 @@ static struct sl_rows *history_of(struct sl_pipe *p, uint32_t i, uint32_t q)
     return &p->history[(size_t)i * p->graph.n_chunks + q];
 }
 
-/* The rows of a chunk's history on this rank. Chunks of other ranks have the rows that were sent. */
+/* The rows of a chunk's history on this rank. Remote chunks have the received rows. */
 static struct sl_split split_of(const struct sl_pipe *p, uint32_t q)
 {
     if (!sl_plan_here(&p->plan, q)) {
@@ -485,7 +485,8 @@ done:
 
 /* ---- open, close ---- */
 
-/* Count training vertices by class in this rank's chunks. Only the first crew counts, since each crew has all chunks. */
+/* Count training vertices by class in this rank's chunks. Only the first crew counts, since each crew has all
+ * chunks. */
 static void count_labels(const struct sl_pipe *p, double *counts)
 {
     const int32_t *labels = p->graph.train_labels;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Finds the rows that a chunk's sums read in each chunk, and their factors. A chunk's rows are one matrix. For a chunk of another rank this
- * matrix has only the rows that this rank needs. */
+ * Finds the rows that a chunk's sums read in each chunk, and their factors. A chunk's rows are one matrix. For a
+ * remote chunk this matrix has only the rows that this rank needs. */
 #include "runtime/pipe/source.h"
 
 #include "codelets/blend.h"
@@ -29,7 +29,7 @@ static uint32_t worker(const struct sl_layer_pass *lp, uint32_t q)
     return pipe->stage[lp->i] * pipe->work.settings->ways + sl_pipe_way(pipe, q);
 }
 
-/* ---- rows for other chunks ---- */
+/* ---- rows that chunks read of each other ---- */
 
 static size_t place_of(const struct sl_layer_pass *lp, uint32_t q)
 {
@@ -86,8 +86,8 @@ static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
 
 /* ---- between ranks ---- */
 
-/* Exchange rows of a role with other ranks, for all chunks of the slot in hand: send own rows, receive the rows of other ranks' chunks.
- * Received rows also serve later slots and epochs. */
+/* Exchange rows of a role between ranks, for all chunks of the slot in hand: send own rows, receive rows of remote
+ * chunks. Received rows also serve later slots and epochs. */
 static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe_side *side, enum sl_role role)
 {
     const struct sl_pipe *pipe = pipe_of(lp);
@@ -139,7 +139,8 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     return cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
 }
 
-/* Round the returning gradients. Gradients within a chunk are rounded too, so that the number of chunks changes no bit. */
+/* Round the returning gradients. Gradients within a chunk are rounded too, so that the number of chunks changes no
+ * bit. */
 static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
 {
     const struct sl_rows *gradient = sl_layer_pass_returns(lp, q);
@@ -173,7 +174,8 @@ done:
     return st;
 }
 
-/* The epoch releases rows, since it knows their readers. Exception: with one slot, only this layer reads the rows of other ranks. */
+/* The epoch releases rows, since it knows their readers. Exception: with one slot, only this layer reads remote
+ * rows. */
 static void arrived(const struct sl_layer_pass *lp)
 {
     if (pipe_of(lp)->order.n_slots == 1) {
@@ -222,7 +224,8 @@ static void find_rows(const struct sl_layer_pass *lp, uint32_t q, struct operand
     }
 }
 
-/* The gradients of the chunks with out-neighbours of chunk q: of this slot, and of later slots by the gradient factor. */
+/* The gradients of the chunks with out-neighbours of chunk q: of this slot, and of later slots by the gradient
+ * factor. */
 static void find_gradients(const struct sl_layer_pass *lp, uint32_t q, struct operands *out)
 {
     const struct sl_pipe *pipe = pipe_of(lp);

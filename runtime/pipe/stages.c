@@ -73,7 +73,7 @@ static int64_t tag_of(const struct sl_pipe *p, bool back, uint32_t crossing, uin
     return SL_RANKS_TAGS_OF_STAGES + ((int64_t)p->aside << 34 | (int64_t)back << 33 | (int64_t)crossing << 32 | q);
 }
 
-/* Send one chunk's rows to `peer`, or receive them from it. */
+/* Send one chunk's rows to `peer`, or receive the rows from this rank. */
 static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossing *crossing, uint32_t peer, int64_t tag,
                             uint32_t q, bool gives)
 {
@@ -169,7 +169,8 @@ static uint32_t arrays_of(const struct sl_parameter *parameter, bool checkpoint,
     return checkpoint ? 3 : 1;
 }
 
-/* Copy the trained parameters of layers first .. end - 1 from (`in`) or to `values`. NULL: only count. Returns the number of values. */
+/* Copy the trained parameters of layers first .. end - 1 from (`in`) or to `values`. NULL: only count. Returns the
+ * number of values. */
 static size_t copy(const struct sl_model *model, uint32_t first, uint32_t end, bool checkpoint, bool in,
                    sl_real *values)
 {

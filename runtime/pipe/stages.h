@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stages over several ranks. A crew (runtime/plan/plan.h) receives rows from the crew before it and returns gradients, chunk by chunk, as
- * soon as they exist. The rank that has the chunk's way in one crew sends to the rank that has the way in the other crew:
+ * Stages over several ranks. A crew (runtime/plan/plan.h) receives rows from the crew before it and returns
+ * gradients, chunk by chunk, as soon as they exist. The rank that has the chunk's way in one crew sends to the rank
+ * that has the same way in the neighbouring crew:
  *
- *   forward   the input of the crew's first layer; and the output of the model's first layer, if this layer or a later one reads it again
+ *   forward   the input of the crew's first layer; and the output of the model's first layer, if this layer or a
+ *             later one reads it again
  *   backward  the gradients of both, in sl_real as within a rank, so that stages change no result
  *
- * A rank has current weights and moments for its own layers only. For other layers it has the weights of the last sl_pipe_stages_share.
+ * A rank has current weights and moments for its own layers only. For all remaining layers it has the weights of the
+ * last sl_pipe_stages_share.
  */
 #ifndef SL_RUNTIME_PIPE_STAGES_H
 #define SL_RUNTIME_PIPE_STAGES_H
 
 #include "runtime/pipe/pipe.h"
 
-/* Whether layer i or a later layer reads the output of the first layer again. False if the first layer directly precedes layer i. */
+/* Whether layer i or a later layer reads the output of the first layer again. False if the first layer directly
+ * precedes layer i. */
 bool sl_pipe_reads_first(const struct sl_model *model, uint32_t i);
 
 /* Set first_layer and end_layer from the stages of the layers. */
@@ -29,17 +33,18 @@ static inline bool sl_pipe_has_last(const struct sl_pipe *pipe)
 /* The ranks of the crew with the last layer, which compute the loss. */
 struct sl_rank_range sl_pipe_loss_ranks(const struct sl_pipe *pipe);
 
-/* Submit the messages between crews, for the chunks in hand. Call receive before the layer runs, and send after it has run, forward and
- * backward. The crew's first layer receives its input and sends back the input's gradient. The crew's last layer sends its output and
- * receives the output's gradient. All other layers, and ends without a neighbouring crew, do nothing. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Submit the messages between crews, for the chunks in hand. Call receive before the layer runs, and send after it
+ * has run, forward and backward. The crew's first layer receives its input and sends back the input's gradient. The
+ * crew's last layer sends its output and receives the output's gradient. Inner layers, and ends without a
+ * neighbouring crew, do nothing. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back);
 enum sl_status sl_pipe_stages_send(const struct sl_layer_pass *lp, bool back);
 
 /* Release a slot's rows that were only received or sent. Call after the crew's first layer has run backward. */
 void sl_pipe_stages_done(const struct sl_layer_pass *lp);
 
-/* Gather the weights of all crews at every rank; for a checkpoint, weights and moments at rank 0 only. Collective, after sl_ranks_drain.
- * SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+/* Gather the weights of all crews at every rank; for a checkpoint, weights and moments at rank 0 only. Collective,
+ * after sl_ranks_drain. SL_EIO, SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pipe_stages_share(struct sl_pipe *pipe, bool checkpoint);
 
 #endif

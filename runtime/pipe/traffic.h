@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The bytes that an epoch of full-graph training sends between stages and between ways, wherever these run. They are counted from the
- * graph and the layers, since every epoch sends the same.
+ * The bytes that an epoch of full-graph training sends between stages and between ways, wherever these run. The bytes
+ * are counted from the graph and the layers, since every epoch sends the same.
  *
- *   stages   each input row of a stage's first layer, once forward, and its gradient (sl_real) once backward. If layers read the output
- *            of the model's first layer again, each stage except the first gets these rows, too.
- *   ways     per aggregating layer, forward: each row that out-neighbours in other ways read, once per such way. Backward: each gradient
- *            that in-neighbours in other ways read. In a symmetric graph the two numbers are equal.
+ *   stages   each input row of a stage's first layer, once forward, and its gradient (sl_real) once backward. If
+ *            layers read the output of the model's first layer again, each stage except the first gets these rows,
+ *            too.
+ *   ways     per aggregating layer, forward: each row that out-neighbours in other ways read, once per such way.
+ *            Backward: each gradient that in-neighbours in other ways read. In a symmetric graph the two numbers are
+ *            equal.
  *   weights  each stage's weights, summed over the ways and returned to all: 2 (W - 1) times.
  */
 #ifndef SL_RUNTIME_PIPE_TRAFFIC_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * In one process: builds a graph from the reversed edges. With several ranks: each edge goes to the rank of its source first. */
+ * In one process: builds a graph from the reversed edges. With several ranks: each edge goes to the rank of its
+ * source first. */
 #include "runtime/pipe/transpose.h"
 
 #include "codelets/ranks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Decides whether and how large the feature caches are, and fills them. */
+ * Chooses the size of the feature caches, and fills the caches. */
 #include "runtime/store/feature_cache.h"
 
 #include <stdlib.h>
@@ -69,7 +69,8 @@ static void choose(const struct sl_settings *settings, const struct sl_run *run,
     }
 }
 
-/* Check that a GPU can hold the rows that one gathering task needs there: those of its part, or of its cache if the user asks for caches. */
+/* Check that a GPU can hold the rows that one gathering task needs there: all rows of its part, or of its cache if
+ * the user asks for caches. */
 static enum sl_status check_rows(const struct sl_settings *settings, const struct sl_run *run,
                                  const struct sl_shards *shards)
 {
@@ -128,7 +129,8 @@ static int compare_uses(const void *a, const void *b)
     return (x->vertex > y->vertex) - (x->vertex < y->vertex);
 }
 
-/* Pick the part's n most used vertices, as indices in the part. Sorts the part's entries of `uses`, which has all vertices. */
+/* Pick the part's n most used vertices, as indices in the part. Sorts the part's entries of `uses`, which has all
+ * vertices. */
 static void pick_most_used(const struct sl_shard *part, struct use *uses, uint32_t n, uint32_t *vertices_out)
 {
     qsort(uses + part->first, part->end - part->first, sizeof *uses, compare_uses);
@@ -146,7 +148,8 @@ static void count_part(const struct sl_partition *partition, uint32_t q, uint32_
     }
 }
 
-/* Count how often each vertex is a source. Several ranks may have a part's edges; only its scorer counts them. */
+/* Count how often each vertex is a source. Several ranks may have a part's edges; only the part's scorer counts
+ * edges. */
 static enum sl_status count_uses(const struct sl_plan *plan, const struct sl_shards *shards, struct use **out)
 {
     uint32_t *counts = NULL;
@@ -176,8 +179,8 @@ static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_s
     return least(cache->n_rows, part->end - part->first);
 }
 
-/* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found for them. StarPU can count their entries, since
- * the part's table has more. */
+/* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. StarPU can count the
+ * entries, since the part's table has more. */
 static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
                         struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
 {

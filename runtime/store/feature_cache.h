@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --feature-cache: each PE has a cache of hot feature rows (codelets/hotrows.h) with StarPU handles. The user asks for caches, or they are
- * chosen because the features do not fit the GPUs. Caches start cold, also after --resume. The PE that owns the rows reads them through
- * its cache before they are sent to other PEs. A rank has the caches of its own PEs.
+ * --feature-cache: each PE has a cache of hot feature rows (codelets/hotrows.h) with StarPU handles. The user asks
+ * for caches, or Starling chooses caches because the features do not fit the GPUs. Caches start cold, also after
+ * --resume. The owner of the rows reads its cache when it gathers rows, before rows are sent. A rank has the caches
+ * of its own PEs.
  */
 #ifndef SL_RUNTIME_STORE_FEATURE_CACHE_H
 #define SL_RUNTIME_STORE_FEATURE_CACHE_H
@@ -31,9 +32,9 @@ struct sl_feature_room {
 /* Bytes of the features of all parts of this GPU. */
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room);
 
-/* Return 0 if the features fit the GPU, which then holds them. Otherwise they stay in main memory, and the result is the number of rows
- * of each PE's cache. This is as many as fit, including the memory that an LRU cache needs to find its oldest rows: at least 1, fewer
- * than part_rows. */
+/* Return 0 if the features fit the GPU, which then holds all of them. Otherwise features stay in main memory, and the
+ * result is the number of rows of each PE's cache. This is as many as fit, including the memory that an LRU cache
+ * needs to find its oldest rows: at least 1, fewer than part_rows. */
 uint32_t sl_feature_room_rows(const struct sl_feature_room *room);
 
 struct sl_feature_cache {
@@ -52,11 +53,12 @@ struct sl_feature_cache {
     uint32_t **vertices;
 };
 
-/* Prepare the caches of this rank's PEs if the settings ask for caches, or if they leave the choice open and the features do not fit the
- * run's GPUs. Submits the filling of the caches. The shards must outlive the caches. other_bytes: of one GPU, as in
- * struct sl_feature_room. Collective, while no message is in flight. On failure *out is empty.
- * SL_EINVAL: caches were asked for, but the features are sparse. SL_ENOTSUP: GPUs must read the table in main memory, but the system did
- * not lock it. SL_ENOMEM, also if a GPU cannot hold the rows that the settings ask for. SL_EIO, SL_ESTARPU. */
+/* Prepare the caches of this rank's PEs if the settings ask for caches, or if the settings leave the choice open and
+ * the features do not fit the run's GPUs. Submits the filling of the caches. The shards must outlive the caches.
+ * other_bytes: of one GPU, as in struct sl_feature_room. Collective, while no message is in flight. On failure *out
+ * is empty. SL_EINVAL: caches were asked for, but the features are sparse. SL_ENOTSUP: GPUs must read the table in
+ * main memory, but the system did not lock it. SL_ENOMEM, also if a GPU cannot hold the rows that the settings ask
+ * for. SL_EIO, SL_ESTARPU. */
 enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const struct sl_plan *plan, struct sl_run *run,
                                      const struct sl_shards *shards, uint64_t other_bytes,
                                      struct sl_feature_cache *out);

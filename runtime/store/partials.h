@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A list of partial sums: small matrices of one shape, added up in the order of the list. Every step writes them anew. A matrix is
- * registered on first use and kept for the run. A step's writers wait for the readers of the previous step, but these are long done.
+ * A list of partial sums: small matrices of one shape, added up in the order of the list. Every step writes the list
+ * anew. A matrix is registered on first use and kept for the run. A step's writers wait for the readers of the
+ * previous step, but these are long done.
  */
 #ifndef SL_RUNTIME_STORE_PARTIALS_H
 #define SL_RUNTIME_STORE_PARTIALS_H
@@ -20,8 +21,8 @@ struct sl_partials {
 /* Make an empty list for up to `room` matrices. SL_ENOMEM. */
 enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out);
 
-/* Take the next matrix of the list, registering it if it is new. All matrices of a list are [n_rows x n_columns] of `element` bytes.
- * SL_EINTERNAL: the list is full. SL_EINVAL. */
+/* Take the next matrix of the list, registering it if it is new. All matrices of a list are [n_rows x n_columns] of
+ * `element` bytes. SL_EINTERNAL: the list is full. SL_EINVAL. */
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, size_t element,
                                 starpu_data_handle_t *out);
 

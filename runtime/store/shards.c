@@ -98,8 +98,8 @@ static enum sl_status copy_dense(const struct sl_dataset *dataset, const struct 
                                  const bool *held, void **out)
 {
     size_t n = (size_t)dataset->features.n_rows * dataset->features.n_columns + 1;
-    size_t least = SL_OWN_PAGES_BYTES /
-                   element; /* enough for pages of its own, which can be locked; untouched pages cost nothing */
+    size_t least =
+        SL_OWN_PAGES_BYTES / element; /* enough for lockable pages of its own; untouched pages cost nothing */
     enum sl_status st = sl_alloc_zero(n > least ? n : least, element, "features in part order", out);
     for (uint32_t q = 0; st == SL_OK && q < partition->n_parts; q++) {
         if (holds(held, q)) {
@@ -143,7 +143,7 @@ done:
     return st;
 }
 
-/* Write the set of each id that is held. */
+/* Write the set of each held id. */
 static void mark_set(const struct sl_ids *ids, const struct sl_partition *partition, const bool *held, uint8_t set,
                      uint8_t *set_of)
 {
@@ -179,7 +179,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
     SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
     SL_TRY(st, sl_alloc((size_t)dataset->train.n + 1, sizeof *out->train, "training vertices", &out->train), done);
-    if (dataset->train.n > 0) { /* ids may be NULL where there are none */
+    if (dataset->train.n > 0) { /* ids may be NULL if n is 0 */
         memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
     }
     for (uint32_t q = 0; q < out->n_parts; q++) {
@@ -197,7 +197,7 @@ done:
 
 /* ---- registration ---- */
 
-/* Register a read-only vector. An empty vector is registered with one element, which nobody reads. */
+/* Register a read-only vector. An empty vector is registered with a single element, which nobody reads. */
 static starpu_data_handle_t readable(const void *memory, uint64_t n, size_t element)
 {
     starpu_data_handle_t handle;
@@ -315,7 +315,7 @@ undo:
 
 /* ---- weights ---- */
 
-/* Number of in-neighbours of v other than v itself. */
+/* Number of in-neighbours of v, not counting v. */
 static uint64_t n_other_neighbours(const struct sl_graph *graph, uint32_t v)
 {
     uint64_t n = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The shards: the partitioned graph as StarPU handles. Each part has its in-edges, features, labels and split. Tasks only read them, so
- * their sequential consistency is off.
+ * The shards: the partitioned graph as StarPU handles. Each part has its in-edges, features, labels and split. Tasks
+ * only read the handles, so sequential consistency is off.
  */
 #ifndef SL_RUNTIME_STORE_SHARDS_H
 #define SL_RUNTIME_STORE_SHARDS_H
@@ -53,7 +53,7 @@ struct sl_shards {
     starpu_data_handle_t factors;
     /* Borrowed. */
     struct sl_partition *partition;
-    /* Borrowed. This rank evaluates its own parts only. NULL: it evaluates all parts. */
+    /* Borrowed. This rank evaluates its own parts only. NULL: all parts. */
     struct sl_halo *halo;
     /* Memory behind the handles. Dense features by new id, or NULL. */
     void *table;
@@ -72,25 +72,26 @@ struct sl_shards {
     bool pinned[SL_SHARD_TABLES];
 };
 
-/* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense` is false.
- * row_element: bytes of a number of dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held: NULL, or only the parts q with
- * held[q] get tables; the memory of other parts is never touched, and tasks must not read it. The partition has the edges of the same
- * parts (sl_partition_make_held). It must outlive the shards; the dataset need not. On failure *out is empty.
- * SL_EINVAL: a part has 2^32 or more edges or feature entries (the message says to use more PEs). SL_ENOMEM. */
+/* Copy the dataset in part order and register it. Features stay sparse if the dataset has sparse features and `dense`
+ * is false. row_element: bytes of a number of dense features and rows, sizeof(sl_real) or sizeof(sl_bf16). held:
+ * NULL, or only the parts q with held[q] get tables; the memory of a part without tables is never touched, and tasks
+ * must not read it. The partition has the edges of the same parts (sl_partition_make_held). The partition must
+ * outlive the shards; the dataset need not. On failure *out is empty. SL_EINVAL: a part has 2^32 or more edges or
+ * feature entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition, bool dense,
                               size_t row_element, const bool *held, struct sl_shards *out);
 
-/* Compute `factors` for layers with the graph convolution's weights. For every vertex of the graph: 1/sqrt(d + 1), where d counts the
- * in-neighbours other than the vertex itself, and the length of its neighbour list. SL_ENOMEM. */
+/* Compute `factors` for layers with the graph convolution's weights. For every vertex of the graph: 1/sqrt(d + 1), d
+ * being the number of in-neighbours without the vertex itself, and the length of its neighbour list. SL_ENOMEM. */
 enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shards *shards);
 
-/* For machines with several NUMA nodes. by_part: move each part's edges, features and labels to the node of its PE's worker; PEs are pinned
- * and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading. *n_refused_out: number of memory ranges that the
- * system refused to move; they stay where they are. SL_ENOMEM. */
+/* For machines with several NUMA nodes. by_part: move each part's edges, features and labels to the node of its PE's
+ * worker; PEs are pinned and PE q has part q. Otherwise spread all pages over all nodes. No task may be reading.
+ * *n_refused_out: number of memory ranges that the system refused to move; refused ranges stay in place. SL_ENOMEM. */
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out);
 
-/* For GPUs: lock the features and the other large tables in memory, so that GPUs fetch them without holding up a worker. No task may be
- * reading. Returns the number of tables that the system refused to lock; their copies are slower. */
+/* For GPUs: lock the features and all large tables in memory, so that GPUs fetch them without holding up a worker. No
+ * task may be reading. Returns the number of tables that the system refused to lock; their copies are slower. */
 uint32_t sl_shards_pin(struct sl_shards *shards);
 
 /* Whether the dense features are locked in memory. */

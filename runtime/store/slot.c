@@ -70,7 +70,7 @@ done:
     return st;
 }
 
-/* Register a list by PE. With several ranks it has a type that can be sent by its filled length. */
+/* Register a list by PE. With several ranks, a message of the list carries only its used entries. */
 static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *name, starpu_data_handle_t *out)
 {
     void *memory;

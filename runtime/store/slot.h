@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A ring slot: all buffers of one step's sampling phase as persistent handles over the slot's own memory, and the handles of the rows
- * that PEs exchange.
+ * A ring slot: all buffers of one step's sampling phase as persistent handles over the slot's own memory, and the
+ * handles of the rows that PEs exchange.
  *
- * A slot has room for the worst case, so no sample can be too large for it. A frontier is at most the part. A block has at most fanout
- * edges per row of the frontier, and at most all in-edges of the part. The system gives no memory to pages that no step touches.
+ * A slot has room for the worst case, so no sample can be too large. A frontier is at most the part. A block has at
+ * most fanout edges per row of the frontier, and at most all in-edges of the part. The system gives no memory to
+ * pages that no step touches.
  */
 #ifndef SL_RUNTIME_STORE_SLOT_H
 #define SL_RUNTIME_STORE_SLOT_H
@@ -26,16 +27,16 @@ struct sl_slot_pe {
     starpu_data_handle_t counts;
     /* One per hop. */
     struct sl_block *block;
-    /* [hop][G]. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies on another GPU
-     * (runtime/exchange/transport.h). Each step gives them new shapes (sl_matrix_reshape), while no task uses them: their last readers
-     * are aggregate and accumulate, which also read a block of the hop. The slot's next sampling phase writes these blocks, so it
-     * waits for the readers. */
+    /* [hop][G]. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies
+     * on another GPU (runtime/exchange/transport.h). Each step gives the matrices new shapes (sl_matrix_reshape),
+     * while no task uses them. The last readers of a matrix are aggregate and accumulate. Both also read a block of
+     * the hop, and the slot's next sampling phase waits for the readers of its blocks. */
     starpu_data_handle_t *packed, *sent;
     starpu_data_handle_t *arrived, *returned;
 };
 
-/* The buffers to lock in memory. StarPU's copies between locked buffers and GPUs hold up no worker, but locked pages take memory even if
- * no step touches them. Each value includes the values before it. */
+/* The buffers to lock in memory. StarPU's copies between locked buffers and GPUs hold up no worker, but locked pages
+ * take memory even if no step touches them. Each value includes the values before it. */
 enum sl_slot_lock {
     SL_SLOT_LOCK_NONE,
     /* The buffers that the host reads in each step: counts. */
