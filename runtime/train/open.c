@@ -367,8 +367,7 @@ static enum sl_status open_shards(struct sl_session *t)
     SL_TRY(st, make_partition(t, held), done);
     SL_TRY(st, sl_ranks_rank0_done(), done);
     SL_TRY(st, held != NULL ? check_parts(t) : s->recompute && s->pes > s->ways ? check_chunks(t) : SL_OK, done);
-    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
-           done);
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards), done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     SL_TRY(st, weighed ? sl_shards_weigh(t->dataset, &t->shards) : SL_OK, done);
     t->data_hash = sl_ranks_hash_data(t->dataset, &t->partition);
