@@ -12,7 +12,7 @@
 /* The draws of the lanes: lane l draws for group[l / 8] + l % 8 of vertex[l / 8]. */
 struct lanes {
     uint32_t vertex[OCTETS], group[OCTETS];
-    struct sl_philox_place philox;
+    struct sl_philox_common philox;
 };
 
 /* ---- any processor ---- */
@@ -121,7 +121,7 @@ static inline uint32_t fill_lanes(const struct sl_draw *draw, uint32_t n_rows, c
         out->vertex[idle] = 0;
         out->group[idle] = 0;
     }
-    out->philox = sl_philox_place(draw);
+    out->philox = sl_philox_common(draw);
     return o;
 }
 

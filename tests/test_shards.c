@@ -125,7 +125,7 @@ static void test_place(void **state)
 {
     struct sl_topology topology;
     static char page[4096];
-    const struct sl_place place = {page, sizeof page, 0};
+    const struct sl_memory_range place = {page, sizeof page, 0};
     (void)state;
     expect_ok(sl_topology_read(&topology));
     if (topology.n_numa != 1 || sl_topology_place(&place, 1) != 1) {

@@ -8,6 +8,7 @@
 
 #include "codelets/ranks.h"
 #include "runtime/minibatch/sampled.h"
+#include "runtime/report/metrics.h"
 #include "support/memory.h"
 
 /* ---- sums ---- */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The sampled minibatch as a schedule (runtime/schedule/schedule.h). A step is P x B seeds and the neighbours sampled
+ * The sampled minibatch as a schedule (runtime/plan/schedule.h). A step is P x B seeds and the neighbours sampled
  * around them (runtime/minibatch/step.h). The ring of slots keeps --depth steps in flight.
  */
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
 
 #include "runtime/minibatch/step.h"
-#include "runtime/schedule/schedule.h"
+#include "runtime/plan/schedule.h"
 
 /* The schedule's own state. */
 struct sl_minibatch {

@@ -13,7 +13,7 @@
 #include "runtime/exchange/transport.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
-#include "runtime/schedule/schedule.h"
+#include "runtime/plan/schedule.h"
 #include "runtime/store/feature_cache.h"
 #include "runtime/store/slot.h"
 #include "runtime/sync/replicas.h"

@@ -10,7 +10,7 @@
 #include "runtime/pipe/boundary.h"
 #include "runtime/pipe/graph.h"
 #include "runtime/pipe/order.h"
-#include "runtime/schedule/schedule.h"
+#include "runtime/plan/schedule.h"
 #include "runtime/sync/replicas.h"
 
 struct sl_pipe {

@@ -14,6 +14,7 @@
 #include "runtime/pipe/guard.h"
 #include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
+#include "runtime/report/metrics.h"
 #include "support/memory.h"
 
 #define N_WATCHED 4 /* numbers of the guard in checkpoints */

@@ -350,7 +350,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, struct sl_shard
 #define PLACES 6 /* memory ranges of a part */
 
 /* The memory ranges of part q, including empty ranges. */
-static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_place places[PLACES])
+static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_memory_range places[PLACES])
 {
     const struct sl_graph *graph = &s->partition->graph;
     size_t first = s->part[q].first;
@@ -360,17 +360,17 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     size_t row_bytes = s->table != NULL ? s->n_features * s->row_element : 0;
     uint64_t value = s->is_sparse ? s->sparse_first[q] : 0;
     size_t n_values = s->is_sparse ? s->sparse_first[q + 1] - value : 0;
-    places[0] = (struct sl_place){graph->offsets + first, n * sizeof *graph->offsets, node};
-    places[1] = (struct sl_place){graph->sources + edge, n_edges * sizeof *graph->sources, node};
-    places[2] = (struct sl_place){s->label_of + first, n * sizeof *s->label_of, node};
-    places[3] = (struct sl_place){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
-    places[4] = (struct sl_place){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
-    places[5] = (struct sl_place){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
+    places[0] = (struct sl_memory_range){graph->offsets + first, n * sizeof *graph->offsets, node};
+    places[1] = (struct sl_memory_range){graph->sources + edge, n_edges * sizeof *graph->sources, node};
+    places[2] = (struct sl_memory_range){s->label_of + first, n * sizeof *s->label_of, node};
+    places[3] = (struct sl_memory_range){row_bytes > 0 ? sl_shards_features(s, q) : NULL, n * row_bytes, node};
+    places[4] = (struct sl_memory_range){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
+    places[5] = (struct sl_memory_range){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
 }
 
 enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, bool by_part, uint32_t *n_refused_out)
 {
-    struct sl_place *places;
+    struct sl_memory_range *places;
     uint32_t n = shards->n_parts * PLACES;
     enum sl_status st = sl_alloc(n, sizeof *places, "places of the parts", &places);
     if (st != SL_OK) {
