@@ -25,8 +25,9 @@ AC_ARG_ENABLE([debug], [AS_HELP_STRING([--enable-debug], [no optimisation, all s
               [], [enable_debug=no])
 AC_SUBST([SL_CFLAGS])
 AC_SUBST([SL_LDFLAGS])
+AC_SUBST([SL_TEST_CFLAGS])
 AS_VAR_IF([enable_debug], [no],
-    [SL_CFLAGS="-O3" SL_BUILD_KIND="optimised"],
+    [SL_CFLAGS="-O3" SL_TEST_CFLAGS="-O1" SL_BUILD_KIND="optimised"],
     [SL_CFLAGS="-O0 -g3" SL_BUILD_KIND="for debugging"])
 ])
 
@@ -57,7 +58,7 @@ AS_VAR_IF([enable_sanitizer], [no], [], [
         AC_MSG_ERROR([the sanitizer library of $CC is missing; install it, or leave out --enable-sanitizer])
     ])
     CFLAGS=$sl_save_CFLAGS
-    SL_CFLAGS="-O1 -g $SL_SANITIZER_FLAGS" SL_LDFLAGS="$SL_LDFLAGS $SL_SANITIZER_FLAGS"
+    SL_CFLAGS="-O1 -g $SL_SANITIZER_FLAGS" SL_TEST_CFLAGS= SL_LDFLAGS="$SL_LDFLAGS $SL_SANITIZER_FLAGS"
     SL_EMULATE_FLAGS=$SL_SANITIZER_FLAGS
     SL_BUILD_KIND="with sanitizers"
 ])
@@ -70,7 +71,7 @@ AC_DEFUN([SL_ENABLE_COVERAGE], [
 AC_ARG_ENABLE([coverage], [AS_HELP_STRING([--enable-coverage], [count executed lines @<:@no@:>@])],
               [], [enable_coverage=no])
 AS_VAR_IF([enable_coverage], [no], [], [
-    SL_CFLAGS="-O0 -g --coverage" SL_LDFLAGS="$SL_LDFLAGS --coverage" SL_BUILD_KIND="for coverage"
+    SL_CFLAGS="-O0 -g --coverage" SL_TEST_CFLAGS= SL_LDFLAGS="$SL_LDFLAGS --coverage" SL_BUILD_KIND="for coverage"
 ])
 ])
 

@@ -110,7 +110,7 @@ enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_ou
         among = (struct sl_ranks_share){0, 1};
     }
     *n_out = there / among.n;
-    *first_out = among.place * *n_out;
+    *first_out = among.index * *n_out;
     if (there > 0 && *n_out == 0) {
         st = sl_fail(SL_ENODEV,
                      "--gpus: found %u for %u processes of this machine, expected one for each at the least; start "

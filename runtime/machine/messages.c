@@ -79,7 +79,7 @@ static enum sl_status finish(enum sl_status submitted, double start_s, double *o
     enum sl_status st = submitted;
     if (st == SL_OK) {
         sl_ranks_drain();
-        st = sl_ranks_meet();
+        st = sl_ranks_barrier();
         *out = sl_clock_s() - start_s;
     }
     return st;

@@ -482,7 +482,7 @@ static enum sl_status train(struct sl_session *t)
     }
     SL_TRY(st, sl_outputs_settle(t), done);
     SL_TRY(st, sl_outputs_write(t), done);
-    SL_TRY(st, sl_ranks_meet(), done);
+    SL_TRY(st, sl_ranks_barrier(), done);
     st = summarise(t);
 done:
     if (st != SL_OK &&

@@ -227,7 +227,7 @@ static enum sl_status open_files(struct sl_session *t)
     enum sl_status st;
     SL_TRY(st, sl_outputs_check(s), done);
     if (s->checkpoint != NULL) {
-        st = sl_checkpoint_take(s->checkpoint, &t->lock);
+        st = sl_checkpoint_acquire(s->checkpoint, &t->lock);
     }
 done:
     return st;
@@ -397,7 +397,7 @@ static enum sl_status open_shards(struct sl_session *t)
     } else if (s->recompute && s->pes > s->ways) {
         SL_TRY(st, check_chunks(t), done);
     }
-    SL_TRY(st, sl_shards_open_held(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
+    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, dense, sl_settings_row_element(s), held, &t->shards),
            done);
     bool weighed = s->schedule == SL_SCHEDULE_PIPE || sl_model_kind(s->model)->layer->weigh == SL_WEIGH_SYMMETRIC;
     if (weighed) {
@@ -577,6 +577,6 @@ void sl_session_close(struct sl_session *t)
     sl_partition_free(&t->partition);
     sl_dataset_free(&t->loaded);
     sl_free(t->best);
-    sl_checkpoint_give(&t->lock);
+    sl_checkpoint_release(&t->lock);
     sl_free(t);
 }

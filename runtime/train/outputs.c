@@ -228,7 +228,7 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, u
     if (st != SL_OK) {
         goto done;
     }
-    st = sl_ranks_meet(); /* the disk may take long */
+    st = sl_ranks_barrier(); /* the disk may take long */
 done:
     sl_free(w.mine);
     sl_free(w.all);

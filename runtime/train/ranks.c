@@ -225,7 +225,7 @@ enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 enum sl_status sl_ranks_rank0_first(void)
 {
     if (sl_rank() != 0) {
-        return sl_ranks_meet();
+        return sl_ranks_barrier();
     }
     return SL_OK;
 }
@@ -233,7 +233,7 @@ enum sl_status sl_ranks_rank0_first(void)
 enum sl_status sl_ranks_rank0_done(void)
 {
     if (sl_rank() == 0) {
-        return sl_ranks_meet();
+        return sl_ranks_barrier();
     }
     return SL_OK;
 }
