@@ -117,7 +117,7 @@ lists()
         name=${name#*/}
         stem=${name%.c}
     fi
-    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "%D%/$stem( |\$)" "$list"; }
+    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "%D%/$stem(\.[a-z]+)?( |\$)" "$list"; }
 }
 
 # unlisted ROOT: complain about sources that no local.am names: the tarball would lack them.
