@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of numbers: what the lines of lines.c hold. */
+ * Tables of numbers: parsing the blocks of lines from lines.c. */
 #include "partition/csv.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 
 /* ---- One line ---------------------------------------------------------------------------------------------------- */
 
-/* The line that starts at `p`, without its line end; *next gets the start of the one after it. */
+/* Return the end of the line at `p`, without its line end. *next gets the start of the next line. */
 static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
 {
     const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
@@ -30,14 +30,14 @@ static const char *line_end(const struct sl_lines *lines, const char *p, const c
     return end > p && end[-1] == '\r' ? end - 1 : end;
 }
 
-/* The message for line `n` of the block: what was expected, and the text that was found at `at`. */
-static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *at, const char *end,
+/* Report line `n` of the block: expected text, and the text found at `start`. */
+static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const char *start, const char *end,
                                const char *expected)
 {
     char found[41];
     size_t length = 0;
-    for (; length < sizeof found - 1 && at + length < end; length++) {
-        char c = at[length];
+    for (; length < sizeof found - 1 && start + length < end; length++) {
+        char c = start[length];
         found[length] = c >= ' ' && c < 127 ? c : '?';
     }
     found[length] = '\0';
@@ -45,7 +45,7 @@ static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const c
                    (unsigned long long)(lines->first_line + n + 1), expected, found);
 }
 
-/* Read an id below n at `p`; NULL where there is none. */
+/* Read an id below n at `p`. NULL: none there. */
 static inline const char *read_id(const char *p, const char *end, uint32_t n, sl_vertex *out)
 {
     uint64_t value = 0;
@@ -54,7 +54,7 @@ static inline const char *read_id(const char *p, const char *end, uint32_t n, sl
     return p != NULL && value < n ? p : NULL;
 }
 
-/* Call sl_lines_read, and insist on exactly `n_lines` lines. */
+/* Read the lines and check their number: exactly `n_lines`. */
 static enum sl_status read_exactly(const char *path, uint64_t n_lines,
                                    enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context)
 {
@@ -67,8 +67,8 @@ static enum sl_status read_exactly(const char *path, uint64_t n_lines,
     return st;
 }
 
-/* Refuse, before memory is asked for, a count of lines that the file is too short to hold. `line_bytes` is the length
- * of the shortest line, its end included. What is no regular file has no length to judge by. */
+/* Refuse a number of lines beyond the length of the file, before memory is allocated for so many lines.
+ * `line_bytes` is the length of the shortest line, its end included. Only a regular file has a length to check. */
 static enum sl_status check_length(const char *path, uint64_t n_lines, uint64_t line_bytes)
 {
     struct stat info;
@@ -152,7 +152,7 @@ fail:
     return st;
 }
 
-/* Read the class at `p`; -1 where it is not known. */
+/* Read the class at `p`; -1 if it is unknown. */
 static bool read_label(const char *p, const char *end, int32_t *out)
 {
     double value = NAN;
@@ -231,7 +231,7 @@ enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_
     struct id_table table = {.n_vertices = n_vertices};
     uint64_t n = 0;
     enum sl_status st;
-    /* As many ids as vertices at most, since none may come twice. */
+    /* No id may come twice, so there are at most n_vertices. */
     SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
     SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
     qsort(table.ids, n, sizeof *table.ids, compare_ids);
@@ -261,13 +261,13 @@ struct piece {
     float *values;
 };
 
-/* The table being read. The first block sets n_columns and the form to read into; the others only follow. While CSR is
- * read, offsets[r + 1] holds the non-zeros of row r. */
+/* The table being read. The first block sets n_columns and chooses dense or CSR; later blocks follow. While CSR is
+ * read, offsets[r + 1] holds the number of non-zeros of row r. */
 struct feature_table {
     const char *path;
     struct sl_features features;
     bool started;
-    pthread_mutex_t mutex; /* of `pieces` */
+    pthread_mutex_t mutex; /* guards `pieces` */
     struct piece *pieces;
 };
 
@@ -283,15 +283,15 @@ static void free_pieces(struct piece *piece)
 }
 
 static enum sl_status bad_value(const struct feature_table *table, const struct sl_lines *lines, uint64_t i,
-                                const char *at, const char *end)
+                                const char *start, const char *end)
 {
     char expected[64];
     snprintf(expected, sizeof expected, "%u finite numbers separated by commas", table->features.n_columns);
-    return bad_line(lines, i, at, end, expected);
+    return bad_line(lines, i, start, end, expected);
 }
 
-/* Read value `c` of `n` at `p`, and what separates it from the next; NULL where the line does not go on as it
- * should. */
+/* Read value `c` of `n` at `p`, and the comma after it. NULL: the text is not a finite number, or the line ends
+ * early or late. */
 static inline const char *read_value(const char *p, const char *end, uint32_t c, uint32_t n, float *out)
 {
     double value;
@@ -316,10 +316,10 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
         float *row = table->features.dense + (lines->first_line + i) * n;
         const char *end = line_end(lines, p, &next);
         for (uint32_t c = 0; c < n; c++) {
-            const char *at = p;
+            const char *start = p;
             p = read_value(p, end, c, n, &row[c]);
             if (p == NULL) {
-                return bad_value(table, lines, i, at, end);
+                return bad_value(table, lines, i, start, end);
             }
         }
     }
@@ -346,14 +346,14 @@ static enum sl_status csr_line(struct feature_table *table, const struct sl_line
     uint32_t n = table->features.n_columns;
     for (uint32_t c = 0; c < n; c++) {
         float x;
-        const char *at = p;
+        const char *start = p;
         if (p + 1 < end && *p == '0' && p[1] == ',' && c + 1 < n) {
-            p += 2; /* nearly all of a bag of words */
+            p += 2; /* the common case in a bag of words */
             continue;
         }
         p = read_value(p, end, c, n, &x);
         if (p == NULL) {
-            return bad_value(table, lines, i, at, end);
+            return bad_value(table, lines, i, start, end);
         }
         if (x == 0) {
             continue;
@@ -393,7 +393,7 @@ static enum sl_status csr_lines(struct feature_table *table, const struct sl_lin
     return st;
 }
 
-/* Count the values of the first line, and guess from it whether the table is mostly zeros. */
+/* Count the values and the zeros of the first line. They decide between dense and CSR. */
 static void look_at_line(const char *p, const char *end, uint64_t *n_values, uint64_t *n_zeros)
 {
     *n_values = 1;
@@ -443,10 +443,13 @@ static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
             return st;
         }
     }
-    return table->features.dense != NULL ? dense_lines(table, lines) : csr_lines(table, lines);
+    if (table->features.dense != NULL) {
+        return dense_lines(table, lines);
+    }
+    return csr_lines(table, lines);
 }
 
-/* Put the pieces one behind the other. */
+/* Concatenate the pieces in the order of their lines. */
 static enum sl_status join_pieces(struct feature_table *table)
 {
     struct sl_features *features = &table->features;
@@ -480,8 +483,13 @@ static enum sl_status read_features(struct feature_table *table)
     if (!table->started) { /* no rows: an empty table is dense */
         return sl_alloc(0, sizeof *table->features.dense, "features", &table->features.dense);
     }
-    st = table->features.offsets != NULL ? join_pieces(table) : SL_OK;
-    return st == SL_OK ? sl_features_settle(&table->features) : st;
+    if (table->features.offsets != NULL) {
+        st = join_pieces(table);
+    }
+    if (st == SL_OK) {
+        st = sl_features_settle(&table->features);
+    }
+    return st;
 }
 
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Loading a dataset: where it is, whether the cache has it, and from raw tables to the graph. */
+ * Loading a dataset: find its files or recipe, try the cache, else build it from raw tables. */
 #include "partition/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "partition/cache.h"
@@ -19,7 +18,7 @@
 
 #define DEFAULT_DATASET "arxiv"
 
-/* ---- Where it is ------------------------------------------------------------------------------------------------- */
+/* ---- Finding the folder ------------------------------------------------------------------------------------------ */
 
 /* The folders of the data path, in order, with the defaults filled in. */
 static enum sl_status data_path(const struct sl_dataset_options *options, char **out)
@@ -46,8 +45,8 @@ static enum sl_status is_dataset(const char *folder, bool *out)
     return st;
 }
 
-/* The dataset's folder under `root`, by any of the names it may have there: NAME, ogbn-NAME, ogbn_NAME, and NAME
- * without such a beginning. *out stays NULL where there is none. */
+/* Find the dataset's folder under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a
+ * prefix. *out stays NULL if there is none. */
 static enum sl_status find_under(const char *root, const char *name, char **out)
 {
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
@@ -78,7 +77,9 @@ static enum sl_status find_on_path(const char *name, char *path, char **out)
     char *rest = path;
     char *root;
     while (st == SL_OK && *out == NULL && (root = strsep(&rest, ":")) != NULL) {
-        st = root[0] != '\0' ? find_under(root, name, out) : SL_OK;
+        if (root[0] != '\0') {
+            st = find_under(root, name, out);
+        }
     }
     return st;
 }
@@ -88,8 +89,8 @@ static const char *dataset_of(const struct sl_dataset_options *options)
     return options->dataset != NULL && options->dataset[0] != '\0' ? options->dataset : DEFAULT_DATASET;
 }
 
-/* The dataset's folder: by name on the data path, else as a path. *out stays NULL where it is nowhere; *searched gets
- * the data path for the message. */
+/* Find the dataset's folder: by name on the data path, else as a path. *out stays NULL if there is none. *searched
+ * gets the data path, for messages. */
 static enum sl_status find_folder(const struct sl_dataset_options *options, char **out, char **searched)
 {
     const char *name = dataset_of(options);
@@ -103,7 +104,9 @@ static enum sl_status find_folder(const struct sl_dataset_options *options, char
     }
     if (*out == NULL) {
         SL_TRY(st, is_dataset(name, &here), done);
-        st = here ? sl_strdup(name, out) : SL_OK;
+        if (here) {
+            st = sl_strdup(name, out);
+        }
     }
 done:
     sl_free(path);
@@ -122,14 +125,16 @@ static void name_from_folder(const char *folder, char *out, size_t bytes)
 
 /* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
 
-/* Where a dataset comes from, and what that makes it: files, or a recipe. */
+/* The origin of a dataset: a folder of files, or a recipe of the generator. */
 struct origin {
     char *folder; /* NULL: the generator */
     struct sl_raw_files files;
     struct sl_recipe recipe;
     char name[64];
-    uint64_t identity; /* which dataset, in which form: names the cache file */
-    uint64_t state;    /* the same, and the files' sizes and times: the cache's key */
+    /* Checksum of the dataset's path and form. It is part of the cache file's name. */
+    uint64_t identity;
+    /* `identity` with the sizes and times of the files. It is the cache's key. */
+    uint64_t state;
 };
 
 static void free_origin(struct origin *origin)
@@ -143,7 +148,7 @@ static uint64_t sum_text(uint64_t sum, const char *text)
     return sl_checksum(sum, text, strlen(text) + 1);
 }
 
-/* A path that means the same from every working folder. */
+/* Add a path in its absolute form, the same from every working folder. */
 static uint64_t sum_path(uint64_t sum, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -168,7 +173,10 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
         }
     }
     const char *features = origin->files.paths[SL_RAW_FEATURES];
-    origin->identity = features != NULL ? sum_path(sum, features) : sum;
+    if (features != NULL) {
+        sum = sum_path(sum, features);
+    }
+    origin->identity = sum;
     origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
 }
 
@@ -192,7 +200,7 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
     origin->state = origin->identity;
 }
 
-/* The stand-in for a dataset that is nowhere, where the generator knows it. */
+/* Use the generator's stand-in for a dataset without a folder. */
 static enum sl_status use_recipe(const struct sl_dataset_options *options, const char *searched, struct origin *origin)
 {
     const char *name = dataset_of(options);
@@ -230,8 +238,10 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     char *searched = NULL;
     struct origin origin = {0};
     enum sl_status st = find_folder(options, &origin.folder, &searched);
-    if (st == SL_OK) {
-        st = origin.folder != NULL ? use_folder(options, &origin) : use_recipe(options, searched, &origin);
+    if (st == SL_OK && origin.folder != NULL) {
+        st = use_folder(options, &origin);
+    } else if (st == SL_OK) {
+        st = use_recipe(options, searched, &origin);
     }
     sl_free(searched);
     if (st != SL_OK) {
@@ -242,9 +252,9 @@ static enum sl_status find_origin(const struct sl_dataset_options *options, stru
     return SL_OK;
 }
 
-/* ---- The cache's place ------------------------------------------------------------------------------------------- */
+/* ---- The cache file's name --------------------------------------------------------------------------------------- */
 
-/* The user's cache folder; *out stays NULL where there is no home. */
+/* The user's cache folder; *out stays NULL if there is no home folder. */
 static enum sl_status users_cache(char **out)
 {
     const char *xdg = getenv("XDG_CACHE_HOME");
@@ -252,15 +262,21 @@ static enum sl_status users_cache(char **out)
     if (xdg != NULL && xdg[0] == '/') {
         return sl_path_join(xdg, "starling", out);
     }
-    return home != NULL && home[0] == '/' ? sl_path_join(home, ".cache/starling", out) : SL_OK;
+    if (home != NULL && home[0] == '/') {
+        return sl_path_join(home, ".cache/starling", out);
+    }
+    return SL_OK;
 }
 
-/* The folder for cache files; *out stays NULL where there is to be none. */
+/* The folder for cache files; *out stays NULL if there is to be no cache. */
 static enum sl_status cache_folder(const struct sl_dataset_options *options, const struct origin *origin, char **out)
 {
     const char *given = options->cache;
+    if (given != NULL && strcmp(given, "none") == 0) {
+        return SL_OK;
+    }
     if (given != NULL && given[0] != '\0') {
-        return strcmp(given, "none") == 0 ? SL_OK : sl_strdup(given, out);
+        return sl_strdup(given, out);
     }
     if (origin->folder != NULL && sl_folder_writable(origin->folder)) {
         return sl_path_join(origin->folder, "starling-cache", out);
@@ -268,7 +284,7 @@ static enum sl_status cache_folder(const struct sl_dataset_options *options, con
     return users_cache(out);
 }
 
-/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL where there is to be none. */
+/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL if there is to be no cache. */
 static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin,
                                  const char *stem, char **out)
 {
@@ -330,7 +346,12 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
                                     struct sl_dataset *out)
 {
     struct sl_raw raw;
-    enum sl_status st = origin->folder != NULL ? sl_raw_read(&origin->files, &raw) : sl_generate(&origin->recipe, &raw);
+    enum sl_status st;
+    if (origin->folder != NULL) {
+        st = sl_raw_read(&origin->files, &raw);
+    } else {
+        st = sl_generate(&origin->recipe, &raw);
+    }
     if (st != SL_OK) {
         return st;
     }
@@ -340,6 +361,14 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
         out->synthetic = origin->folder == NULL;
     }
     return st;
+}
+
+static bool read_cache(const char *file, bool low_memory, uint64_t key, struct sl_dataset *out)
+{
+    if (low_memory) {
+        return sl_cache_read_dataset_low_memory(file, key, out);
+    }
+    return sl_cache_read_dataset(file, key, out);
 }
 
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
@@ -352,8 +381,7 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct 
         return st;
     }
     SL_TRY(st, cache_file(options, &origin, ".slc", &file), done);
-    if (file != NULL &&
-        (options->low_memory ? sl_cache_read_dataset_low_memory : sl_cache_read_dataset)(file, origin.state, out)) {
+    if (file != NULL && read_cache(file, options->low_memory, origin.state, out)) {
         goto done;
     }
     SL_TRY(st, load_uncached(options, &origin, out), done);
@@ -364,27 +392,4 @@ done:
     sl_free(file);
     free_origin(&origin);
     return st;
-}
-
-void sl_dataset_drop_pages(const struct sl_dataset *dataset)
-{
-    if (dataset->low_memory) {
-        sl_file_forget(dataset->mapping, dataset->mapping_bytes);
-    }
-}
-
-void sl_dataset_free(struct sl_dataset *dataset)
-{
-    if (dataset->mapping != NULL) {
-        munmap(dataset->mapping, dataset->mapping_bytes);
-    } else {
-        dataset->features.dense = dataset->features.dense == dataset->lent ? NULL : dataset->features.dense;
-        sl_graph_free(&dataset->graph);
-        sl_features_free(&dataset->features);
-        sl_free(dataset->labels);
-        sl_free(dataset->train.ids);
-        sl_free(dataset->valid.ids);
-        sl_free(dataset->test.ids);
-    }
-    *dataset = (struct sl_dataset){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Stage 1, dataset: loading and letting go.
+ * Stage 1, dataset: loading.
  */
 #ifndef SL_PARTITION_LOAD_H
 #define SL_PARTITION_LOAD_H
@@ -12,39 +12,41 @@ struct sl_raw; /* partition/raw.h */
 
 enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW };
 
-/* What to load, as the command line says it. Strings stay the caller's. */
+/* The dataset to load, as the command line names it. Strings stay the caller's. */
 struct sl_dataset_options {
-    const char *dataset; /* a name looked up on the data path, or a folder */
-    const char
-        *data_path;    /* folders separated by ':'; NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling */
-    const char *split; /* NULL: the only one there is */
-    const char *features; /* a file relative to the dataset's folder; NULL: raw/node-feat.csv.gz (or .npy, .npz) */
-    const char *cache;    /* a folder, "none", or NULL: beside the data if writable, else the user's cache folder */
-    bool directed;        /* do not add reverse edges */
+    /* A name to look up on the data path, or a folder. NULL: "arxiv". */
+    const char *dataset;
+    /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
+    const char *data_path;
+    const char *split; /* NULL: the dataset's only split */
+    /* A file relative to the dataset's folder. NULL: raw/node-feat.csv.gz (or .npy, .npz). */
+    const char *features;
+    /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
+    const char *cache;
+    bool directed; /* false: add the reverse of every edge */
     enum sl_normalize normalize;
-    uint64_t seed; /* of the generator */
-    bool
-        low_memory; /* for a process that needs a part of it: little of a cache file is in memory at a time. A dataset that is not in
-                      the cache, or may not be, is in memory as ever */
+    uint64_t seed; /* for the generator */
+    /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
+     * dataset from its files or the generator is wholly in memory. */
+    bool low_memory;
 };
 
-/* Load a dataset: from the cache where a valid one is there, else from the files (and then write the cache), else, for
- * a name that is nowhere on the path and that the generator knows, from the generator ("arxiv" gives arxiv-synthetic).
- * SL_ENOTFOUND: no such dataset (message: where it was looked for). SL_EFILE: a file is wrong (file, line, what was
- * expected). SL_EINVAL: options. SL_ENOMEM, SL_EIO. On failure *out is empty. */
+/* Load a dataset. The cache is used if its file is valid. Otherwise the dataset is read from its files, and the
+ * cache is written. If no folder is found and the generator knows the name, the generator makes a stand-in ("arxiv"
+ * gives arxiv-synthetic). SL_ENOTFOUND: no such dataset (message: the folders searched). SL_EFILE: a file is wrong
+ * (message: file, line, expected content). SL_EINVAL: an option is wrong. SL_ENOMEM, SL_EIO. On failure *out is
+ * empty. */
 enum sl_status sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
 
-/* Make a dataset of raw tables, which move into it: *raw is left empty. `directed`: do not add reverse edges.
- * SL_EINVAL: an edge's id is out of range. SL_ENOMEM. On failure *out is empty and *raw as it was. */
+/* Make a dataset of raw tables. The tables move into it, and *raw is left empty. `directed` false: add the reverse
+ * of every edge. SL_EINVAL: an edge has an id out of range. SL_ENOMEM. On failure *out is empty and *raw is
+ * unchanged. */
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                struct sl_dataset *out);
 
-/* The name of a file for what is derived from the dataset that `options` mean, in the folder of the cache:
- * "metis-4-seed-1" gives FOLDER/NAME-HASH-metis-4-seed-1.slc. For sl_partition_make. *out (sl_free) is NULL where there
- * is to be no cache. As sl_dataset_load fails where there is no such dataset. */
+/* The name of a file, in the cache folder, for data derived from a dataset. The stem "metis-4-seed-1" gives
+ * FOLDER/NAME-HASH-metis-4-seed-1.slc, a file for sl_partition_make. *out (sl_free) is NULL if there is to be no
+ * cache. Fails as sl_dataset_load does if there is no such dataset. */
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out);
-
-/* Release all of it and empty the struct; an empty one is allowed. */
-void sl_dataset_free(struct sl_dataset *dataset);
 
 #endif

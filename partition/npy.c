@@ -20,17 +20,17 @@
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
 #define MAX_COLUMNS (1 << 24)
-#define GRAIN 65536 /* items per range of a parallel loop */
+#define GRAIN 65536 /* items that one thread converts at a time */
 
-/* What an array's bytes lie in. */
+/* The memory of an array's bytes. */
 struct owner {
     struct sl_map map;
-    unsigned char *inflated; /* NULL: stored as they are in the map */
+    unsigned char *inflated; /* NULL: the bytes are in the map */
 };
 
 /* ---- The header -------------------------------------------------------------------------------------------------- */
 
-/* The value of a key of the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
+/* The value of a key in the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
 static const char *find_value(const char *header, const char *key)
 {
     const char *p = strstr(header, key);
@@ -68,7 +68,10 @@ static bool read_shape(const char *p, const char *end, struct sl_npy *out)
     out->n_items = 1;
     for (p += strspn(p, " "); *p != ')'; p += strspn(p, " ")) {
         uint64_t length;
-        p = out->n_dimensions < SL_NPY_MAX_DIMENSIONS ? sl_number_u64(p, end, &length) : NULL;
+        if (out->n_dimensions == SL_NPY_MAX_DIMENSIONS) {
+            return false;
+        }
+        p = sl_number_u64(p, end, &length);
         if (p == NULL || __builtin_mul_overflow(out->n_items, length, &out->n_items)) {
             return false;
         }
@@ -103,7 +106,7 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
     return SL_OK;
 }
 
-/* Take an array apart: magic, version, length of the header, header, items. */
+/* Parse an array: magic, version, length of the header, header, items. */
 static enum sl_status parse(const char *where, const unsigned char *data, size_t bytes, struct sl_npy *out)
 {
     char text[MAX_HEADER_BYTES + 1];
@@ -154,7 +157,10 @@ static enum sl_status parse_member(const char *path, const char *name, struct ow
     snprintf(member, sizeof member, "%s.npy", name);
     snprintf(where, sizeof where, "%.900s: %s", path, name);
     enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
-    return st == SL_OK ? parse(where, data, bytes, out) : st;
+    if (st == SL_OK) {
+        st = parse(where, data, bytes, out);
+    }
+    return st;
 }
 
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
@@ -191,14 +197,19 @@ void sl_npy_free(struct sl_npy *array)
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
-/* A half-precision number. */
+/* Convert a half-precision number. */
 static double half(uint16_t bits)
 {
     int exponent = bits >> 10 & 31;
     double fraction = bits & 1023;
-    double value = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, -24)
-                                   : ldexp(1024 + fraction, exponent - 25);
+    double value;
+    if (exponent == 31) {
+        value = fraction != 0 ? NAN : INFINITY;
+    } else if (exponent == 0) {
+        value = ldexp(fraction, -24);
+    } else {
+        value = ldexp(1024 + fraction, exponent - 25);
+    }
     return bits >> 15 != 0 ? -value : value;
 }
 
@@ -214,11 +225,11 @@ static double float_item(const unsigned char *p, uint32_t bytes)
     }
 }
 
-/* The item's bits, extended by its sign where it has one. */
+/* The item's bits, sign-extended if signed. */
 static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
 {
     uint64_t bits = 0;
-    memcpy(&bits, p, bytes); /* little-endian, as every machine this is built for */
+    memcpy(&bits, p, bytes); /* little-endian, like every machine this is built for */
     unsigned unused = 64 - 8 * bytes;
     return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
 }
@@ -240,18 +251,18 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
         double value = float_item(p, array->item_bytes);
         return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
     }
-    /* A negative number is a huge one without its sign. */
+    /* Without its sign, a negative number is above every limit. */
     uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
     return value < limit ? value : limit;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
-/* A conversion of all items, in parallel, which notes the first item that is not what it should be. */
+/* A parallel conversion of items. `bad` records the first wrong item. */
 struct conversion {
     const struct sl_npy *array;
     void *out;
-    uint64_t first; /* item that goes to out[0] */
+    uint64_t first; /* index of the item that goes to out[0] */
     uint64_t limit;
     _Atomic uint64_t bad; /* UINT64_MAX: none */
 };
@@ -308,7 +319,7 @@ static void to_labels(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* Convert `n` items; SL_EFILE names the first bad one. */
+/* Convert `n` items. SL_EFILE: an item is wrong (message: the first). */
 static enum sl_status convert(const char *path, const char *name, struct conversion *conversion, uint64_t n,
                               void (*body)(void *context, uint64_t begin, uint64_t end), const char *expected)
 {

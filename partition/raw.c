@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The raw layout of the Open Graph Benchmark: which files there are, and reading them. Writing is in raw_write.c. */
+ * The raw layout of the Open Graph Benchmark: finding, reading and checking the files. raw_write.c writes them. */
 #include "partition/raw.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 #define MAX_SPLITS 64
 #define MAX_EDGES ((uint64_t)1 << 40)
 
-/* ---- Which files ------------------------------------------------------------------------------------------------- */
+/* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *path, const char *suffix)
 {
@@ -29,7 +29,7 @@ static bool ends_in(const char *path, const char *suffix)
     return n >= m && strcasecmp(path + n - m, suffix) == 0;
 }
 
-/* The first of the `n` names that is a file in `folder`; *out stays NULL where none is. */
+/* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
 static enum sl_status find_one(const char *folder, const char *const *names, int n, char **out)
 {
     for (int i = 0; i < n; i++) {
@@ -47,7 +47,7 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
     return SL_OK;
 }
 
-/* The file STEM.csv.gz or STEM.csv; SL_EFILE where there is neither. */
+/* The file STEM.csv.gz or STEM.csv. SL_EFILE: neither is there. */
 static enum sl_status find_table(const char *folder, const char *stem, char **out)
 {
     char names[2][160];
@@ -72,7 +72,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names of the folders in `folder`, sorted; the first MAX_SPLITS of them. */
+/* The names of the folders in `folder`, sorted; at most MAX_SPLITS. */
 static int list_folders(const char *folder, char names[MAX_SPLITS][64])
 {
     int n = 0;
@@ -93,7 +93,7 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-/* Choose the split: the one that is named, or the only one. */
+/* Choose the split: by name, or the only one. */
 static enum sl_status choose_split(const char *folder, const char *wanted, char *out, size_t bytes)
 {
     char names[MAX_SPLITS][64];
@@ -105,7 +105,11 @@ static enum sl_status choose_split(const char *folder, const char *wanted, char 
     int n = list_folders(path, names);
     for (int i = 0; i < n; i++) {
         append_name(list, sizeof list, names[i]);
-        if (wanted != NULL ? strcmp(wanted, names[i]) == 0 : n == 1) {
+        bool is_chosen = n == 1;
+        if (wanted != NULL) {
+            is_chosen = strcmp(wanted, names[i]) == 0;
+        }
+        if (is_chosen) {
             snprintf(out, bytes, "%.63s", names[i]);
             return SL_OK;
         }
@@ -131,7 +135,7 @@ static enum sl_status find_split(const char *folder, const char *wanted, struct 
     return st;
 }
 
-/* A file in derived/ that would do as features, or "FILE". */
+/* A file in derived/ that may hold the features, or "FILE". */
 static void suggest_features(const char *folder, char *out, size_t bytes)
 {
     snprintf(out, bytes, "FILE");
@@ -155,7 +159,12 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
 {
     static const char *const usual[] = {"raw/node-feat.csv.gz", "raw/node-feat.csv", "raw/node-feat.npy"};
     char **out = &files->paths[SL_RAW_FEATURES];
-    enum sl_status st = wanted != NULL ? find_one(folder, &wanted, 1, out) : find_one(folder, usual, 3, out);
+    enum sl_status st;
+    if (wanted != NULL) {
+        st = find_one(folder, &wanted, 1, out);
+    } else {
+        st = find_one(folder, usual, 3, out);
+    }
     if (st != SL_OK || *out != NULL) {
         return st;
     }
@@ -164,7 +173,7 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
                        folder, wanted);
     }
     if (files->paths[SL_RAW_BINARY] != NULL) {
-        return SL_OK; /* they are in there */
+        return SL_OK; /* data.npz holds the features */
     }
     char suggestion[300];
     suggest_features(folder, suggestion, sizeof suggestion);
@@ -184,7 +193,9 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
         }
         return st;
     }
-    SL_TRY(st, st, done);
+    if (st != SL_OK) {
+        return st;
+    }
     SL_TRY(st, find_table(folder, "raw/num-node-list", &files->paths[SL_RAW_NODE_COUNT]), done);
     SL_TRY(st, find_table(folder, "raw/num-edge-list", &files->paths[SL_RAW_EDGE_COUNT]), done);
 done:
@@ -196,7 +207,10 @@ static enum sl_status find_labels(const char *folder, struct sl_raw_files *files
     static const char *const binary[] = {"raw/node-label.npz", "raw/node-label.npy"};
     char **out = &files->paths[SL_RAW_LABELS];
     enum sl_status st = find_one(folder, binary, 2, out);
-    return st == SL_OK && *out == NULL ? find_table(folder, "raw/node-label", out) : st;
+    if (st == SL_OK && *out == NULL) {
+        st = find_table(folder, "raw/node-label", out);
+    }
+    return st;
 }
 
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out)
@@ -238,7 +252,7 @@ static bool holds(const struct sl_ids *ids, sl_vertex v)
     return low < ids->n && ids->ids[low] == v;
 }
 
-/* The ids of one list: in range, ascending, labelled, and in neither of the lists `others`. */
+/* Check one list of ids: in range, ascending, with labels, and in no earlier list. */
 static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
 {
     static const char *const names[] = {"train", "valid", "test"};
@@ -333,8 +347,10 @@ static enum sl_status read_labels(const struct sl_raw_files *files, struct sl_ra
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *binary = files->paths[SL_RAW_BINARY];
-    return binary == NULL ? read_text_graph(files, raw)
-                          : sl_npy_read_graph(binary, &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+    if (binary == NULL) {
+        return read_text_graph(files, raw);
+    }
+    return sl_npy_read_graph(binary, &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
 }
 
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)

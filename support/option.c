@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Reading options. What is printed about them is in option_print.c. */
+ * Reading options. option_print.c prints them. */
 #include "support/option.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 #include "support/memory.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
-#define EXPECTED_BYTES 320 /* the words for what a value may be */
+#define EXPECTED_BYTES 320 /* description of the valid values */
 
 static void *field(const struct sl_option *option, void *settings)
 {
@@ -31,7 +31,7 @@ static uint32_t list_count(const struct sl_option *option, const void *settings)
     return *(const uint32_t *)((const char *)settings + option->offset_n);
 }
 
-/* ---- What a value may be ------------------------------------------------------------------------------------------ */
+/* ---- Valid values ------------------------------------------------------------------------------------------ */
 
 static uint64_t largest(const struct sl_option *option)
 {
@@ -91,9 +91,10 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
     return sl_fail(SL_EINVAL, "%s: found '%.200s', expected %s", label, text, expected);
 }
 
-/* ---- Reading one value -------------------------------------------------------------------------------------------- */
+/* ---- Reading one value
+ * -------------------------------------------------------------------------------------------- */
 
-/* Read decimal digits at *text, move it behind them; false: none there, or too many. */
+/* Read decimal digits at *text and advance *text. False: no digits, or too many. */
 static bool read_whole(const char **text, uint64_t *out)
 {
     const char *p = *text;
@@ -153,7 +154,7 @@ static bool set_whole(const struct sl_option *option, const char *text, void *ou
 static bool set_real(const struct sl_option *option, const char *text, double *out)
 {
     if (text[0] == '\0' || strspn(text, "0123456789.eE+-") != strlen(text)) {
-        return false; /* no spaces, hexadecimal digits, nan or inf, all of which strtod would take */
+        return false; /* strtod also accepts spaces, hexadecimal digits, nan and inf */
     }
     char *end;
     double value = sl_decimal_read(text, &end);
@@ -217,7 +218,7 @@ static enum sl_status set_string(const char *text, char **out)
     return SL_OK;
 }
 
-/* Read `text` into the option's field; `label` is how the user wrote the option. The field is untouched on failure. */
+/* Read `text` into the option's field. label: the option as the user wrote it. On failure the field is unchanged. */
 static enum sl_status set(const struct sl_option *option, const char *label, const char *text, void *settings)
 {
     void *out = field(option, settings);
@@ -231,16 +232,20 @@ static enum sl_status set(const struct sl_option *option, const char *label, con
     case SL_OPTION_CHOICE: good = set_choice(option, text, out); break;
     case SL_OPTION_U32_LIST: good = set_list(option, text, settings); break;
     }
-    return good ? SL_OK : refuse(option, label, text);
+    if (!good) {
+        return refuse(option, label, text);
+    }
+    return SL_OK;
 }
 
-/* What the option stands for without a value; NULL: it needs one. */
+/* The value of the option without an argument; NULL: it needs one. */
 static const char *bare_text(const struct sl_option *option)
 {
     return option->kind == SL_OPTION_FLAG ? "yes" : option->bare;
 }
 
-/* ---- Defaults ----------------------------------------------------------------------------------------------------- */
+/* ---- Defaults
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void clear(const struct sl_option *option, void *settings)
 {
@@ -289,7 +294,8 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
     }
 }
 
-/* ---- Names -------------------------------------------------------------------------------------------------------- */
+/* ---- Names
+ * -------------------------------------------------------------------------------------------------------- */
 
 static size_t smallest(size_t a, size_t b, size_t c)
 {
@@ -297,7 +303,8 @@ static size_t smallest(size_t a, size_t b, size_t c)
     return ab < c ? ab : c;
 }
 
-/* Insertions, removals and replacements that make `a` of `b` (Levenshtein 1966); names longer than a row are far away. */
+/* Insertions, removals and replacements to turn `b` into `a` (Levenshtein 1966). Names longer than a row are far
+ * away. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[48];
@@ -320,11 +327,11 @@ static size_t edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* The one of our names a mistyped one most likely stands for; NULL: none is near. A beginning counts as near. */
+/* The known name nearest to a mistyped one; NULL: none is near. A prefix counts as near. */
 static const char *nearest(const struct sl_option_table *table, const char *name)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(name) < 6 ? 3 : 4; /* one more than what is allowed */
+    size_t best_distance = strlen(name) < 6 ? 3 : 4; /* one more than allowed */
     for (size_t i = 0; i < table->n_options; i++) {
         const char *ours = table->options[i].name;
         bool begins = strlen(name) >= 3 && strncmp(ours, name, strlen(name)) == 0;
@@ -364,14 +371,15 @@ const struct sl_option *sl_option_find(const struct sl_option_table *table, cons
     return NULL;
 }
 
-/* ---- The command line --------------------------------------------------------------------------------------------- */
+/* ---- The command line
+ * --------------------------------------------------------------------------------------------- */
 
-/* Where sl_option_parse stands. */
+/* State of sl_option_parse. */
 struct reader {
     const struct sl_option_table *table;
     int argc;
     char **argv;
-    int at; /* argv[at] is looked at */
+    int position; /* argv[position] is read */
     void *settings;
     struct sl_option_parse *parse;
 };
@@ -394,7 +402,7 @@ static enum sl_option_action action_of(const char *argument)
     return SL_OPTION_RUN;
 }
 
-/* The value of a long option: behind '=', or the next argument, which must not look like a long option. */
+/* The value of a long option: after '=', or the next argument unless it looks like a long option. */
 static enum sl_status value_of(struct reader *r, const struct sl_option *option, const char *equals, const char **out)
 {
     if (equals != NULL) {
@@ -405,8 +413,8 @@ static enum sl_status value_of(struct reader *r, const struct sl_option *option,
         *out = bare_text(option);
         return SL_OK;
     }
-    if (r->at + 1 < r->argc && strncmp(r->argv[r->at + 1], "--", 2) != 0) {
-        *out = r->argv[++r->at];
+    if (r->position + 1 < r->argc && strncmp(r->argv[r->position + 1], "--", 2) != 0) {
+        *out = r->argv[++r->position];
         return SL_OK;
     }
     char expected[EXPECTED_BYTES];
@@ -414,19 +422,19 @@ static enum sl_status value_of(struct reader *r, const struct sl_option *option,
     return sl_fail(SL_EINVAL, "--%s: found no value, expected %s", option->name, expected);
 }
 
-/* --no-NAME of a flag; NULL: it is not one. */
+/* The flag of --no-NAME; NULL: no such flag. */
 static const struct sl_option *negated(const struct sl_option_table *table, const char *name)
 {
     const struct sl_option *option = strncmp(name, "no-", 3) == 0 ? sl_option_find(table, name + 3) : NULL;
     return option != NULL && option->kind == SL_OPTION_FLAG ? option : NULL;
 }
 
-/* Read the long option at r->at, and its value if that is the next argument. */
+/* Read the long option at r->position, and its value, possibly the next argument. */
 static enum sl_status read_long(struct reader *r)
 {
     char name[LABEL_BYTES];
     char label[LABEL_BYTES + 2];
-    const char *start = r->argv[r->at] + 2;
+    const char *start = r->argv[r->position] + 2;
     const char *equals = strchr(start, '=');
     snprintf(name, sizeof name, "%.*s", equals != NULL ? (int)(equals - start) : (int)strnlen(start, LABEL_BYTES),
              start);
@@ -454,12 +462,12 @@ static enum sl_status read_long(struct reader *r)
     return st;
 }
 
-/* Read all of argv, up to an action. */
+/* Read argv up to its end or an action. */
 static enum sl_status read_arguments(struct reader *r)
 {
     bool positional_only = false;
-    for (r->at = 1; r->at < r->argc; r->at++) {
-        char *argument = r->argv[r->at];
+    for (r->position = 1; r->position < r->argc; r->position++) {
+        char *argument = r->argv[r->position];
         if (positional_only || argument[0] != '-' || argument[1] == '\0') {
             r->argv[++r->parse->n_arguments] = argument;
         } else if (strcmp(argument, "--") == 0) {
@@ -495,7 +503,8 @@ static enum sl_status check_arguments(const struct sl_option_table *table, int n
     return SL_OK;
 }
 
-/* ---- The environment ---------------------------------------------------------------------------------------------- */
+/* ---- The environment
+ * ---------------------------------------------------------------------------------------------- */
 
 static void environment_name(const char *prefix, const char *name, char *out, size_t bytes)
 {
@@ -506,7 +515,7 @@ static void environment_name(const char *prefix, const char *name, char *out, si
     out[used] = '\0';
 }
 
-/* An option that may stand bare may be switched on by any word a flag takes, too: STARLING_RESUME=1. */
+/* An option with a bare form may also be switched on by the words for a flag: STARLING_RESUME=1. */
 static enum sl_status set_from_environment(const struct sl_option *option, const char *label, const char *text,
                                            void *settings)
 {
@@ -519,7 +528,8 @@ static enum sl_status set_from_environment(const struct sl_option *option, const
 
 static enum sl_status read_environment(struct reader *r)
 {
-    for (size_t i = 0; i < r->table->n_options && r->table->env_prefix != NULL; i++) {
+    size_t n_options = r->table->env_prefix != NULL ? r->table->n_options : 0;
+    for (size_t i = 0; i < n_options; i++) {
         const struct sl_option *option = &r->table->options[i];
         char label[LABEL_BYTES];
         environment_name(r->table->env_prefix, option->name, label, sizeof label);
@@ -536,7 +546,8 @@ static enum sl_status read_environment(struct reader *r)
     return SL_OK;
 }
 
-/* ---- All together ------------------------------------------------------------------------------------------------- */
+/* ---- All together
+ * ------------------------------------------------------------------------------------------------- */
 
 enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, char **argv, void *settings,
                                struct sl_option_parse *out)
@@ -568,7 +579,8 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
     return text != NULL ? set(option, label, text, settings) : refuse(option, label, "");
 }
 
-/* ---- Values as text ----------------------------------------------------------------------------------------------- */
+/* ---- Values as text
+ * ----------------------------------------------------------------------------------------------- */
 
 /* The shortest decimal form that reads back as the same number. */
 static void real_text(double value, char *out, size_t bytes)
@@ -631,7 +643,7 @@ enum sl_status sl_option_get(const struct sl_option_table *table, const char *na
     return option != NULL ? sl_option_text(option, settings, out) : unknown(table, name);
 }
 
-/* ---- Values that no text was read for ----------------------------------------------------------------------------- */
+/* ---- Values set by programs ----------------------------------------------------------------------------- */
 
 static bool is_choice(const struct sl_option *option, int position)
 {
@@ -673,7 +685,8 @@ static bool allowed(const struct sl_option *option, const void *settings)
     return true;
 }
 
-/* As the command line would; a choice that has no name is shown by its number, a list that is too long by its length. */
+/* The command line's message. A choice without a name is shown as its number, a list that is too long as its
+ * length. */
 static enum sl_status refuse_value(const struct sl_option *option, const void *settings)
 {
     char label[LABEL_BYTES];
@@ -707,7 +720,8 @@ enum sl_status sl_option_check(const struct sl_option_table *table, const void *
     return SL_OK;
 }
 
-/* ---- Sources ------------------------------------------------------------------------------------------------------ */
+/* ---- Sources
+ * ------------------------------------------------------------------------------------------------------ */
 
 const char *sl_option_source_name(enum sl_option_source source)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The message of each thread. */
+ * Messages by thread. */
 #include "support/status.h"
 
 #include <stdarg.h>
@@ -11,13 +11,13 @@ static _Thread_local char message[SL_MESSAGE_BYTES];
 
 enum sl_status sl_fail(enum sl_status status, const char *format, ...)
 {
-    char text[SL_MESSAGE_BYTES]; /* an argument may be the old message itself */
+    char text[SL_MESSAGE_BYTES]; /* an argument may be the old message */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
-        *c = *c < ' ' || *c == 0x7f ? '?' : *c; /* a file's name may hold any of them */
+        *c = *c < ' ' || *c == 0x7f ? '?' : *c; /* file names may contain control characters */
     }
     snprintf(message, sizeof message, "%s", text);
     return status;

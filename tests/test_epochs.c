@@ -8,7 +8,7 @@
  * norm takes out again, shows there alone.
  *
  * Where rounding in float parts two runs before their end, it is their first epochs that are compared, and in double
- * (tests/test_epochs_double) all: what is left then is the algorithm.
+ * (tests/test_epochs.double) all: what is left then is the algorithm.
  */
 #include "partition/load.h"
 #include "runtime/starling.h"

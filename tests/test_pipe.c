@@ -9,6 +9,7 @@
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/traffic.h"
+#include "tests/graph_fixture.h"
 
 #define MAX_CHUNKS 64
 
@@ -35,8 +36,11 @@ static void bench_open(const struct sl_dataset *dataset, uint32_t n_chunks, cons
     struct sl_settings *s = &b->settings;
     s->schedule = SL_SCHEDULE_PIPE;
     s->precision = precision;
-    expect_ok(sl_partition_of(dataset, n_chunks, chunk_of, &b->partition));
-    expect_ok(sl_shards_open_held(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
+    make_partition(&dataset->graph, n_chunks, chunk_of, &b->partition);
+    b->partition.n_pieces = n_chunks;
+    b->partition.piece = need_owned((size_t)n_chunks + 1, sizeof *b->partition.piece);
+    memcpy(b->partition.piece, b->partition.first, ((size_t)n_chunks + 1) * sizeof *b->partition.piece);
+    expect_ok(sl_shards_open(dataset, &b->partition, false, sl_settings_row_element(s), NULL, &b->shards));
     expect_ok(sl_shards_weigh(dataset, &b->shards));
     b->plan = sl_plan_of_parts(n_chunks);
     expect_ok(sl_run_init(&b->run));

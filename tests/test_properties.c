@@ -519,7 +519,8 @@ static void test_feature_cache(void **state)
     settings.feature_cache = 10;
     w = (struct world){.settings = &settings};
     expect_ok(sl_settings_check(&settings));
-    expect_ok(sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, &w.shards));
+    expect_ok(
+        sl_shards_open(&sparse_set, partition_of(&sparse_set, &settings), false, sizeof(sl_real), NULL, &w.shards));
     expect_ok(sl_run_init(&w.run));
     w.plan = sl_plan_make(&settings, w.shards.n_train);
     assert_int_equal(sl_feature_cache_open(&settings, &w.plan, &w.run, &w.shards, 0, &cache), SL_EINVAL);
@@ -684,7 +685,7 @@ static void test_fanout(void **state)
         settings_of(&variants[i], &one_pe, &settings);
         world_open(dataset_of(&variants[i]), &settings, 1, &w);
         expect_ok(sl_step_sample(w.steps, 0));
-        sl_step_take(w.steps, 0);
+        sl_step_begin(w.steps, 0);
         expect_ok(sl_step_sizes(w.steps, 0, &sizes));
         for (uint32_t hop = 0; hop < 3; hop++) {
             uint32_t n;

@@ -182,7 +182,7 @@ static void check_route(struct world *w, enum sl_stage stage)
     for (uint32_t k = 0; k < 16; k++) {
         cells[k] = (sl_real)(k + 1);
         handle[k] = what[k] = rows_of(&cells[k], 1, 1);
-        parcels[k] = (struct sl_parcel){.from = k / 4, .to = k % 4, .what = &what[k], .room = &room[k]};
+        parcels[k] = (struct sl_parcel){.from = k / 4, .to = k % 4, .handle = &what[k], .room = &room[k]};
     }
     expect_ok(sl_transport_rows(&w->transport, &here, stage, 16, parcels));
     uint32_t n = 0;

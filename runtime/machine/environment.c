@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of variables, and a folder in place of another. */
+ * Tables of variables, and the temporary folder. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
@@ -30,7 +30,7 @@ struct number {
     int64_t most;
 };
 
-/* Those that a run of ours may meet. -1 often is StarPU's word for "not set". */
+/* Variables with an effect on a run. To StarPU -1 often means "not set". */
 static const struct number numbers[] = {
     {"STARPU_NCPU", -1, INT_MAX},
     {"STARPU_NCPUS", -1, INT_MAX},
@@ -79,7 +79,7 @@ static enum sl_status check_number(const struct number *number)
                    number->name, text, (long long)number->least, (long long)number->most);
 }
 
-/* Of words that StarPU aborts at: a list of processors, and what a file is named after. */
+/* StarPU aborts at invalid texts: a list of processors, and a host name used in a file name. */
 static enum sl_status check_words(void)
 {
     const char *list = getenv("STARPU_WORKERS_CPUID");
@@ -102,7 +102,10 @@ enum sl_status sl_environment_check(bool traced)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == SL_OK; i++) {
         st = check_number(&numbers[i]);
     }
-    return st == SL_OK && (traced || getenv(buffer.name) != NULL) ? check_number(&buffer) : st;
+    if (st == SL_OK && (traced || getenv(buffer.name) != NULL)) {
+        st = check_number(&buffer);
+    }
+    return st;
 }
 
 /* -1: not set, empty, or -1. */
@@ -139,10 +142,10 @@ uint64_t sl_environment_memory(const char **name_out)
 
 /* ---- the folder ---- */
 
-/* What names it, the strongest first. */
+/* The variables of the folder, in order of priority. */
 static const char *const home_names[SL_HOME_NAMES] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
 
-/* The one that StarPU takes; "": it has none. */
+/* StarPU's value; "": none is set. */
 static const char *starpu_home(void)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
@@ -155,10 +158,10 @@ static const char *starpu_home(void)
 }
 
 #define BUS_FOLDER ".starpu/sampling/bus"
-#define PROBE_BYTES 4096 /* more than StarPU's files of the machine's buses have */
+#define PROBE_BYTES 4096 /* larger than StarPU's files of the machine's buses */
 
-/* Whether a file in the folder can be written: the disk or the quota may be full, or `ulimit -f` small. StarPU aborts at its files if
- * they are cut short. If not, errno says why. */
+/* Whether a file can be written in the folder. The disk or the quota may be full, or `ulimit -f` small; StarPU then
+ * leaves truncated files and aborts when it reads them. If not, errno is set. */
 static bool takes_files(const char *folder)
 {
     static const char zeros[PROBE_BYTES];
@@ -178,9 +181,9 @@ static bool takes_files(const char *folder)
     return good && file >= 0;
 }
 
-#define EMPTY_S 60 /* an empty file that is younger may be another run's, which is about to write it */
+#define EMPTY_S 60 /* another run may be about to write a younger file */
 
-/* Empty files, which StarPU has left on a full disk, and at which it aborts. */
+/* Remove empty files, which StarPU leaves on a full disk. StarPU aborts when it reads an empty file. */
 static void remove_empty(const char *folder)
 {
     DIR *files = opendir(folder);
@@ -197,7 +200,7 @@ static void remove_empty(const char *folder)
     }
 }
 
-/* Its folders are there, or can be made, and written. */
+/* Whether StarPU's folders below `home` exist, or can be made, and can be written. */
 static bool usable(const char *home)
 {
     static const char *const folders[] = {BUS_FOLDER, ".starpu/sampling/codelets"};
@@ -249,7 +252,9 @@ enum sl_status sl_environment_home_open(struct sl_environment_home *out)
     SL_TRY(st, make_instead(home.instead), done);
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         const char *before = getenv(home_names[i]);
-        SL_TRY(st, before != NULL ? sl_strdup(before, &home.kept[i]) : SL_OK, undo);
+        if (before != NULL) {
+            SL_TRY(st, sl_strdup(before, &home.kept[i]), undo);
+        }
     }
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         home.set = true;
@@ -270,7 +275,11 @@ void sl_environment_home_restore(struct sl_environment_home *home)
 {
     for (size_t i = 0; i < SL_HOME_NAMES; i++) {
         if (home->set) {
-            home->kept[i] != NULL ? setenv(home_names[i], home->kept[i], 1) : unsetenv(home_names[i]);
+            if (home->kept[i] != NULL) {
+                setenv(home_names[i], home->kept[i], 1);
+            } else {
+                unsetenv(home_names[i]);
+            }
         }
         sl_free(home->kept[i]);
         home->kept[i] = NULL;

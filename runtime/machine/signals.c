@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Standard streams; and interrupts: a flag, and default actions from the second signal on. Training asks for the flag after each step.
- * Batch systems send SIGUSR1 or SIGUSR2 some time before the kill (Slurm: --signal=USR1@60; SGE, LSF). */
+ * Standard streams and signals. The first signal sets a flag, which training reads after each step; the second ends
+ * the program. Batch systems send SIGUSR1 or SIGUSR2 before the kill (Slurm: --signal=USR1@60; SGE, LSF). */
 #include "runtime/starling.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ void sl_streams_open(void)
 {
     for (int fd = 0; fd < 3; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) {
-            return; /* the lowest free number is this one's: the system allows no file at all */
+            return; /* the lowest free descriptor is fd, so open has failed */
         }
     }
 }
@@ -28,19 +28,20 @@ void sl_streams_open(void)
 static const int signals[N_SIGNALS] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU};
 
 static struct sigaction before[N_SIGNALS];
-static bool caught[N_SIGNALS]; /* ours is in place of before[i] */
+static bool caught[N_SIGNALS]; /* our handler has replaced before[i] */
 static bool installed;
 static atomic_int seen; /* lock-free, hence safe in a handler */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler needs a lock-free flag");
 
-/* The system repeats these signals. A closed terminal sends SIGHUP, and so does its shell. SIGXCPU comes with each further second of
- * processor time. A repetition is no second wish. */
+/* Signals that the system repeats. A closed terminal sends SIGHUP, and its shell sends SIGHUP again. SIGXCPU comes with
+ * each further second of processor time. */
 static bool is_repeated(int number)
 {
     return number == SIGHUP || number == SIGXCPU;
 }
 
-/* Note the signal, and let the next one end the process, except a repetition of the same one. Only async-signal-safe calls. */
+/* Note the signal, and restore default actions, so that the next signal ends the process. A repeated signal does not.
+ * Only async-signal-safe calls. */
 static void note(int number)
 {
     int saved = errno;
@@ -59,7 +60,7 @@ static enum sl_status refused(int number)
     return sl_fail(SL_EIO, "cannot catch signal %d: %s", number, strerror(errno));
 }
 
-/* Put our handler in place of signal i's, unless that is to ignore it. */
+/* Install our handler for signal i, unless the signal is ignored. */
 static enum sl_status catch_signal(int i)
 {
     struct sigaction ours = {.sa_handler = note, .sa_flags = SA_RESTART};

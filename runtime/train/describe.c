@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A few lines, and warnings where they apply. */
+ * Lines for people about a session's decisions, and warnings. */
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void describe_gpus(const struct sl_machine *machine, FILE *stream)
     }
 }
 
-/* What does not fit a GPU. */
+/* Work that does not fit a GPU. */
 static void describe_room(const struct sl_session *t, FILE *stream)
 {
     if (t->run.evaluate_on_cpus) {
@@ -99,8 +99,9 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
             "consider a smaller --batch-size or --pes\n",
             (unsigned long long)batch, t->shards.n_train);
     }
-    return fflush(stream) == 0 && !ferror(stream)
-               ? SL_OK
-               : sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
-                         strerror(errno));
+    if (fflush(stream) == 0 && !ferror(stream)) {
+        return SL_OK;
+    }
+    return sl_fail(SL_EIO, "the run's lines cannot be written: %s; is the disk full, or standard output closed?",
+                   strerror(errno));
 }
