@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What the tests of whole models share: StarPU started as a run starts it, and runs of some steps whose losses, sizes and final
- * parameters can be compared. To be included first.
+ * What the tests of whole models share: StarPU started as a run starts it, and runs of some steps whose losses,
+ * sizes and final parameters can be compared. To be included first.
  */
 #ifndef SL_TESTS_RUN_FIXTURE_H
 #define SL_TESTS_RUN_FIXTURE_H
@@ -105,7 +105,8 @@ static MAYBE_UNUSED struct sl_steps *steps_of(const struct sl_schedule *schedule
     return &((struct sl_minibatch *)schedule->own)->steps;
 }
 
-/* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and seed. */
+/* METIS with four constraints takes longer than a test's steps: partitions are kept, by dataset, method, parts and
+ * seed. */
 #define MAX_PARTITIONS 64
 static struct {
     const struct sl_dataset *dataset;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs are too small for them.
- * (What a cache holds is tested with codelets/hotrows.h.)
+ * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs
+ * are too small for them. (What a cache holds is tested with codelets/hotrows.h.)
  */
 #include "tests/run_fixture.h"
 
@@ -140,7 +140,8 @@ static uint64_t last_slots;
 
 static int precision = SL_PRECISION_FLOAT; /* of the next run */
 
-/* A run on GPUs of so many bytes, made up: none of them is there. 0: a run without GPUs. rows_out: of each PE's cache. */
+/* A run on GPUs of so many bytes, made up: none of them is there. 0: a run without GPUs. rows_out: of each PE's
+ * cache. */
 static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t feature_cache, struct outcome *out,
                    uint32_t *rows_out)
 {
@@ -166,7 +167,8 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
     sl_settings_free(&settings);
 }
 
-/* By itself a run keeps its features in main memory where its GPUs are too small, and nowhere else; the losses are the same. */
+/* By itself a run keeps its features in main memory where its GPUs are too small, and nowhere else; the losses are
+ * the same. */
 static void test_chosen(void **state)
 {
     struct outcome want;

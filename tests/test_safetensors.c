@@ -35,7 +35,7 @@ static int tear_down(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-/* ---- A file of every kind ----------------------------------------------------------------------------------------- */
+/* ---- A file of every kind ---------------------------------------------------------------------------------------- */
 
 static const uint8_t bytes[3] = {1, 2, 255};
 static const float matrix[2][3] = {{1, -2, 3.5f}, {4, 5, 6e-38f}};
@@ -218,7 +218,7 @@ static void no_tensors_is_a_file_too(void **state)
     sl_tensors_free(&found);
 }
 
-/* ---- Hostile files ------------------------------------------------------------------------------------------------ */
+/* ---- Hostile files ----------------------------------------------------------------------------------------------- */
 
 /* Parse a header with some bytes of data behind it; the message must hold `word` (NULL: it must succeed). */
 static void parse(const char *header, size_t n_data, const char *word)
@@ -375,7 +375,7 @@ static void mutated_files_are_refused_or_read(void **state)
     assert_true(good > 50 && good < 4900); /* both outcomes were met */
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 static void *rationed_malloc(size_t size)
 {

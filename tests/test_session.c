@@ -499,7 +499,8 @@ static void test_describe(void **state)
 
 /* ---- the loop ---- */
 
-/* The trainer's steps are runtime/minibatch/step.h's, with t = 1, 2, .. over the whole run and the rate of the epoch's schedule. */
+/* The trainer's steps are runtime/minibatch/step.h's, with t = 1, 2, .. over the whole run and the rate of the
+ * epoch's schedule. */
 static void check_loop(const char *schedule, const double *rates)
 {
     struct sl_settings settings;
@@ -602,8 +603,8 @@ static void train_another(void)
 
 #define RESUME_STEPS 8 /* of an epoch */
 
-/* One run of four epochs against one that is interrupted when step `at` is reported, `inside` an epoch or at its end, and
- * resumed with `changed` options, which may be any that change no bit. */
+/* One run of four epochs against one that is interrupted when step `at` is reported, `inside` an epoch or at its
+ * end, and resumed with `changed` options, which may be any that change no bit. */
 static void check_resume(const char *options, long at, bool inside, const char *changed)
 {
     char text[512];
@@ -632,7 +633,8 @@ static void check_resume(const char *options, long at, bool inside, const char *
     json_decref(lines);
 }
 
-/* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is over. */
+/* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is
+ * over. */
 static void test_resume(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables hold is seen by every test that trains.)
+ * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables
+ * hold is seen by every test that trains.)
  */
 #include "partition/load.h"
 #include "runtime/store/shards.h"

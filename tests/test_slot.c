@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/store/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling through
- * it, and what it does without memory. */
+ * runtime/store/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling
+ * through it, and what it does without memory. */
 #include "partition/load.h"
 #include "runtime/store/slot.h"
 

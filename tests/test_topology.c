@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/machine/topology: what this process may use, which is less where its cpuset is smaller; and where memory is put.
+ * runtime/machine/topology: what this process may use, which is less where its cpuset is smaller; and where memory
+ * is put.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_setaffinity */
@@ -114,8 +115,8 @@ static void test_place(void **state)
     munmap(memory, bytes);
 }
 
-/* In a process of one thread that is bound to one hardware thread: 0 where there is one of everything, 1 where not, 77 where it
- * cannot be bound. (Libraries may have started threads in this one, which keep the cpuset they have.) */
+/* In a process of one thread that is bound to one hardware thread: 0 where there is one of everything, 1 where not,
+ * 77 where it cannot be bound. (Libraries may have started threads in this one, which keep the cpuset they have.) */
 static int read_bound(void)
 {
     struct sl_topology t;

@@ -165,20 +165,20 @@ static const char *starpu_home(void)
 static bool takes_files(const char *folder)
 {
     static const char zeros[PROBE_BYTES];
-    char *path = NULL;
-    bool good = sl_path_join(folder, "starling-XXXXXX", &path) == SL_OK;
-    int file = good ? mkstemp(path) : -1;
+    char path[PATH_MAX];
+    ssize_t n = 0;
+    int length = snprintf(path, sizeof path, "%s/starling-XXXXXX", folder);
+    errno = ENAMETOOLONG;
+    int file = length < (int)sizeof path ? mkstemp(path) : -1;
     int error = errno;
     if (file >= 0) {
-        ssize_t n = write(file, zeros, sizeof zeros);
+        n = write(file, zeros, sizeof zeros);
         error = n < 0 ? errno : EFBIG;
-        good = n == (ssize_t)sizeof zeros;
         close(file);
         unlink(path);
     }
-    sl_free(path);
     errno = error;
-    return good && file >= 0;
+    return n == (ssize_t)sizeof zeros;
 }
 
 #define EMPTY_S 60 /* another run may be about to write a younger file */

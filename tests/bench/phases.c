@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * What a run's phases cost: seconds, processor time and peak memory of each, from loading to evaluation, as Markdown.
+ * What a run's phases cost: seconds, processor time and peak memory of each, from loading to evaluation, as
+ * Markdown.
  *
  * usage: phases [--dense-features] [options of coop_sage]
  *
- * The library is as it is; the functions that are its phases are wrapped by the linker (--wrap in tests/bench/local.am). A phase
- * within another is counted in both. The peak is the system's own high water mark of resident memory, which is set back at the
- * ends of each phase; pages of a mapped cache file count, once they were looked at. */
+ * The library is as it is; the functions that are its phases are wrapped by the linker (--wrap in
+ * tests/bench/local.am). A phase within another is counted in both. The peak is the system's own high water mark of
+ * resident memory, which is set back at the ends of each phase; pages of a mapped cache file count, once they were
+ * looked at. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
