@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/file.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #define MAGIC "SLCACHE"
@@ -79,7 +80,7 @@ static void sum_chunks(void *context, uint64_t begin, uint64_t end)
     for (uint64_t i = begin; i < end; i++) {
         size_t start = i * CHUNK_BYTES;
         size_t left = summing->bytes - start;
-        size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+        size_t bytes = sl_min_u64(left, CHUNK_BYTES);
         atomic_fetch_add(&summing->sum, sl_checksum(i + 1, summing->data + start, bytes));
         if (summing->low_memory) {
             sl_file_forget(summing->data + start, bytes);

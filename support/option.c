@@ -12,6 +12,7 @@
 
 #include "support/decimal.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
 #define EXPECTED_BYTES 320 /* description of the valid values */
@@ -299,8 +300,7 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
 
 static size_t smallest(size_t a, size_t b, size_t c)
 {
-    size_t ab = a < b ? a : b;
-    return ab < c ? ab : c;
+    return sl_min_u64(sl_min_u64(a, b), c);
 }
 
 /* Insertions, removals and replacements to turn `b` into `a` (Levenshtein 1966). Names longer than a row are far

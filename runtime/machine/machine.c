@@ -18,6 +18,7 @@
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* With GPUs, a scheduler must weigh transfers and run times: near does not. */
 #define DEFAULT_SCHED SL_NEAR
@@ -205,7 +206,7 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
                          asked, there);
         }
     }
-    *n_out = asked < own ? asked : own;
+    *n_out = sl_min_u32(asked, own);
 done:
     return st;
 }

@@ -4,6 +4,8 @@
  * The only file that includes hwloc. */
 #include "runtime/machine/topology.h"
 
+#include "support/minmax.h"
+
 #include <hwloc.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ static uint64_t machine_memory(hwloc_topology_t topology)
     }
     long pages = sysconf(_SC_PHYS_PAGES);
     uint64_t system = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-    return nodes > system ? nodes : system;
+    return sl_max_u64(nodes, system);
 }
 
 static uint32_t count_inside(hwloc_topology_t topology, hwloc_const_cpuset_t set, hwloc_obj_type_t type)
@@ -95,7 +97,7 @@ enum sl_status sl_topology_read(struct sl_topology *out)
     out->n_pus = count_inside(topology, set, HWLOC_OBJ_PU);
     out->n_numa = count_numa(topology, set);
     out->n_workers = count_workers(out);
-    out->memory_bytes = out->limits.memory_bytes < memory ? out->limits.memory_bytes : memory;
+    out->memory_bytes = sl_min_u64(out->limits.memory_bytes, memory);
     close_machine(topology, set);
     return SL_OK;
 }

@@ -4,6 +4,8 @@
  * Arithmetic on P, G, R and the training vertices. */
 #include "runtime/plan/plan.h"
 
+#include "support/minmax.h"
+
 uint32_t sl_plan_replicas(const struct sl_settings *settings)
 {
     return settings->sync == SL_SYNC_ALLREDUCE ? 1 : settings->pes / settings->group_size;
@@ -113,7 +115,7 @@ static void plan_crews(const struct sl_settings *settings, struct sl_plan *plan)
 {
     uint32_t crew;
     plan->n_ways = settings->ways;
-    plan->n_crews = plan->n_ranks < settings->stages ? plan->n_ranks : settings->stages;
+    plan->n_crews = sl_min_u32(plan->n_ranks, settings->stages);
     plan->n_groups = plan->n_crews;
     plan->n_pes = plan->n_groups * plan->n_parts;
     crew = sl_plan_crew(plan);
@@ -167,8 +169,7 @@ struct sl_seeds sl_plan_seeds(const struct sl_plan *plan, uint64_t step)
 {
     uint64_t first = step % plan->n_per_epoch * plan->batch;
     uint64_t rest = plan->n_train - first;
-    return (struct sl_seeds){step / plan->n_per_epoch, (uint32_t)first,
-                             (uint32_t)(rest < plan->batch ? rest : plan->batch)};
+    return (struct sl_seeds){step / plan->n_per_epoch, (uint32_t)first, (uint32_t)sl_min_u64(rest, plan->batch)};
 }
 
 struct sl_seeds sl_plan_share(const struct sl_plan *plan, uint64_t step, uint32_t r)

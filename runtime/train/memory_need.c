@@ -16,6 +16,7 @@
 #include "runtime/pipe/epoch.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/row_need.h"
+#include "support/minmax.h"
 #include "support/real.h"
 
 #define HANDLE_BYTES 4096 /* StarPU's record of a handle */
@@ -170,7 +171,7 @@ static double factor_bytes(const struct sl_row_basis *basis)
         most = fmax(most, split.n_chunks > 1 ? exp2(split.shift) : split.n_rows);
         bool rounded = i > 0 || !basis->sparse; /* sparse rows are not rounded */
         widest = rounded && layer->n_in > widest ? layer->n_in : widest;
-        widest = layer->n_out > widest ? layer->n_out : widest;
+        widest = fmax(layer->n_out, widest);
     }
     return s->precision == SL_PRECISION_BF16 ? most * widest * FACTOR_BYTES : 0;
 }
@@ -312,25 +313,15 @@ struct sl_memory_terms sl_memory_terms(const struct sl_settings *s, const struct
 #endif
 #define WORKER_BYTES ((uint64_t)3 << 19) /* a worker's stack and tasks, and the libraries' packing buffers */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint64_t sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                         const struct sl_memory_run *run)
 {
     struct sl_memory_terms t = sl_memory_terms(settings, dataset, run);
     uint64_t training = t.rows + t.samples;
-    bool trimmed = t.rows - least(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* free bytes before an evaluation */
-    uint64_t work =
-        trimmed ? most(training, t.history + t.evaluation + t.records + t.samples) : training + t.beside + t.records;
-    return t.data + t.model + t.partials + t.exchange + t.factors + most(t.loaded, work) + PROCESS_BYTES +
+    bool trimmed = t.rows - sl_min_u64(t.rows, t.history) > SL_POOL_KEPT_BYTES; /* free bytes before an evaluation */
+    uint64_t work = trimmed ? sl_max_u64(training, t.history + t.evaluation + t.records + t.samples)
+                            : training + t.beside + t.records;
+    return t.data + t.model + t.partials + t.exchange + t.factors + sl_max_u64(t.loaded, work) + PROCESS_BYTES +
            run->n_workers * WORKER_BYTES;
 }
 
@@ -503,12 +494,12 @@ struct sl_rank_need sl_memory_need_rank(const struct sl_settings *settings, cons
     double training =
         portion(s.steps, (double)(t.rows + t.samples)) + (pipe ? pipe_halo_bytes(settings, &model, plan, n) : 0);
     double evaluation = portion(s.scored, (double)t.evaluation) + halo;
-    uint64_t loaded = dataset->low_memory && dataset->mapping != NULL ? least(t.loaded, READING_BYTES) : t.loaded;
-    uint64_t work = most((uint64_t)training, (uint64_t)evaluation);
+    uint64_t loaded = dataset->low_memory && dataset->mapping != NULL ? sl_min_u64(t.loaded, READING_BYTES) : t.loaded;
+    uint64_t work = sl_max_u64((uint64_t)training, (uint64_t)evaluation);
     uint64_t kept =
         (uint64_t)(portion(s.pes, (double)t.partials) + portion(s.steps, (double)t.exchange)) + t.model + t.factors;
-    return (struct sl_rank_need){.memory = (uint64_t)data + kept + most(loaded, work) + MESSAGE_BYTES + PROCESS_BYTES +
-                                           n_workers * WORKER_BYTES,
+    return (struct sl_rank_need){.memory = (uint64_t)data + kept + sl_max_u64(loaded, work) + MESSAGE_BYTES +
+                                           PROCESS_BYTES + n_workers * WORKER_BYTES,
                                  .untouched = (uint64_t)(all - fmin(tables, all))};
 }
 
@@ -563,7 +554,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     struct sl_settings cached = *settings;
     uint32_t n_pes = (settings->pes + n_gpus - 1) / n_gpus; /* per GPU */
     double share = (double)n_pes / settings->pes;
-    double parts = part_bytes(shards, n_pes < shards->n_parts ? n_pes : shards->n_parts);
+    double parts = part_bytes(shards, sl_min_u32(n_pes, shards->n_parts));
     struct sl_reach b = sl_reach_bound(settings, &outline);
     bool sparse;
     struct sl_model model = outline_model(settings, &outline, &sparse);

@@ -25,6 +25,7 @@
 #include "runtime/train/state.h"
 #include "support/clock.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 #define WATCHDOG_S 300 /* default with several processes */
 #define DATASET_SEED 1 /* of generated datasets; --seed is for training only */
@@ -57,7 +58,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
     if (s->pes == 0) {
         uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
         s->pes = n_gpus > 0 ? n_gpus : on_cpus;
-        s->pes = s->pes > sl_n_ranks() ? s->pes : sl_n_ranks();
+        s->pes = sl_max_u32(s->pes, sl_n_ranks());
         s->pes = s->group_size > 0 ? (s->pes + s->group_size - 1) / s->group_size * s->group_size : s->pes;
     }
     if (s->placement == SL_PLACEMENT_AUTO) {
@@ -68,7 +69,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
         /* Two chunks per worker. A GPU without CPU workers takes all rows in one chunk. */
         uint32_t wanted = machine->gpus_first ? n_gpus : 2 * machine->n_workers;
         s->chunks = (wanted + s->pes - 1) / s->pes;
-        s->chunks = s->chunks > SL_MAX_CHUNKS ? SL_MAX_CHUNKS : s->chunks;
+        s->chunks = sl_min_u32(s->chunks, SL_MAX_CHUNKS);
     }
     st = sl_settings_check(s);
 done:

@@ -15,6 +15,7 @@
 #include "runtime/train/state.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* Options with an effect on a model's scores. Stored in a file's metadata as option.NAME, as in checkpoints. */
 static const char *const model_options[] = {"model",  "heads",  "alpha", "lambda",
@@ -184,7 +185,7 @@ static enum sl_status turn_window(struct window *w)
     size_t bytes_of[SL_MAX_PES] = {0};
     size_t n_mine = 0;
     sl_vertex first = sl_evaluated_here(&w->t->shards).first;
-    w->end += left < w->n_rows ? left : w->n_rows;
+    w->end += sl_min_u64(left, w->n_rows);
     for (uint32_t v = begin; v < w->end; v++) {
         uint32_t rank = rank_of(w->t, v);
         bytes_of[rank] += row_bytes;
