@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/start.h"
 #include "codelets/ranks.h"
 #include "config.h"
 #include "partition/generate.h"
@@ -866,9 +867,8 @@ static int run_bare(int argc, char **argv)
     return print(&overview, parse.action);
 }
 
-int main(int argc, char **argv)
+static int body(int argc, char **argv)
 {
-    sl_streams_open();
     if (argc < 2 || argv[1][0] == '-') {
         return run_bare(argc, argv);
     }
@@ -881,4 +881,9 @@ int main(int argc, char **argv)
             "%.100s: expected a command: info, convert, generate, partition, report or project; --help tells more",
             argv[1]);
     return complain(EXIT_USAGE);
+}
+
+int main(int argc, char **argv)
+{
+    return start_program("starling_data", body, argc, argv);
 }

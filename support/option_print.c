@@ -302,7 +302,8 @@ static void print_man(const struct sl_option_table *table, const char *version, 
                     ".TP\n.B \\-\\-version\nPrint the version and exit.\n");
     man_commands(table, stream);
     man_environment(table, stream);
-    fprintf(stream, ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong.\n");
+    fprintf(stream,
+            ".SH EXIT STATUS\n0: success; 1: failure; 2: the command line or the environment is wrong; 130: SIGINT.\n");
 }
 
 /* ---- Completion

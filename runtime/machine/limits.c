@@ -2,6 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Files of control groups, from each group up to its root. */
+#define _GNU_SOURCE /* pthread_setattr_default_np */
 #include "runtime/machine/limits.h"
 
 #include <math.h>
@@ -197,4 +198,25 @@ unsigned sl_limits_threads(unsigned wanted)
         pthread_join(threads[i], NULL);
     }
     return n;
+}
+
+size_t sl_limits_stack(void)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_getstacksize(&attributes, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    return bytes;
+}
+
+void sl_limits_set_stack(size_t bytes)
+{
+    pthread_attr_t attributes;
+    if (pthread_getattr_default_np(&attributes) == 0) {
+        pthread_attr_setstacksize(&attributes, bytes);
+        pthread_setattr_default_np(&attributes);
+        pthread_attr_destroy(&attributes);
+    }
 }

@@ -239,7 +239,11 @@ const struct sl_option_table sl_settings_table = {
         "ones the "
         "earliest, and where nothing was evaluated the last. An option with an empty value is as one that is not "
         "given.\n\n"
-        "A first interrupt, SIGTERM or SIGUSR1 finishes the step and saves; a second one ends at once.",
+        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the step and saves; a second signal "
+        "ends "
+        "at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 if an "
+        "option "
+        "is wrong.",
     .env_prefix = "STARLING_",
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -296,7 +300,11 @@ static struct sl_option_table pipe_table = {
         "soon as its rows are there, and reads of the chunks that come after it what an earlier epoch left of them.\n\n"
         "With as many ways as chunks nothing is of an earlier epoch, and training is exact. Neither stages nor "
         "workers change a figure; the chunks and their order do.\n\n"
-        "A first interrupt, SIGTERM or SIGUSR1 finishes the epoch and saves; a second one ends at once.",
+        "The first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU finishes the epoch and saves; a second signal "
+        "ends "
+        "at once. The exit code is then 130 after SIGINT and 0 after the others. It is 1 after a failure, and 2 if an "
+        "option "
+        "is wrong.",
     .env_prefix = "STARLING_",
 };
 

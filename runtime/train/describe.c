@@ -56,6 +56,14 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
                 "set $STARPU_HOME\n",
                 t->machine.home.refused, t->machine.home.instead);
     }
+    if (t->machine.loose) {
+        const struct sl_cores *cores = &t->machine.cores;
+        fprintf(stream,
+                "warning   other runs have bound %u of the %u cores of this process: the workers of this run are not "
+                "bound, "
+                "and share cores%s\n",
+                cores->n_of_others, cores->n_there, cores->n_of_others < cores->n_there ? "; use fewer --cpus" : "");
+    }
     if (t->n_unplaced > 0) {
         fprintf(stream,
                 "warning   the system refused to place the tables on its %u NUMA nodes: some workers will wait for "

@@ -476,6 +476,25 @@ done:
     return st;
 }
 
+bool sl_session_wake(struct sl_session *t)
+{
+    bool rested = t->rests;
+    if (rested) {
+        starpu_resume();
+        t->rests = false;
+    }
+    return rested;
+}
+
+void sl_session_rest(struct sl_session *t)
+{
+    if (t->plan.n_ranks == 1 && !t->rests) {
+        starpu_task_wait_for_all();
+        starpu_pause();
+        t->rests = true;
+    }
+}
+
 /* Start the watchdog for steps, evaluations, and rank 0's wait for rows of output files. Work of rank 0 alone
  * suspends the watchdog (sl_watchdog_suspend). */
 static enum sl_status watch(const struct sl_session *t)
@@ -532,6 +551,7 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     SL_TRY(st, open_data(t, &checkpoint), done);
     SL_TRY(st, open_schedule(t, &checkpoint), done);
     SL_TRY(st, watch(t), done);
+    sl_session_rest(t);
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
@@ -547,6 +567,7 @@ void sl_session_close(struct sl_session *t)
         return;
     }
     sl_watchdog_end();
+    sl_session_wake(t);
     if (t->machine.started) {
         starpu_task_wait_for_all();
         sl_trace_stop(&t->trace);

@@ -125,7 +125,7 @@ done:
 
 static enum sl_status save_model(struct sl_session *t)
 {
-    struct sl_tensor tensors[SL_MODEL_TENSORS];
+    struct sl_tensor *tensors = NULL;
     struct sl_metadata metadata[3 + N_MODEL_OPTIONS] = {
         {"format", "pt"}, {"dataset", t->name}, {"model", sl_model_kind(t->settings->model)->name}};
     char key[N_MODEL_OPTIONS][KEY_BYTES];
@@ -141,6 +141,7 @@ static enum sl_status save_model(struct sl_session *t)
             metadata[n_metadata++] = (struct sl_metadata){key[i], value[i]};
         }
     }
+    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
@@ -153,6 +154,7 @@ done:
         sl_free(value[i]);
     }
     sl_model_tensors_free(tensors, n);
+    sl_free(tensors);
     return st;
 }
 
