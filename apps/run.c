@@ -26,6 +26,16 @@ static int complain(const char *program, int code)
  * thread, a worker or the one that trains. */
 static const char *name_of_program;
 
+static bool quiet;
+
+/* Rank 0 speaks for all. */
+static void show_notice(enum sl_notice kind, const char *line)
+{
+    if (sl_process_number() == 0 && (kind == SL_NOTICE_WARNING || !quiet)) {
+        fprintf(stderr, "%s: %s%s\n", name_of_program, kind == SL_NOTICE_WARNING ? "warning: " : "", line);
+    }
+}
+
 static void end_all(void)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -113,10 +123,12 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     sl_streams_open();
     name_of_program = program;
     sl_process_on_failure(give_up);
+    sl_on_notice(show_notice);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }
     enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
+    quiet = is_set(settings, "quiet");
     if (st != SL_OK) {
         code = complain(program, st == SL_EIO ? EXIT_FAILED : EXIT_USAGE);
     } else if (runs && sl_process_join(settings) != SL_OK) {

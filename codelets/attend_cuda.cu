@@ -781,7 +781,7 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_
                                     const sl_real *lse, sl_real *sides_out)
 {
     return rows->x->dtype == SL_DTYPE_BF16 ? start_sides<sl_bf16>(stream, rows, gz, lse, sides_out)
-                                        : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
+                                           : start_sides<sl_real>(stream, rows, gz, lse, sides_out);
 }
 
 template <typename U>
@@ -811,7 +811,7 @@ enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_atte
                                        const sl_real *const *u, sl_real *const *gu_out)
 {
     return dtype == SL_DTYPE_BF16 ? send_back<sl_bf16>(stream, block, n_owners, n, t0, u, gu_out)
-                               : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
+                                  : send_back<sl_real>(stream, block, n_owners, n, t0, u, gu_out);
 }
 
 enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
@@ -837,7 +837,7 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_de
                                   enum sl_dtype dtype, const void *u, sl_real *gu)
 {
     return dtype == SL_DTYPE_BF16 ? add_own<sl_bf16>(stream, block, own, row0, n_rows, u, gu)
-                               : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
+                                  : add_own<sl_real>(stream, block, own, row0, n_rows, u, gu);
 }
 
 /* ---- evaluation: more chunks than parameters hold ---- */
@@ -909,5 +909,5 @@ enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_d
                                    sl_real *z_out)
 {
     return rows->dtype == SL_DTYPE_BF16 ? attend_parts<sl_bf16>(stream, rows, beta, z_out)
-                                     : attend_parts<sl_real>(stream, rows, beta, z_out);
+                                        : attend_parts<sl_real>(stream, rows, beta, z_out);
 }

@@ -27,6 +27,12 @@ struct sl_features {
     float *values;
 };
 
+/* The largest magnitudes of features: [0] in `column`, [1] in all other columns. */
+struct sl_feature_range {
+    uint32_t column;
+    float largest[2];
+};
+
 /* Ids of a split's part, ascending, no duplicates. */
 struct sl_ids {
     uint32_t n;
@@ -34,10 +40,11 @@ struct sl_ids {
 };
 
 struct sl_dataset {
-    char name[64];                    /* "ogbn-arxiv", "arxiv-synthetic" */
-    bool synthetic;                   /* made by the generator */
-    struct sl_graph graph;            /* N vertices */
-    struct sl_features features;      /* N rows */
+    char name[64];               /* "ogbn-arxiv", "arxiv-synthetic" */
+    bool synthetic;              /* made by the generator */
+    struct sl_graph graph;       /* N vertices */
+    struct sl_features features; /* N rows */
+    struct sl_feature_range range;
     uint32_t n_classes;               /* 1 + the largest label; at most SL_MAX_CLASSES */
     int32_t *labels;                  /* N; -1: unknown. Every vertex of the three lists below has a label. */
     char split[64];                   /* the split's name */

@@ -33,12 +33,14 @@ struct sl_recipe {
     uint64_t seed;
 };
 
-/* The recipe of a known name: "arxiv", "ogbn-arxiv" and "arxiv-synthetic" give the first one's stand-in, "products"
- * likewise (2.4 million vertices, 64 million edges, 124 million once reversed). Its seed is 1. False: the name is not known. */
+/* The recipe of a known name: "arxiv-synthetic" or "arxiv", and "products-synthetic" or "products" (2.4 million vertices, 64 million
+ * edges, 124 million once reversed). Its seed is 1. False: the name is not known. */
 bool sl_recipe_find(const char *name, struct sl_recipe *out);
 
-/* The names sl_recipe_find knows, for messages. */
+/* The recipes' names, for messages: all of them, and one by one. */
 extern const char sl_recipe_names[];
+extern const int sl_recipe_n;
+const char *sl_recipe_name(int i);
 
 /* Does the recipe hold together? SL_EINVAL: no (message: what was expected, what found). */
 enum sl_status sl_recipe_check(const struct sl_recipe *recipe);

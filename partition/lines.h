@@ -25,9 +25,9 @@ struct sl_lines {
 
 /* Read `path` and call `body` for each block of lines. The first block is done before any other starts, by the caller;
  * the others in any order, several at a time. After a failure no new block is handed out, and of several failing blocks
- * the first one's status and message count. *n_out gets the number of lines. SL_EIO: it cannot be opened or read.
- * SL_EFILE: damaged or truncated gzip; more than max_lines lines; a line of over 1 GiB. SL_ENOMEM. Whatever `body`
- * returns. */
+ * the first one's status and message count. *n_out gets the number of lines. A UTF-8 byte order mark and blank lines
+ * after max_lines are left out. SL_EIO: it cannot be opened or read. SL_EFILE: damaged or truncated gzip; more than
+ * max_lines lines, if `body` takes the first max_lines; a line of over 1 GiB. SL_ENOMEM. Whatever `body` returns. */
 enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
                              enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context,
                              uint64_t *n_out);

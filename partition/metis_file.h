@@ -4,7 +4,7 @@
  * METIS's files (METIS manual, section 4.1): graphs and parts, as text.
  *
  * A .graph file is a line "vertices edges [format [constraints]]" and one line per vertex with its neighbours, numbered
- * from 1; lines that begin with % are comments. Weights are read over. A part file is one part number a line.
+ * from 1; lines that begin with % are comments. Weights and sizes are not used; a notice says so (sl_on_notice). A part file is one part number a line.
  */
 #ifndef SL_PARTITION_METIS_FILE_H
 #define SL_PARTITION_METIS_FILE_H

@@ -4,13 +4,15 @@
  * A dataset as its files have it: an edge list and tables, before a graph is built. Read from and written to a folder
  * in the raw layout of the Open Graph Benchmark; made by the generator too.
  *
- *   raw/num-node-list.csv.gz   N            raw/num-edge-list.csv.gz   number of edges
  *   raw/edge.csv.gz            source,destination
  *   raw/node-feat.csv.gz       the features of one vertex a line
  *   raw/node-label.csv.gz      the class of one vertex a line
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz             one id a line
- * or, binary, raw/data.npz with edge_index, node_feat and num_nodes_list, and raw/node-label.npz with node_label.
- * A `.csv` does instead of each `.csv.gz`, and raw/node-feat.npy instead of the features.
+ *   raw/num-node-list.csv.gz   N            raw/num-edge-list.csv.gz   number of edges
+ * The two counts may be missing: N is then the number of labels or feature rows, or the largest id + 1.
+ * A `.csv` or NumPy's `.npy` does instead of each `.csv.gz`, but for the counts. edge.npy has shape (2, E) or (E, 2); a split may be
+ * a mask. raw/data.npz with edge_index, and node_feat and num_nodes_list, replaces the first two files, and raw/node-label.npz with
+ * node_label the third.
  */
 #ifndef SL_PARTITION_RAW_H
 #define SL_PARTITION_RAW_H
@@ -29,6 +31,14 @@ struct sl_raw {
     int32_t *labels;             /* N; -1: unknown */
     char split[64];
     struct sl_ids train, valid, test;
+    uint32_t n_dropped; /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+};
+
+/* What a command needs of a dataset. */
+enum sl_raw_need {
+    SL_RAW_FOR_TRAINING,  /* all of it */
+    SL_RAW_FOR_INFERENCE, /* labels and split may be missing. Vertices of the split without a label are left out of it */
+    SL_RAW_FOR_LOOKS      /* features, too, may be missing */
 };
 
 /* The files a dataset is read from. */
@@ -36,7 +46,7 @@ enum sl_raw_file {
     SL_RAW_NODE_COUNT,
     SL_RAW_EDGE_COUNT,
     SL_RAW_EDGES,
-    SL_RAW_BINARY, /* raw/data.npz, instead of the three above */
+    SL_RAW_BINARY, /* raw/data.npz, instead of the edges */
     SL_RAW_FEATURES,
     SL_RAW_LABELS,
     SL_RAW_TRAIN,
@@ -46,19 +56,25 @@ enum sl_raw_file {
 };
 
 struct sl_raw_files {
-    char split[64];
-    char *paths[SL_RAW_N_FILES]; /* NULL: not needed */
+    enum sl_raw_need need;
+    char split[64];              /* "": none */
+    char *paths[SL_RAW_N_FILES]; /* NULL: not there, and not needed */
+    char unused[160];            /* a table of the edges that is not read, "raw/edge-feat.csv.gz"; "": none */
 };
 
 /* Find the files of the dataset in `folder`: `features` names another feature file, relative to the folder; `split`
  * NULL means the only one there is. SL_EFILE: a file is missing (message: which; for features, that --features names
  * another). SL_EINVAL: the split is not there, or not the only one (message: the names). SL_ENOMEM. On failure *out is
  * empty. */
-enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, struct sl_raw_files *out);
+enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
+                           struct sl_raw_files *out);
+
+/* Does the folder look like a dataset: has it a folder `raw`? */
+bool sl_raw_is_folder(const char *folder);
 
 void sl_raw_files_free(struct sl_raw_files *files);
 
-/* Read the files. Ids are in range, every table has N rows, the lists of the split are sorted, pairwise disjoint and
+/* Read the files. Ids are in range, every table that is there has N rows, the lists of the split are sorted, pairwise disjoint and
  * their vertices have labels. SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
 
@@ -70,7 +86,7 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
  * SL_ENOMEM. */
 enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
 
-/* Check what sl_raw_read promises, of data that came from elsewhere; `where` starts the messages. SL_EFILE,
+/* Check what sl_raw_read promises with all tables there, of data that came from elsewhere; `where` starts the messages. SL_EFILE,
  * SL_ENOMEM. */
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 

@@ -18,11 +18,15 @@ struct sl_statistics {
                                 where there is none */
     uint64_t n_nonzeros; /* of the features */
     uint32_t n_labelled; /* vertices with a label */
+    uint32_t n_classes;  /* that a vertex has */
     uint32_t smallest_class; /* labelled vertices of the smallest and of the largest class that has any */
     uint32_t largest_class;
 };
 
-/* Count. SL_ENOMEM. */
+/* Count the figures of labels alone. SL_ENOMEM. */
+enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, struct sl_statistics *out);
+
+/* Count all. SL_ENOMEM. */
 enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out);
 
 #endif

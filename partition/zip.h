@@ -14,6 +14,9 @@
 /* Does it begin as a zip archive does? */
 bool sl_zip_is(const unsigned char *data, size_t bytes);
 
+/* Has the archive a member `name`? False also if its directory is damaged. */
+bool sl_zip_has(const unsigned char *data, size_t bytes, const char *name);
+
 /* Find the member `name`. *data_out and *bytes_out get its contents: a place within `data` (then *inflated_out is
  * NULL), or a fresh block (sl_free), which is then *inflated_out too. Contents are checked against their CRC. `path` is
  * for messages. SL_EFILE: no or a damaged archive, no such member, a method other than stored and deflate.

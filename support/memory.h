@@ -10,6 +10,7 @@
 #define SL_SUPPORT_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "support/status.h"
 
@@ -28,6 +29,11 @@ enum sl_status sl_alloc_zero(size_t count, size_t size, const char *what, void *
 /* Change *block (from sl_alloc, or NULL) to `count` elements, keeping its contents up to the smaller size.
  * On failure *block is as it was. */
 enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *what);
+
+/* From now on refuse a block that does not fit `bytes` beside the memory that this process has touched (SL_ENOMEM with both figures).
+ * The system would hand the block out and end the process later. UINT64_MAX, the default: no limit. Blocks of sl_alloc_zero do not count:
+ * their pages may stay untouched. */
+void sl_memory_limit(uint64_t bytes);
 
 /* A copy of a string, to be given to sl_free. */
 enum sl_status sl_strdup(const char *text, char **out);

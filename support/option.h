@@ -56,6 +56,7 @@ struct sl_option {
     const char *
         argument; /* the value's name in the help, "N", "FILE"; NULL: the choices. With FILE or DIR in it the completion
                              offers paths */
+    const char *hint; /* added to the message about a wrong value; NULL: none */
     const char *unit; /* of the value, plural: "vertices"; NULL: none */
     const char *help; /* one or two sentences without a final full stop */
 };
@@ -115,6 +116,9 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
  * long. For settings that a program fills by itself; the fields of flags and texts may hold anything. 0 and an empty list are
  * allowed where they are the default. SL_EINVAL: the message is the command line's. SL_ENOMEM. */
 enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings);
+
+/* The environment variable of an option: "STARLING_BATCH_SIZE". Empty if the table has no prefix. */
+void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes);
 
 /* The option of that name; NULL: none. */
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name);

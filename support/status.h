@@ -49,6 +49,20 @@ enum sl_status sl_fail(enum sl_status status, const char *format, ...) __attribu
 /* The calling thread's last message; "" before the first failure. Valid until the thread's next sl_fail. */
 SL_API const char *sl_message(void);
 
+/* A line for the program's user while a run goes on. */
+enum sl_notice {
+    SL_NOTICE_WARNING,  /* the run is not what the user may think: show it even when quiet */
+    SL_NOTICE_PROGRESS, /* a long piece of work begins */
+};
+
+/* Hand one line to the program's hook, made as sl_fail makes its message. Without a hook the line is dropped. The thread's message
+ * stays. Thread safe. */
+void sl_notify(enum sl_notice kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Register the hook for such lines; NULL, the default, drops them. In a run of several processes each process hands out its own.
+ * Before any session; not thread safe. */
+SL_API void sl_on_notice(void (*hook)(enum sl_notice kind, const char *line));
+
 /* The code's name in words ("bad file"), for logs. Never NULL. */
 SL_API const char *sl_status_name(enum sl_status status);
 

@@ -350,20 +350,20 @@ static void graphs_in_archives(void **state)
         sl_vertex *from;
         sl_vertex *to;
         const char *path = put_bytes("data.npz", buffer, make_data(buffer, kind & 1, kind & 2, 1));
-        assert_ok(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+        assert_ok(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
         assert_int_equal(n_vertices, 4);
         assert_int_equal(n_edges, 3);
         assert_memory_equal(from, ((const sl_vertex[]){0, 1, 2}), 3 * sizeof *from);
         assert_memory_equal(to, ((const sl_vertex[]){3, 3, 1}), 3 * sizeof *to);
         sl_free(from);
         sl_free(to);
-        assert_survives_no_memory(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+        assert_survives_no_memory(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
         sl_free(from);
         sl_free(to);
         struct sl_npy array;
         assert_refused(sl_npy_read(path, "node_feat", &array), SL_EFILE, "expected a member 'node_feat.npy'");
         path = put_bytes("data.npz", buffer, make_data(buffer, kind & 1, kind & 2, 4));
-        assert_refused(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to), SL_EFILE,
+        assert_refused(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to), SL_EFILE,
                        "edge_index: item 5: expected an id below 4, found 4");
     }
 }
@@ -415,7 +415,7 @@ static void survives_mutations(void **state)
             assert_true(array.n_items < sizeof data || sum == 0);
             sl_npy_free(&array);
         }
-        if (sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to) == SL_OK) {
+        if (sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to) == SL_OK) {
             assert_true(n_edges < sizeof data);
             for (uint64_t e = 0; e < n_edges; e++) {
                 assert_true(from[e] < n_vertices && to[e] < n_vertices);

@@ -442,6 +442,12 @@ static enum sl_status header_length(const char *path, const char *bytes, size_t 
     if (n < LENGTH_BYTES) {
         return sl_fail(SL_EFILE, "%s: found %zu bytes, expected a safetensors file", path, n);
     }
+    if (memcmp(bytes, "PK\3\4", 4) == 0 || (unsigned char)bytes[0] == 0x80) {
+        return sl_fail(
+            SL_EFILE,
+            "%s: found a PyTorch file, expected a safetensors file: torch.load it, then safetensors.torch.save_file",
+            path);
+    }
     uint64_t length;
     memcpy(&length, bytes, LENGTH_BYTES);
     if (length > n - LENGTH_BYTES || length > HEADER_LIMIT) {

@@ -24,6 +24,9 @@ void sl_limits_of_groups(const char *groups, const char *root, struct sl_limits 
 /* Those of this process: of its control groups, and of `ulimit -v` and `-d` for memory. */
 void sl_limits_read(struct sl_limits *out);
 
+/* Bytes of memory that this process may use: the machine's, or its own limit if that is smaller. UINT64_MAX: not known. */
+uint64_t sl_limits_memory(void);
+
 /* Whether `ulimit -v` and `-d` leave this process so many more bytes of address space; true where there is no such limit. Counted is
  * what is mapped, touched or not. */
 bool sl_limits_have_room(uint64_t bytes);

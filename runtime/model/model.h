@@ -50,6 +50,9 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n);
  * a model's file, may have more: its options tell whether it fits). On failure the model is as it was. The same rule of acquiring. */
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors);
 
+/* The classes that a file's model tells apart, by the bias of its last layer; 0: it has none of that name. */
+uint32_t sl_model_classes_in(const struct sl_settings *settings, const struct sl_tensors *tensors);
+
 /* Wait until no task writes the parameters any more, so that the host may read or write the arrays; pair with a release. */
 enum sl_status sl_model_acquire(struct sl_model *model, enum starpu_data_access_mode mode);
 void sl_model_release(struct sl_model *model);

@@ -127,6 +127,9 @@ extern const struct sl_option_table sl_settings_table;
 /* The table whose options a program's settings have: coop_sage's, or pipe_gnn's, which shares most of them. */
 const struct sl_option_table *sl_settings_table_of(const struct sl_settings *settings);
 
+/* Give notice of each variable STARLING_NAME of the environment that no program of Starling reads, with the nearest name. */
+void sl_settings_check_environment(void);
+
 /* Fill with the defaults, of coop_sage or of pipe_gnn. SL_ENOMEM. */
 enum sl_status sl_settings_init(struct sl_settings *settings);
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings);

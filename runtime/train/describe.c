@@ -31,6 +31,25 @@ static void describe_room(const struct sl_session *t, FILE *stream)
     }
 }
 
+#define WIDE_FEATURE 1000 /* scaled features stay well below */
+
+/* What is odd about the data. */
+static void describe_data(const struct sl_session *t, FILE *stream)
+{
+    const float *largest = t->range.largest;
+    if (largest[0] > WIDE_FEATURE) {
+        fprintf(stream,
+                "warning   feature column %u reaches %.3g, the largest of the other columns %.3g: training on features "
+                "of such a "
+                "range goes badly; scale each column to mean 0 and deviation 1\n",
+                t->range.column, (double)largest[0], (double)largest[1]);
+    }
+    if (t->settings->epochs > 0 && t->n_empty_classes > 0) {
+        fprintf(stream, "warning   %u of %u classes have no vertex: classes are numbered from 0 to the largest label\n",
+                t->n_empty_classes, t->shards.n_classes);
+    }
+}
+
 enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
 {
     const struct sl_settings *s = t->settings;
@@ -48,6 +67,7 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     fprintf(stream, "machine   %u workers, scheduler %s, %u chunks a PE, needs about %.2f GB of %.1f GB\n",
             t->machine.n_workers, t->machine.sched, s->chunks, (double)t->memory_bytes / 1e9,
             (double)t->machine.topology.memory_bytes / 1e9);
+    describe_data(t, stream);
     describe_gpus(&t->machine, stream);
     describe_room(t, stream);
     if (t->machine.home.refused[0] != '\0') {

@@ -3,6 +3,7 @@
  *
  * Opening and closing of all that a run owns. */
 #include "partition/load.h"
+#include "partition/statistics.h"
 #include "runtime/train/session.h"
 
 #include <math.h>
@@ -81,6 +82,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s)
                                        .split = s->split,
                                        .features = s->features,
                                        .cache = s->cache,
+                                       .need = s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE,
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .seed = DATASET_SEED,
@@ -112,18 +114,50 @@ done:
     return st;
 }
 
+/* A graph may have fewer classes than the model in --load, or no labels. */
+static enum sl_status widen_classes(const struct sl_settings *s, struct sl_dataset *dataset)
+{
+    uint32_t n;
+    enum sl_status st = sl_outputs_count_classes(s, &n);
+    if (st != SL_OK) {
+        return st;
+    }
+    dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
+    return dataset->n_classes > 0
+               ? SL_OK
+               : sl_fail(SL_EFILE, "%s: found no label, expected labels, or --load with a trained model",
+                         dataset->name);
+}
+
+/* Before the reader fills memory that the system would take back by force. */
+static enum sl_status load_dataset(struct sl_session *t)
+{
+    struct sl_dataset_options options = dataset_options(t->settings);
+    sl_memory_limit(sl_limits_memory());
+    enum sl_status st = sl_dataset_load(&options, &t->loaded);
+    sl_memory_limit(UINT64_MAX);
+    return st == SL_OK ? widen_classes(t->settings, &t->loaded) : st;
+}
+
+static uint32_t count_empty_classes(const struct sl_dataset *dataset)
+{
+    struct sl_statistics statistics;
+    return sl_statistics_count_labels(dataset, &statistics) == SL_OK ? dataset->n_classes - statistics.n_classes : 0;
+}
+
 /* What the settings name, or what the caller has. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
-    struct sl_dataset_options options = dataset_options(t->settings);
     enum sl_status st = SL_OK;
-    SL_TRY(st, given == NULL ? sl_dataset_load(&options, &t->loaded) : SL_OK, done);
+    SL_TRY(st, given == NULL ? load_dataset(t) : SL_OK, done);
     t->dataset = given == NULL ? &t->loaded : given;
     t->given = given != NULL;
     t->synthetic = t->dataset->synthetic;
+    t->range = t->dataset->range;
+    t->n_empty_classes = count_empty_classes(t->dataset);
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
-    if (t->dataset->train.n == 0) {
+    if (t->dataset->train.n == 0 && t->settings->epochs > 0) {
         st = sl_fail(SL_EFILE, "%s: the split '%s' has no training vertices", t->name, t->split);
     }
 done:

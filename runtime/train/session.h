@@ -46,8 +46,10 @@ struct sl_session {
     const struct sl_dataset *dataset; /* that, or the caller's; gone when it is laid out in shards */
     char name[64], split[64];         /* the dataset's */
     bool synthetic;
-    uint64_t data_hash; /* of all of it and its parts: sl_ranks_match_data */
-    bool given;         /* the caller's, made of arrays */
+    struct sl_feature_range range; /* of the dataset */
+    uint32_t n_empty_classes;      /* that no vertex has */
+    uint64_t data_hash;            /* of all of it and its parts: sl_ranks_match_data */
+    bool given;                    /* the caller's, made of arrays */
     struct sl_partition partition;
     struct sl_shards shards;
     struct sl_halo halo; /* with several ranks */

@@ -260,7 +260,7 @@ static void run_npy(const uint8_t *data, size_t n)
     }
     judge(sl_npy_read_features(path, "node_feat", N, &features));
     judge(sl_npy_read_labels(path, "node_label", N, &labels));
-    judge(sl_npy_read_graph(path, &n_vertices, &n_edges, &from, &to));
+    judge(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
     sl_features_free(&features);
     sl_free(labels);
     sl_free(from);
