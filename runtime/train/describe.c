@@ -58,7 +58,8 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     fprintf(stream, "dataset   %s%s: %u vertices, %llu edges, %u %s features, %u classes, split %s %u/%u/%u\n", t->name,
             t->synthetic ? " (SYNTHETIC: generated, not the real data)" : "", t->shards.n_vertices,
             (unsigned long long)n_edges, t->shards.n_features, t->shards.is_sparse ? "sparse" : "dense",
-            t->shards.n_classes, t->split, t->shards.n_train, t->shards.n_valid, t->shards.n_test);
+            t->shards.n_classes, t->split[0] != '\0' ? t->split : "none", t->shards.n_train, t->shards.n_valid,
+            t->shards.n_test);
     t->schedule.kind->describe(t->schedule.own, stream);
     if (t->n_replicas > 1) {
         fprintf(stream, "gossip    %u replicas of the model; scores and files are of the average of all of them\n",

@@ -125,7 +125,7 @@ static enum sl_status widen_classes(const struct sl_settings *s, struct sl_datas
     dataset->n_classes = n > dataset->n_classes ? n : dataset->n_classes;
     return dataset->n_classes > 0
                ? SL_OK
-               : sl_fail(SL_EFILE, "%s: found no label, expected labels, or --load with a trained model",
+               : sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
                          dataset->name);
 }
 
@@ -176,10 +176,15 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     char stem[64];
     char *file = NULL;
     enum sl_status st;
-    snprintf(stem, sizeof stem, "%s-%u", names[method], n);
+    /* Without training the parts need not share its seeds, and scores do not depend on a split: to the bit, as parts decide on the order
+     * of sums. */
+    struct sl_dataset unsplit = *t->dataset;
+    unsplit.train.n = unsplit.valid.n = unsplit.test.n = 0;
+    const struct sl_dataset *dataset = s->epochs > 0 ? t->dataset : &unsplit;
+    snprintf(stem, sizeof stem, "%s-%u%s", names[method], n, s->epochs > 0 ? "" : "-unsplit");
     SL_TRY(st, t->dataset == &t->loaded ? sl_dataset_cache_file(&options, stem, &file) : SL_OK, done);
-    st = (whole ? sl_partition_make_of_pieces : sl_partition_make_held)(t->dataset, method, s->group_size, s->seed,
-                                                                        file, held, &t->partition);
+    st = (whole ? sl_partition_make_of_pieces : sl_partition_make_held)(dataset, method, s->group_size, s->seed, file,
+                                                                        held, &t->partition);
 done:
     sl_free(file);
     return st;
