@@ -48,7 +48,7 @@ static enum sl_status bad_line(const struct sl_lines *lines, uint64_t n, const c
     }
     found[length] = '\0';
     bool header =
-        lines->first_line + n == 0 && at < end && (isalpha((unsigned char)*at) || strchr("\"'#_", *at) != NULL);
+        lines->first_line + n == 0 && at < end && (isalpha((unsigned char)*at) || strchr("\"'#_,", *at) != NULL);
     return sl_fail(SL_EFILE, "%s:%llu: expected %s, found '%s'%s", lines->path,
                    (unsigned long long)(lines->first_line + n + 1), expected, found,
                    header ? "; write it without a header line (pandas: to_csv(.., header=False, index=False))" : "");

@@ -14,6 +14,8 @@
 #define BY_NUMPY                                                                                                       \
     "then numpy.savez('DIR/raw/data.npz', edge_index=.., node_feat=..), numpy.save('DIR/raw/node-label.npy', ..) and " \
     "numpy.save('DIR/split/NAME/train.npy', ..), valid.npy, test.npy"
+#define BY_TABLES                                                                                                      \
+    "move lines 'source,destination' into DIR/raw/edge.csv; features, labels and split go beside it, as tables too"
 #define UNPACK "unpack it, and give the folder that has raw/ and split/"
 
 /* The first kind whose bytes and ending fit. */
@@ -37,17 +39,19 @@ static const struct kind {
     {"PAR1", 4, NULL, NULL, "a Parquet file", "pandas.read_parquet it, " BY_NUMPY},
     {"\x1f\x8b", 2, NULL, ".tar.gz", "a tar archive", UNPACK},
     {"\x1f\x8b", 2, NULL, ".tgz", "a tar archive", UNPACK},
-    {"\x1f\x8b", 2, NULL, NULL, "a gzip file",
-     "move an edge list 'source,destination' into a folder as DIR/raw/edge.csv.gz; features and labels go beside it"},
+    {"\x1f\x8b", 2, NULL, NULL, "a gzip file", BY_TABLES},
     {"\x80", 1, NULL, NULL, "a Python pickle", "pickle.load it, " BY_NUMPY},
     {NULL, 0, NULL, ".tar", "a tar archive", UNPACK},
+    {NULL, 0, NULL, ".zip", "a zip archive, or a part of one", UNPACK},
     {NULL, 0, NULL, ".mtx", "a Matrix Market file", "scipy.io.mmread it, " BY_NUMPY},
     {NULL, 0, NULL, ".graph", "a METIS graph",
      "starling_data takes it; training needs a folder with features and labels too"},
     {NULL, 0, "\"dtype\"", ".safetensors", "a safetensors file", "as a model it goes to --load"},
     {NULL, 0, NULL, ".bin", "a binary file", "if DGL wrote it, dgl.load_graphs it, " BY_NUMPY},
-    {NULL, 0, NULL, NULL, "a file",
-     "move an edge list 'source,destination' into a folder as DIR/raw/edge.csv; features and labels go beside it"},
+    {NULL, 0, NULL, ".csv", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, ".txt", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, ".tsv", "a table of text", BY_TABLES},
+    {NULL, 0, NULL, NULL, "a file", BY_TABLES},
 };
 
 static bool ends_in(const char *path, const char *ending)

@@ -264,13 +264,13 @@ static enum sl_status list_root(void *context, const char *root)
     return SL_OK;
 }
 
-/* "; did you mean cora? There are: citeseer, cora", for the end of a message. */
+/* "; did you mean cora? On the data path: citeseer, cora", for the end of a message. */
 static enum sl_status list_datasets(const char *name, const char *searched, char out[LIST_BYTES])
 {
     struct catalogue catalogue = {.n = 0};
     const char *near = NULL;
     size_t near_distance = SIZE_MAX;
-    size_t used = 0;
+    size_t used;
     enum sl_status st = for_each_root(searched, list_root, &catalogue);
     qsort(catalogue.names, (size_t)catalogue.n, sizeof catalogue.names[0], compare_names);
     for (int i = 0; i < catalogue.n + sl_recipe_n; i++) {
@@ -281,12 +281,14 @@ static enum sl_status list_datasets(const char *name, const char *searched, char
             near_distance = distance;
         }
     }
-    out[0] = '\0';
     if (near != NULL) {
-        used = (size_t)snprintf(out, LIST_BYTES, "; did you mean %s?", near);
+        used = (size_t)snprintf(out, LIST_BYTES, "; did you mean %s? On the data path: ", near);
+    } else {
+        used = (size_t)snprintf(out, LIST_BYTES, "; on the data path: ");
     }
-    used +=
-        (size_t)snprintf(out + used, LIST_BYTES - used, "%s", catalogue.n > 0 ? " There are: " : " It has no dataset");
+    if (catalogue.n == 0) {
+        snprintf(out + used, LIST_BYTES - used, "no dataset");
+    }
     for (int i = 0; i < catalogue.n && used + 72 < LIST_BYTES; i++) {
         bool last = i + 1 < catalogue.n && used + 144 >= LIST_BYTES;
         used += (size_t)snprintf(out + used, LIST_BYTES - used, "%s%s%s", i > 0 ? ", " : "", catalogue.names[i],

@@ -18,6 +18,7 @@
 #include "support/memory.h"
 
 #define MAX_SPLITS 64
+#define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
 
 /* ---- Which files ------------------------------------------------------------------------------------------------- */
@@ -449,7 +450,13 @@ done:
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *edges = files->paths[SL_RAW_EDGES];
+    char what[512];
     enum sl_status st = count_vertices(files, &raw->n_vertices);
+    if (st == SL_OK && raw->n_vertices != SL_NONE) {
+        snprintf(what, sizeof what, "%.400s: %u vertices", edges != NULL ? edges : files->paths[SL_RAW_BINARY],
+                 raw->n_vertices);
+        st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, what);
+    }
     if (st != SL_OK) {
         return st;
     }

@@ -72,7 +72,7 @@ static uint64_t touched(void)
     return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static enum sl_status check_limit(size_t bytes, const char *what)
+enum sl_status sl_memory_check(uint64_t bytes, const char *what)
 {
     uint64_t most = atomic_load(&limit);
     if (bytes < LIMITED_BYTES || most == UINT64_MAX) {
@@ -99,7 +99,7 @@ static enum sl_status allocate(size_t count, size_t size, const char *what, int 
         return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", what, count,
                        size);
     }
-    enum sl_status st = zero ? SL_OK : check_limit(bytes, what);
+    enum sl_status st = zero ? SL_OK : sl_memory_check(bytes, what);
     if (st != SL_OK) {
         return st;
     }

@@ -35,6 +35,9 @@ enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *wh
  * their pages may stay untouched. */
 void sl_memory_limit(uint64_t bytes);
 
+/* Refuse what blocks of so many bytes altogether would be refused for, before the first of them. SL_ENOMEM. */
+enum sl_status sl_memory_check(uint64_t bytes, const char *what);
+
 /* A copy of a string, to be given to sl_free. */
 enum sl_status sl_strdup(const char *text, char **out);
 
