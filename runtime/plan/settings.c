@@ -700,7 +700,8 @@ static const char *const other_variables[] = {"STARLING_DATA",        "STARLING_
 /* Compare with what sl_name_distance has found nearest so far. */
 static void compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)
 {
-    size_t d = strcmp(typed, known) == 0 ? 0 : sl_name_distance(typed + strlen(PREFIX), known + strlen(PREFIX));
+    size_t d = sl_name_distance(typed + strlen(PREFIX), known + strlen(PREFIX));
+    d = strcmp(typed, known) == 0 ? 0 : d == 0 ? 1 : d; /* the case of letters counts */
     if (d < *distance) {
         *distance = d;
         snprintf(near, bytes, "%s", known);
